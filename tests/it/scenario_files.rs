@@ -198,7 +198,7 @@ fn exec_warns_of_a_broken_file_in_its_folder() {
         warned.starts_with("warning: scenario `broken` is broken") && warned.contains("broken.toml:2:10"),
         "{warned}"
     );
-    assert_eq!(warned.matches("broken").count(), 2, "{warned}");
+    assert_eq!(warned.matches("warning:").count(), 1, "{warned}");
     assert!(!warned.contains("more error"), "{warned}");
     let verbose = text(&exec(&["--verbose"]).stderr);
     assert_eq!(verbose.matches("broken.toml:2:10").count(), 1, "the log has it: {verbose}");
