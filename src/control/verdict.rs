@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::call::{Context, Scope, wait_limit};
 use super::endpoint::{Call, Endpoint};
 use super::fields::{AnyKey, DurationInput};
+use super::judged::{JudgedKey, ProblemLine, judged_keys};
 use super::render::{Text, cell};
 use super::{Control, ControlError, deliveries, requests, story};
 use crate::clock::ClockMode;
@@ -61,6 +62,9 @@ pub(crate) struct Verification {
     /// The kinds that had nothing to judge: an empty list of them proves nothing.
     pub(crate) unused: Vec<Unused>,
     pub(crate) counts: ProblemCounts,
+    /// The keys of the scope, those of tests first; at most 1,000.
+    #[serde(default)]
+    pub(crate) keys: Vec<JudgedKey>,
     pub(crate) active_scenarios: Vec<String>,
     pub(crate) judged_requests: usize,
     pub(crate) judged_deliveries: usize,
@@ -128,19 +132,37 @@ pub(crate) struct Unused {
 
 impl Verification {
     /// Each kind of problem: how many there are, and a line for each that is listed.
-    pub(crate) fn kinds(&self) -> [(&'static str, usize, Vec<String>); 5] {
-        let line = |id: &dyn Display, message: &str| format!("{} {}", cell(id), cell(message));
-        let requests = self.unmatched.iter().map(|problem| line(&problem.row.id, &problem.message)).collect();
-        let deliveries = |found: &[ProblemWith<DeliveryRow>]| {
-            found.iter().map(|problem| line(&problem.row.id, &problem.message)).collect()
+    pub(crate) fn kinds(&self) -> [(&'static str, usize, Vec<ProblemLine>); 5] {
+        let line = |id: &dyn Display, message: &str, workspace: Option<&WorkspaceId>| ProblemLine {
+            id: cell(id),
+            message: cell(message),
+            of: self.key_of(workspace).map(JudgedKey::text).unwrap_or_default(),
         };
+        let requests = self.unmatched.iter().map(|ProblemWith { row, message }| {
+            let of = self.key_of(row.workspace.as_ref()).map(JudgedKey::text);
+            let of = of.or_else(|| row.key.as_ref().map(|key| format!("key {}", cell(key)))).unwrap_or_default();
+            ProblemLine { of, ..line(&row.id, message, None) }
+        });
+        let deliveries = |found: &[ProblemWith<DeliveryRow>]| {
+            found
+                .iter()
+                .map(|problem| line(&problem.row.id, &problem.message, problem.row.workspace.as_ref()))
+                .collect()
+        };
+        // Their messages name the key already.
+        let unfinished = self.unfinished.iter().map(|part| ProblemLine::of_no_record(&part.message));
+        let unused = self.unused.iter().map(|unused| ProblemLine::of_no_record(&unused.message));
         [
-            ("unmatched", self.counts.unmatched, requests),
+            ("unmatched", self.counts.unmatched, requests.collect()),
             ("undelivered", self.counts.undelivered, deliveries(&self.undelivered)),
             ("forged", self.counts.forged, deliveries(&self.forged)),
-            ("unfinished", self.counts.unfinished, self.unfinished.iter().map(|part| cell(&part.message)).collect()),
-            ("unused", self.counts.unused, self.unused.iter().map(|unused| cell(&unused.message)).collect()),
+            ("unfinished", self.counts.unfinished, unfinished.collect()),
+            ("unused", self.counts.unused, unused.collect()),
         ]
+    }
+
+    fn key_of(&self, workspace: Option<&WorkspaceId>) -> Option<&JudgedKey> {
+        self.keys.iter().find(|key| Some(&key.workspace) == workspace)
     }
 }
 
@@ -188,12 +210,12 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
     let refused_forgeries = answered(Forgery::Refused).count();
     let mut unfinished = unfinished(control, scope, &generation, &configs, redactor);
     let (forgotten_entries, forgotten_deliveries) = (control.journal.fill().evicted, control.deliveries.evicted());
+    let no_requests = match scope.0 {
+        None => "0 requests arrived; does your code read WRS_BASE_URL?",
+        Some(_) => "0 requests arrived with this key; does your code read WRS_BASE_URL and WRS_API_KEY?",
+    };
     let unused_kinds = [
-        (
-            judged_requests == 0 && forgotten_entries == 0,
-            "unmatched",
-            "the journal has no requests, so none could be unmatched",
-        ),
+        (judged_requests == 0 && forgotten_entries == 0, "unmatched", no_requests),
         (
             deliveries.is_empty() && forgotten_deliveries == 0,
             "undelivered",
@@ -225,6 +247,7 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
         unfinished,
         unused,
         counts,
+        keys: judged_keys(control, scope, &deliveries, MAX_SHOWN, redactor),
         active_scenarios: active.into_iter().map(str::to_owned).collect(),
         judged_requests,
         judged_deliveries: deliveries.len(),

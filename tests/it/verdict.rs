@@ -203,7 +203,9 @@ async fn a_verdict_names_what_there_was_nothing_of() {
     let emulator = start().await;
     let idle = verdict(&emulator, "").await;
     assert_eq!(kinds(&idle), ["unmatched", "undelivered", "forged", "unfinished"]);
-    assert_eq!(messages(&idle, "unused")[0], "the journal has no requests, so none could be unmatched");
+    assert_eq!(messages(&idle, "unused")[0], "0 requests arrived; does your code read WRS_BASE_URL?");
+    let of_one = messages(&verdict(&emulator, "?key=sk_test_other").await, "unused");
+    assert_eq!(of_one[0], "0 requests arrived with this key; does your code read WRS_BASE_URL and WRS_API_KEY?");
     subscribe_sink(&emulator, "app").await;
     assert_eq!(kinds(&verdict(&emulator, "").await), ["undelivered", "forged", "unfinished"]);
     fire(&emulator, &json!({ "type": "workflow.completed" })).await;

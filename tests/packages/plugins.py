@@ -126,6 +126,8 @@ def check_keys(runner, command, folder, retried, unknown, plain, **variables):
     changing = {label for label in first if sorted(first[label]) != sorted(again[label])}
     check(f"{runner}: the next run has the same keys, but for tests without a name: {sorted(unknown)}", changing == unknown, (first, again))
     hashed = hashlib.sha256(plain.encode()).hexdigest()[:8]
+    named = run([binary, "exec", "--verdict-format", "text", "--", *command], folder, KEYS="/dev/null", **variables).stderr
+    check(f"{runner}: a test that made no request is named", f"key {first['plain'][0]} made no request\n" in named, named)
     check(f"{runner}: a key is made from file and name", first["plain"] == [f"sk_test_plain_{hashed}"], (first["plain"], plain))
 
 
@@ -247,6 +249,8 @@ def pytest():
     result = run(command, folder, **python, **behind(proxy))
     check("pytest: control calls use no proxy; `wrs_url` serves wider scopes", "2 passed" in result.stdout and not proxy.asked, (result, proxy.asked))
     known = keys.read_text().split()
+    named = run([binary, "exec", "--verdict-format", "text", "--", *command], folder, **python).stderr
+    check("pytest: tests that made no request are named", all(f"key {key} made no request\n" in named for key in known), named)
     keys.unlink()
     result = run([*command, "--dist", "each", "--tx", "2*popen"], folder, **python)
     each = keys.read_text().split()
