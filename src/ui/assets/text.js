@@ -98,7 +98,7 @@ export function count(number, noun, many) {
 
 /** A summary as a sentence; empty in a file of an earlier version. @param {string | undefined} summary @returns {string} */
 export function sentence(summary) {
-  return summary ? `${summary[0].toUpperCase()}${summary.slice(1)}.` : '';
+  return summary ? `${capital(summary)}.` : '';
 }
 
 /** `a`, `a and b`, `a, b and c`. @param {string[]} words @param {string} last @returns {string} */
