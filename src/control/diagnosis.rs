@@ -3,6 +3,7 @@
 //! Steps report each attempt; advice names what to check or run next, with a command to paste.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use hyper::header::CONTENT_TYPE;
 use schemars::JsonSchema;
@@ -127,22 +128,12 @@ impl<'a> Diagnosis<'a> {
         if wait.is_zero() {
             return None;
         }
-        // Rounded up to a millisecond, so that the step reaches the due time.
-        let millis = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-        let step = DurationText(std::time::Duration::from_millis(millis));
-        let key = self.redactor.key(workspace.name());
-        let whose = match workspace.name().as_ref() {
-            SAMPLE_KEY if workspace.clock().is_plain() => String::new(),
-            name if key == name => format!(" --key {}", shell_word(&key)),
-            // A key that is masked cannot be pasted.
-            _ => format!(" --key {}", workspace.id()),
-        };
         Some(Advice {
             text: format!(
                 "to run attempt {} now, with everything else that is due by then:",
                 self.delivery.attempts_made() + 1
             ),
-            command: Some(format!("wrs-emulator clock advance {step}{whose}")),
+            command: Some(advance_command(wait, workspace, self.redactor)),
         })
     }
 
@@ -215,6 +206,21 @@ impl<'a> Diagnosis<'a> {
     }
 }
 
+/// The command that moves the clock of a key.
+pub(super) fn advance_command(by: Duration, workspace: &Workspace, redactor: Redactor<'_>) -> String {
+    // Rounded up to a millisecond, so that the step reaches the due time.
+    let millis = u64::try_from(by.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+    let step = DurationText(Duration::from_millis(millis));
+    let key = redactor.key(workspace.name());
+    let whose = match workspace.name().as_ref() {
+        SAMPLE_KEY if workspace.clock().is_plain() => String::new(),
+        name if key == name => format!(" --key {}", shell_word(&key)),
+        // A key that is masked cannot be pasted.
+        _ => format!(" --key {}", workspace.id()),
+    };
+    format!("wrs-emulator clock advance {step}{whose}")
+}
+
 /// Verifies an attempt with the secrets that its subscription has now.
 fn verified(attempt: &AttemptRecord, workspace: &Workspace, profile: &Profile) -> Option<Verified> {
     let scheme = profile.schemes().into_iter().next()?;
@@ -234,7 +240,7 @@ fn off_clock(verified: &Verified, workspace: &Workspace, profile: &Profile) -> O
         text: format!(
             "signed at {} by the emulator's clock, {} off this machine's: a receiver that checks the time refuses that; to sign by the machine's clock:",
             time(signed_at),
-            duration_text(std::time::Duration::from_secs(off))
+            duration_text(Duration::from_secs(off))
         ),
         command: Some("wrs-emulator profile set webhooks.timestamp=real".to_owned()),
     })

@@ -10,17 +10,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::call::{Context, Scope};
-use super::diagnosis::{Advice, Diagnosis, Step, StepVerdict, damage_step};
+use super::diagnosis::{Advice, Diagnosis, Step, StepVerdict, advance_command, damage_step};
 use super::endpoint::{Call, Command, Endpoint};
 use super::fields::AnyKey;
 use super::render::{Text, cell, optional, warnings};
 use super::{Control, ControlError, deliveries, events, requests, story};
+use crate::clock::ClockMode;
+use crate::contract::quota::RetryAfterForm;
 use crate::contract::routes::Operation;
 use crate::redact::Redactor;
 use crate::scenario::RuleTrace;
-use crate::state::journal::record::{DeliveryWhole, Event, RequestWhole};
+use crate::state::journal::record::{DeliveryWhole, Event, RequestWhole, time};
 use crate::state::journal::{DecidingRule, Entry, Reason, RequestRecord};
 use crate::state::workspace::{EventRecord, SkipReason};
+use crate::util::duration::duration_text;
 
 /// Explain an answer, an event or a delivery.
 ///
@@ -137,7 +140,8 @@ fn explain(request: Explain, cx: &Context) -> Result<Explanation, ControlError> 
         Some("req") => {
             let request = requests::find(cx, &scope, id)?;
             let explained = of_request(cx, &request, redactor);
-            Ok(Explanation { request: Some(requests::whole(&request, redactor)), ..explained })
+            let advice = quota_advice(cx, &request, redactor);
+            Ok(Explanation { request: Some(requests::whole(&request, redactor)), advice, ..explained })
         }
         Some("evt") => {
             let found = cx.journal.search(None, 1, |_, entry| match entry {
@@ -181,6 +185,44 @@ pub(super) fn of_request(control: &Control, request: &RequestRecord, redactor: R
     let summary = format!("{} because {why}", story::answer_text(request));
     let (rules, note) = rules_of(control, request);
     Explanation { id: request.transcript.id().to_owned(), summary, steps, rules, note, ..Explanation::default() }
+}
+
+/// What to do about a 429 of the quota: when the next request is allowed, and how to make that sooner or visible to the client.
+fn quota_advice(control: &Control, request: &RequestRecord, redactor: Redactor<'_>) -> Option<Vec<Advice>> {
+    let workspace = request.workspace.as_ref().filter(|_| matches!(request.reason, Reason::RateLimited))?;
+    let (profile, clock) = (control.profile_for(Some(workspace.name())), workspace.clock());
+    let now = clock.now();
+    let quota = workspace.lock().quota(&profile, now);
+    let key = redactor.key(workspace.name());
+    let mut advice = vec![match quota.filter(|quota| !quota.allowed) {
+        None => Advice { text: format!("the quota of {key} is free again"), command: None },
+        Some(quota) if quota.limit == 0 => Advice {
+            text: format!("the quota of {key} allows no request; to allow some:"),
+            command: Some("wrs-emulator profile set rate_limit.requests=100".to_owned()),
+        },
+        Some(quota) => {
+            let moves = match clock.mode() {
+                ClockMode::Real => "",
+                ClockMode::Frozen => ", which is frozen",
+                ClockMode::Auto => ", which moves only while a call of the control API waits",
+            };
+            let (wait, at) = (duration_text(quota.wait), time(now.wall.saturating_add(quota.wait).unwrap_or(now.wall)));
+            Advice {
+                text: format!(
+                    "the quota of {key} is free again in {wait}, at {at} by the key's clock{moves}; to move the clock there:"
+                ),
+                command: Some(advance_command(quota.wait, workspace, redactor)),
+            }
+        }
+    }];
+    if profile.rate_limit.retry_after == RetryAfterForm::Off {
+        advice.push(Advice {
+            text: "a 429 has no Retry-After header, because `rate_limit.retry_after` is off; to send it from now on:"
+                .to_owned(),
+            command: Some("wrs-emulator profile set rate_limit.retry_after=seconds".to_owned()),
+        });
+    }
+    Some(advice)
 }
 
 /// The id of the newest request or delivery.

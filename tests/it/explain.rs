@@ -56,6 +56,38 @@ async fn each_kind_of_answer_names_what_decided() {
 }
 
 #[tokio::test]
+async fn a_used_up_quota_names_when_it_is_free_and_what_to_type() {
+    let emulator = start_with(&["rate_limit.requests=1", "rate_limit.window=30s"]).await;
+    let status = || get_as(&emulator, "sk_test_burst", "/v1/system/status");
+    assert_eq!(status().await.status, 200);
+    let limited = status().await;
+    assert_eq!(limited.status, 429);
+    control(&emulator, "POST", "clock", &json!({ "key": "sk_test_burst", "advance": "10s" })).await;
+    let advice = explained(&emulator, &limited).await["advice"].clone();
+    let wait = json!({
+        "text": "the quota of sk_test_burst is free again in 20 s, at 2026-01-31T09:30:30.000Z by the key's clock, which is frozen; to move the clock there:",
+        "command": "wrs-emulator clock advance 20s --key sk_test_burst",
+    });
+    let header = json!({
+        "text": "a 429 has no Retry-After header, because `rate_limit.retry_after` is off; to send it from now on:",
+        "command": "wrs-emulator profile set rate_limit.retry_after=seconds",
+    });
+    assert_eq!(advice, json!([wait, header]));
+
+    // The commands do what the advice says.
+    control(&emulator, "PATCH", "profile", &json!({ "rate_limit.retry_after": "seconds" })).await;
+    let limited = status().await;
+    assert_eq!((limited.status, limited.header("retry-after")), (429, Some("20")));
+    assert_eq!(explained(&emulator, &limited).await["advice"], json!([wait]));
+    control(&emulator, "POST", "clock", &json!({ "key": "sk_test_burst", "advance": "20s" })).await;
+    let free = json!([{ "text": "the quota of sk_test_burst is free again", "command": null }]);
+    assert_eq!(explained(&emulator, &limited).await["advice"], free);
+    let answer = status().await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(explained(&emulator, &answer).await["advice"], Value::Null);
+}
+
+#[tokio::test]
 async fn a_quota_that_only_a_scenario_shows_as_used_up_is_told_as_that() {
     let emulator = started(crate::support::builder().scenario("rate-limit-burst")).await;
     for _ in 0..5 {

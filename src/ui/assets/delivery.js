@@ -2,9 +2,9 @@
 
 import { advance, attemptLine, redeliver } from './command.js';
 import { foreign, h, prose, s } from './element.js';
-import { actionButton, bodyBlock, commandLine, copyMenu, filterable, fold, headersTable, link, mark, pairs } from './parts.js';
+import { actionButton, adviceList, bodyBlock, copyMenu, filterable, fold, headersTable, link, mark, pairs } from './parts.js';
 import { SCHEMES, difference, headerOf, schemesOf, signatureHeaders, takenApart } from './signature.js';
-import { bytesText, capital, dateTime, duration, isRefused, oneLine, sentence } from './text.js';
+import { bytesText, dateTime, duration, isRefused, oneLine, sentence } from './text.js';
 
 const ROLES = { id: 'id', time: 'timestamp', body: 'body', rest: 'as it is' };
 
@@ -152,7 +152,7 @@ export function deliveryPane(page, explanation) {
     delivery.damage ? h('p.note', null, mark('deliberate', 'warn'), ' ', prose(delivery.damage)) : null,
     delivery.note ? h('p.note', null, foreign(delivery.note)) : null,
     h('div.actions', null, actionButton(page, redeliver(delivery.id), false, 'primary'), next == null ? null : actionButton(page, { ...advance(`${Math.max(1, Math.ceil(next / 1000))}s`, ''), label: `Advance ${duration(Math.max(1, Math.ceil(next / 1000)) * 1000)}` }), copyMenu(page, delivery.id, copies)),
-    explanation.advice?.length ? h('section.next', null, h('h3', null, 'What to do'), h('ul.advice', null, explanation.advice.map((one) => h('li', null, prose(capital(one.text)), one.command ? commandLine(page, one.command, 'the command') : null)))) : null,
+    adviceList(page, explanation),
     attempts.map((attempt, i) => attemptPart(page, attempt, i === 0, isQuestion && i === 0)),
     fold('Facts', true, pairs([
       ['Id', foreign(delivery.id, 'code')],

@@ -1,8 +1,8 @@
 // Parts that several views are made of: commands to copy, actions, status marks, headers, bodies.
 
 import { cliLine, curlLine } from './command.js';
-import { foreign, h, icon, s } from './element.js';
-import { bytesText, messageOf, oneLine, prettyBody, statusOf } from './text.js';
+import { foreign, h, icon, prose, s } from './element.js';
+import { bytesText, capital, messageOf, oneLine, prettyBody, statusOf } from './text.js';
 
 /** A heading with what is below it. @param {string} title @param {...(import('./element.js').Child | import('./element.js').Child[])} children */
 export function section(title, ...children) {
@@ -60,6 +60,11 @@ export function commandsOf(page, actions) {
 /** A command with a button that copies it. @param {Page} page @param {string} line @param {string} what @returns {Node} */
 export function commandLine(page, line, what) {
   return h('div.command', null, h('code', { tabindex: 0 }, line), copyButton(page, line, what));
+}
+
+/** What to do next, with commands. @param {Page} page @param {Explanation} explanation @returns {Node | null} */
+export function adviceList(page, { advice }) {
+  return advice?.length ? h('section.next', null, h('h3', null, 'What to do'), h('ul.advice', null, advice.map((one) => h('li', null, prose(capital(one.text)), one.command ? commandLine(page, one.command, 'the command') : null)))) : null;
 }
 
 /** A button that sends one request which needs no key, where the emulated API is on the same address. @param {Page} page @returns {Node | null} */

@@ -3,7 +3,7 @@
 import { againPart, scenarioOf, testsOf } from './again.js';
 import { advance, changeSetting, repeatLine, trigger } from './command.js';
 import { foreign, h, icon, prose, s } from './element.js';
-import { actionButton, bodyBlock, copyMenu, filterable, fold, headersTable, link, mark, meter, pairs, statusMark } from './parts.js';
+import { actionButton, adviceList, bodyBlock, copyMenu, filterable, fold, headersTable, link, mark, meter, pairs, statusMark } from './parts.js';
 import { capital, count, dateTime, duration, oneLine, sentence } from './text.js';
 
 /** @param {string} verdict @returns {Node} */
@@ -56,19 +56,16 @@ function spark(entries, id, label) {
     s('circle', { class: 'here', cx: here.x.toFixed(1), cy: here.y.toFixed(1), r: 4 }));
 }
 
-/** What to do next. @param {Page} page @param {RequestDetail} request @returns {Node | null} */
-function nextPart(page, request) {
+/** Buttons for the advice about a used-up quota. @param {Page} page @param {RequestDetail} request @returns {Node | null} */
+function quotaActions(page, request) {
   if (page.isDocument || request.status !== 429 || request.scenario || !request.quota) return null;
   const { opens_in_ms: opens } = request.quota;
-  const free = Date.parse(request.at) + opens;
-  const left = free - page.store.now(Date.now());
+  const left = Date.parse(request.at) + opens - page.store.now(Date.now());
   const key = request.key && !request.key.includes('…') ? request.key : '';
   const knob = page.store.run?.profile?.data.find((one) => one.knob === 'rate_limit.retry_after')?.value;
-  return h('div.next', null,
-    h('p', null, left > 0 ? `The key is free again in ${duration(left)}.` : 'The key is free again.', knob === 'off' ? ' This 429 had no Retry-After header; a setting adds it.' : ''),
-    h('div.actions', null,
-      left > 0 ? actionButton(page, { ...advance(`${Math.ceil(left / 1000)}s`, page.store.run?.keys?.some((one) => one.key === key && one.clock) ? key : ''), id: `free ${request.id}`, label: `Advance the clock by ${Math.ceil(left / 1000)} s` }, false, 'primary') : null,
-      knob === 'off' ? actionButton(page, { ...changeSetting('rate_limit.retry_after', 'seconds', ''), id: `retry after ${request.id}`, label: 'Send Retry-After' }) : null));
+  return h('div.actions', null,
+    left > 0 ? actionButton(page, { ...advance(`${Math.ceil(left / 1000)}s`, page.store.run?.keys?.some((one) => one.key === key && one.clock) ? key : ''), id: `free ${request.id}`, label: `Advance the clock by ${Math.ceil(left / 1000)} s` }, false, 'primary') : null,
+    knob === 'off' ? actionButton(page, { ...changeSetting('rate_limit.retry_after', 'seconds', ''), id: `retry after ${request.id}`, label: 'Send Retry-After' }) : null);
 }
 
 /** @param {Page} page @param {Explanation} explanation @returns {Node} */
@@ -82,7 +79,8 @@ export function requestPane(page, explanation) {
     h('p.sentence', null, prose(sentence(explanation.summary))),
     request.warnings?.map((warning) => h('p.note', null, mark('warning', 'warn'), ' ', prose(warning))),
     h('div.actions', null, copyMenu(page, request.id, copies)),
-    nextPart(page, request),
+    adviceList(page, explanation),
+    quotaActions(page, request),
     quotaPart(page, request),
     stepsTable(explanation.steps),
     rulesTable(page, explanation),
