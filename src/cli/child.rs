@@ -37,7 +37,8 @@ const MAX_KEPT: usize = 64 * 1024;
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The variables in which clients look for a proxy.
-const PROXIES: [&str; 6] = ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
+pub(super) const PROXIES: [&str; 6] =
+    ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
 const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "::1"];
 
 /// Colours, movements of the cursor and titles of windows.
@@ -124,7 +125,7 @@ pub(super) fn note_proxy() {
 
 /// Both variables that list what no proxy is used for, with the loopback addresses and the hosts of these URLs added. Clients read
 /// one or the other, so that a list in only one of them counts for both.
-fn unproxied(urls: &[&str], variable: impl Fn(&str) -> Option<String>) -> [(&'static str, String); 2] {
+pub(super) fn unproxied(urls: &[&str], variable: impl Fn(&str) -> Option<String>) -> [(&'static str, String); 2] {
     let set = |name| variable(name).filter(|list| !list.trim().is_empty());
     let hosts: Vec<String> = urls.iter().filter_map(|url| host_of(url)).collect();
     let complete = |list: Option<String>| {

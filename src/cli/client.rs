@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -55,11 +56,13 @@ pub(super) struct Call<'a> {
     limit: Duration,
     accepted: &'static str,
     max_answer: usize,
+    /// The only file of authorities that is trusted.
+    trusted: Option<PathBuf>,
 }
 
 impl<'a> Call<'a> {
     pub(super) fn new(target: &'a Target) -> Self {
-        Self { target, body: None, limit: SHORT, accepted: JSON, max_answer: MAX_ANSWER }
+        Self { target, body: None, limit: SHORT, accepted: JSON, max_answer: MAX_ANSWER, trusted: None }
     }
 
     pub(super) fn body(mut self, body: &impl Serialize) -> Self {
@@ -81,6 +84,12 @@ impl<'a> Call<'a> {
     /// Reads at most this many bytes of the answer.
     pub(super) fn max_answer(mut self, bytes: usize) -> Self {
         self.max_answer = bytes;
+        self
+    }
+
+    /// Trusts the certificates in this file alone, whatever the machine and the target trust.
+    pub(super) fn trusting_only(mut self, file: PathBuf) -> Self {
+        self.trusted = Some(file);
         self
     }
 
@@ -215,7 +224,11 @@ impl<'a> Call<'a> {
         if url.scheme() != "https" {
             return open(Box::new(stream)).await.map_err(|error| self.unreachable(error));
         }
-        let trust = Trust::new(&self.target.ca, self.target.trusts_any()).map_err(|problem| {
+        let trust = match &self.trusted {
+            Some(file) => Trust::only(file),
+            None => Trust::new(&self.target.ca, self.target.trusts_any()),
+        };
+        let trust = trust.map_err(|problem| {
             let base = url.as_str().trim_end_matches('/');
             let authority = format!("{base}/_emulator/ca.pem");
             let hint = format!("save the emulator's authority first: curl -sk -o ca.pem {}", shell_word(&authority));

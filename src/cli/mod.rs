@@ -9,6 +9,7 @@ mod ci;
 mod client;
 mod completions;
 mod differential;
+mod doctor;
 mod document;
 mod exec;
 mod failure;
@@ -56,9 +57,8 @@ Examples:
   wrs-emulator exec --fail-on unmatched -- npm test  run tests against it
   wrs-emulator explain req_01k...                    why this answer
 
-Keys: without --key, WRS_API_KEY is used (not for clock, review, run and
-verdict). If neither is set, listen, reset, subscriptions create and trigger
-use sk_test_local; all others use all keys.
+Keys: --key, else WRS_API_KEY (not for clock, review, run and verdict); else
+listen, reset, subscriptions create and trigger use sk_test_local, others all.
 
 Exit status: 0 done, 1 a check found problems or a named thing does not exist,
 2 wrong usage or an invalid file, 3 no emulator answers. With --json, lists are
@@ -159,6 +159,8 @@ enum Command {
     Mcp(mcp::McpArgs),
     /// Exit with 0 when the emulator is ready.
     Health(CallCommand),
+    /// Check your set-up, and print what to type.
+    Doctor(doctor::DoctorArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -230,6 +232,7 @@ pub fn main() -> ExitCode {
             | Command::Health(_),
         ) => unreachable!("their calls were found"),
         Some(Command::Mcp(args)) => Ok(mcp::run(args)),
+        Some(Command::Doctor(args)) => doctor::run(&args),
     };
     match result {
         Ok(code) => code,

@@ -163,6 +163,8 @@ impl TimeProvider for MachineTime {
 pub struct Trust {
     extra: Vec<CertificateDer<'static>>,
     insecure: bool,
+    /// True if the machine's authorities are not trusted.
+    alone: bool,
     config: OnceCell<Arc<ClientConfig>>,
 }
 
@@ -184,7 +186,12 @@ impl Trust {
         for path in files {
             extra.extend(read_authorities(path)?);
         }
-        Ok(Self { extra, insecure, config: OnceCell::new() })
+        Ok(Self { extra, insecure, alone: false, config: OnceCell::new() })
+    }
+
+    /// Trusts the certificates in a file, and no others.
+    pub fn only(file: &Path) -> Result<Self, TrustProblem> {
+        Ok(Self { alone: true, ..Self::new(&[file.to_owned()], false)? })
     }
 
     pub fn has_authorities(&self) -> bool {
@@ -194,15 +201,15 @@ impl Trust {
     /// Built on first use, because reading the system's roots is the slowest part of a start.
     pub async fn config(&self) -> Arc<ClientConfig> {
         let config = self.config.get_or_init(async || {
-            let (extra, insecure) = (self.extra.clone(), self.insecure);
-            let built = spawn_blocking(move || Arc::new(build(extra, insecure))).await;
+            let (extra, insecure, alone) = (self.extra.clone(), self.insecure, self.alone);
+            let built = spawn_blocking(move || Arc::new(build(extra, insecure, alone))).await;
             built.expect("building a configuration does not panic")
         });
         Arc::clone(config.await)
     }
 }
 
-fn build(extra: Vec<CertificateDer<'static>>, insecure: bool) -> ClientConfig {
+fn build(extra: Vec<CertificateDer<'static>>, insecure: bool, alone: bool) -> ClientConfig {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_details(Arc::clone(&provider), Arc::new(MachineTime))
         .with_safe_default_protocol_versions()
@@ -215,7 +222,9 @@ fn build(extra: Vec<CertificateDer<'static>>, insecure: bool) -> ClientConfig {
     }
     let mut roots = RootCertStore::empty();
     // On a machine without system roots, receivers with a given authority can still be reached.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if !alone {
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    }
     roots.add_parsable_certificates(extra.iter().cloned());
     let builder = match WebPkiServerVerifier::builder_with_provider(Arc::new(roots.clone()), provider).build() {
         Ok(authorities) if !extra.is_empty() => {

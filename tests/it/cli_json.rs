@@ -36,6 +36,7 @@ pub(crate) type Row = (&'static str, Form, &'static str, &'static str, i32, &'st
 pub(crate) const ROWS: &[Row] = &[
     ("serve", Stream, "--listen 127.0.0.1:0", "--listen nowhere", 2, "usage"),
     ("exec", Nothing, "-- true", "-- {folder}/missing", 127, "not_run"),
+    ("doctor", Document, "", "more", 2, "usage"),
     ("trigger", Document, "workflow.completed --wait", "workflow.completed --key sk_test_nobody", 1, "not_found"),
     ("listen", Stream, "--listen 127.0.0.1:0", "--listen 127.0.0.1:0 --headers x", 2, "usage"),
     (
@@ -296,6 +297,14 @@ fn an_emulator_that_cannot_be_reached_is_one_error() {
             let (_, _, said) = listening.end();
             let note = objects(&said).into_iter().find_map(|line| line["note"]["message"].as_str().map(str::to_owned));
             assert!(note.is_some_and(|note| note.contains("no emulator answers")), "{said}");
+            continue;
+        }
+        // Its document shows which check failed.
+        if *command == "doctor" {
+            let output = stage.output(command, done, NOWHERE).exits(3);
+            let diagnosis: Value = serde_json::from_slice(&output.stdout).expect("a document");
+            assert_eq!((&diagnosis["healthy"], &diagnosis["checks"][0]["check"]), (&json!(false), &json!("emulator")));
+            assert_eq!(text(&output.stderr), "");
             continue;
         }
         let done = done.replace("state.json", "body").replace("--wait 1s", "--wait 10ms");

@@ -25,6 +25,7 @@ mod determinism;
 mod diagnosis;
 mod diagnostics;
 mod differential;
+mod doctor;
 mod documents;
 mod due_now;
 mod embedding;
