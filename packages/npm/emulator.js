@@ -36,6 +36,8 @@ class Emulator {
         await this.post("clock", { mode: "frozen" });
         if (at) await this.post("clock", { set: at });
       },
+      /** Time passes by itself: while a call of this key waits, the clock moves to the next retry or emission. */
+      auto: () => this.post("clock", { mode: "auto" }),
       /** Moves it, and is done once everything that became due is: retries, completions, emissions. */
       advance: async (duration) => (await this.post("clock", { advance: duration })).now,
       /** It follows the emulator's clock again. */

@@ -20,6 +20,7 @@ export class Emulator {
   readonly sinkUrl: string;
   readonly clock: {
     freeze(at?: string): Promise<void>;
+    auto(): Promise<unknown>;
     advance(duration: string): Promise<string>;
     follow(): Promise<unknown>;
   };
@@ -46,4 +47,5 @@ export class Emulator {
 /** The body of a test for node:test, vitest and jest. */
 export function withEmulator(
   body: (emulator: Emulator, ...given: any[]) => unknown,
+  options?: { clock?: "auto" | "frozen" },
 ): (...given: any[]) => Promise<void>;

@@ -19,8 +19,8 @@ let isKept = false;
 let server;
 let started;
 
-/** The body of a test: gives it an emulator with a key made from the test's name, and explains if it fails. */
-function withEmulator(body) {
+/** The body of a test: gives it an emulator with a key made from the test's name, and explains if it fails. `clock` is the mode in which the clock begins. */
+function withEmulator(body, { clock } = {}) {
   // No named parameter: jest would take one for its callback `done`.
   const wrapped = async (...given) => {
     const test = running(given);
@@ -29,6 +29,7 @@ function withEmulator(body) {
     const emulator = new Emulator(url, test.key);
     // An earlier run may have left something at an emulator that keeps running.
     await emulator.reset();
+    if (clock) await emulator.post("clock", { mode: clock });
     const name = `${basename(test.file)}: ${test.name}`;
     try {
       await body(emulator, ...given);

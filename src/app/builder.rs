@@ -60,7 +60,14 @@ impl Builder {
     /// Starts with a clock frozen at this time until it is advanced.
     #[must_use]
     pub fn frozen_at(mut self, at: Timestamp) -> Self {
-        self.settings.clock = ClockSetting::FrozenAt(at);
+        self.settings.clock = ClockSetting::Frozen(Some(at));
+        self
+    }
+
+    /// Starts with a clock at this time that passes by itself: it jumps to the next due instant while a call waits and nothing is in flight.
+    #[must_use]
+    pub fn auto_from(mut self, at: Timestamp) -> Self {
+        self.settings.clock = ClockSetting::Auto(Some(at));
         self
     }
 

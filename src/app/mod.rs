@@ -42,7 +42,7 @@ pub use handle::{ControlHandle, ResetProblem};
 pub use settings::{ClockSetting, Settings, StartError};
 pub use state::StopProblem;
 
-use crate::clock::{Clock, Now, Random, Seed};
+use crate::clock::{Clock, Now, Random, Seed, machine};
 use crate::contract::error::ErrorKind;
 use crate::control::{Access, Control, ControlError, LastFindings, MAX_VIEWERS, PREFIX, Texts, WrongTokens};
 use crate::http::body::{RequestBody, ResponseBody};
@@ -284,8 +284,8 @@ fn new_engine(
 ) -> (Arc<Engine>, UnboundedReceiver<Arc<Workspace>>) {
     let clock = match settings.clock {
         ClockSetting::Real => Clock::real(),
-        ClockSetting::FrozenNow => Clock::frozen_now(),
-        ClockSetting::FrozenAt(at) => Clock::frozen(at),
+        ClockSetting::Frozen(at) => Clock::frozen(at.unwrap_or_else(machine::wall_time)),
+        ClockSetting::Auto(at) => Clock::auto(at.unwrap_or_else(machine::wall_time)),
     };
     let journal = Arc::new(Journal::new(settings.most_journal_entries, &Budget::new(settings.most_memory_bytes)));
     let registry = Registry::new(seed, clock, settings.most_workspaces, Arc::clone(&journal));

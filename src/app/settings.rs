@@ -25,10 +25,10 @@ pub enum ClockSetting {
     /// It runs with the machine's clock.
     #[default]
     Real,
-    /// Frozen at the machine's present time.
-    FrozenNow,
-    /// Frozen at this time.
-    FrozenAt(Timestamp),
+    /// Frozen at this time, or at the machine's present time.
+    Frozen(Option<Timestamp>),
+    /// At this time, or the machine's present time; it jumps to the next due instant while a call waits and nothing is in flight.
+    Auto(Option<Timestamp>),
 }
 
 /// What an emulator is started with.
@@ -125,10 +125,10 @@ impl Settings {
     pub(super) fn check_clocks(&self) -> Result<(), StartError> {
         check_machine()?;
         match self.clock {
-            ClockSetting::FrozenAt(at) => {
+            ClockSetting::Frozen(Some(at)) | ClockSetting::Auto(Some(at)) => {
                 check_wall(at).map(drop).map_err(|problem| StartError::Setting(format!("--clock: {problem}")))
             }
-            ClockSetting::Real | ClockSetting::FrozenNow => Ok(()),
+            ClockSetting::Real | ClockSetting::Frozen(None) | ClockSetting::Auto(None) => Ok(()),
         }
     }
 

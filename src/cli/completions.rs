@@ -192,9 +192,8 @@ fn with_values(command: Command, folders: &Folders, is_without_paths: bool) -> C
                 argument.add(ArgValueCandidates::new(presets))
             }
             "event" => argument.add(ArgValueCandidates::new(|| EVENT_TYPES.map(CompletionCandidate::new).into())),
-            "clock" => {
-                argument.add(ArgValueCandidates::new(|| ["real", "frozen"].map(CompletionCandidate::new).into()))
-            }
+            "clock" => argument
+                .add(ArgValueCandidates::new(|| ["real", "frozen", "auto"].map(CompletionCandidate::new).into())),
             "command" => argument.value_hint(ValueHint::AnyPath),
             _ => argument,
         };

@@ -57,9 +57,10 @@ pub(super) struct ServeArgs {
     /// Fix every id, secret, jitter and dice roll.
     #[arg(long, env, value_name = "N")]
     seed: Option<u64>,
-    /// `real`, `frozen`, or the timestamp to show.
+    /// `real`, `frozen`, `auto`, or the timestamp to freeze at.
     ///
-    /// `frozen` stops it at the present time.
+    /// `frozen` stops it at the present time. `auto` stops it too, but moves it to the next retry or emission while a command or a test waits
+    /// for one; `auto@TIME` begins at a timestamp.
     #[arg(long, env, default_value = "real", value_name = "CLOCK")]
     clock: String,
     /// Deliver elsewhere: `https://a.example=http://localhost:3000`.
@@ -436,14 +437,19 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
 fn clock(text: &str) -> Result<ClockSetting, Failure> {
     match text {
         "real" => Ok(ClockSetting::Real),
-        "frozen" => Ok(ClockSetting::FrozenNow),
+        "frozen" => Ok(ClockSetting::Frozen(None)),
+        "auto" => Ok(ClockSetting::Auto(None)),
         other => {
-            let at = other.parse().map_err(|_| {
+            let (time, mode): (_, fn(_) -> _) = match other.strip_prefix("auto@") {
+                Some(time) => (time, ClockSetting::Auto),
+                None => (other, ClockSetting::Frozen),
+            };
+            let at = time.parse().map_err(|_| {
                 Failure::usage(format!(
-                    "--clock: expected `real`, `frozen` or a timestamp such as 2026-01-31T09:30:00Z, found `{other}`"
+                    "--clock: expected `real`, `frozen`, `auto` or a timestamp such as 2026-01-31T09:30:00Z, found `{other}`"
                 ))
             })?;
-            Ok(ClockSetting::FrozenAt(at))
+            Ok(mode(Some(at)))
         }
     }
 }

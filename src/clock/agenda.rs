@@ -13,15 +13,16 @@ use tokio::sync::Notify;
 use crate::clock::Instant;
 
 /// The agenda of one workspace; a cheap handle.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Agenda {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
     notes: Mutex<Notes>,
     changed: Notify,
+    any_changed: Arc<Notify>,
     moving: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -35,6 +36,12 @@ struct Notes {
 }
 
 impl Agenda {
+    /// An empty one, which also reports its changes to `any_changed`.
+    pub fn new(any_changed: Arc<Notify>) -> Self {
+        let (notes, changed, moving) = (Mutex::default(), Notify::new(), Arc::default());
+        Self { shared: Arc::new(Shared { notes, changed, any_changed, moving }) }
+    }
+
     /// Records that something is running until the returned guard is dropped.
     #[must_use]
     pub fn begin(&self) -> Running {
@@ -89,6 +96,7 @@ impl Agenda {
     fn change(&self, change: impl FnOnce(&mut Notes)) {
         change(&mut self.shared.notes.lock());
         self.shared.changed.notify_waiters();
+        self.shared.any_changed.notify_waiters();
     }
 }
 

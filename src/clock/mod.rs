@@ -1,4 +1,4 @@
-//! Time and chance: a clock that can be real, frozen, set or advanced, clocks that follow it, and one repeatable random
+//! Time and chance: a clock that can be real, frozen, automatic, set or advanced, clocks that follow it, and one repeatable random
 //! source for each workspace.
 //!
 //! Independent of the timed work. Rules take `now` and a random source as arguments; only drivers call
@@ -118,6 +118,8 @@ pub enum ClockMode {
     Real,
     // Only by `advance`.
     Frozen,
+    // Like `Frozen`, but while a call waits, to the next due instant whenever nothing is in flight.
+    Auto,
 }
 
 /// A clock as a snapshot has it.
@@ -126,8 +128,11 @@ pub enum ClockMode {
 pub struct SavedClock {
     pub moment: Instant,
     pub now: Timestamp,
-    /// True if it was frozen separately from the clock that it follows.
+    /// True if it was frozen or automatic separately from the clock that it follows.
     pub frozen: bool,
+    /// True if it was automatic.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub auto: bool,
     /// How far its wall time was ahead of the clock that it follows.
     pub ahead: SignedDuration,
 }
@@ -149,8 +154,8 @@ pub struct Clock {
 #[derive(Debug)]
 struct Shared {
     base: Base,
-    /// The time at which it was frozen at the start, to which a restart returns it; `None` if it was running.
-    origin: Option<Timestamp>,
+    /// The state in which it was stopped at the start, to which a restart returns it; `None` if it was running.
+    origin: Option<(Stopped, Timestamp)>,
     /// True while the clock runs with its base and was not moved away from it; it is then read without the lock.
     plain: AtomicBool,
     /// How often it was restarted or restored.
@@ -172,14 +177,21 @@ struct ClockState {
     /// What the clock was moved by; not used while it is frozen.
     instant_offset: SignedDuration,
     wall_offset: SignedDuration,
-    /// The time shown while the clock is frozen, or held back, briefly, as its base moves.
+    /// The time shown while the clock is stopped, or held back, briefly, as its base moves.
     stopped_at: Option<Now>,
-    is_frozen: bool,
+    stopped: Option<Stopped>,
+}
+
+/// How a clock that does not run is moved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stopped {
+    Frozen,
+    Auto,
 }
 
 impl ClockState {
-    fn frozen(now: Now) -> Self {
-        Self { stopped_at: Some(now), is_frozen: true, ..Self::default() }
+    fn stopped(how: Stopped, now: Now) -> Self {
+        Self { stopped_at: Some(now), stopped: Some(how), ..Self::default() }
     }
 }
 
@@ -189,13 +201,17 @@ impl Clock {
     }
 
     pub fn frozen(wall: Timestamp) -> Self {
-        let state = ClockState::frozen(Now { instant: Instant::default(), wall });
-        Self::start(Base::Machine(monotonic()), state, Some(wall))
+        Self::stopped(Stopped::Frozen, wall)
     }
 
-    /// A clock frozen at the machine's present time until it is advanced.
-    pub fn frozen_now() -> Self {
-        Self::frozen(wall_time())
+    /// A clock that stands at this time, and moves by itself while a call waits.
+    pub fn auto(wall: Timestamp) -> Self {
+        Self::stopped(Stopped::Auto, wall)
+    }
+
+    fn stopped(how: Stopped, wall: Timestamp) -> Self {
+        let state = ClockState::stopped(how, Now { instant: Instant::default(), wall });
+        Self::start(Base::Machine(monotonic()), state, Some((how, wall)))
     }
 
     #[must_use]
@@ -203,7 +219,7 @@ impl Clock {
         Self::start(Base::Clock(self.clone()), ClockState::default(), None)
     }
 
-    fn start(base: Base, state: ClockState, origin: Option<Timestamp>) -> Self {
+    fn start(base: Base, state: ClockState, origin: Option<(Stopped, Timestamp)>) -> Self {
         let (plain, life) = (AtomicBool::new(state == ClockState::default()), AtomicU64::new(0));
         let (state, changed) = (RwLock::new(state), watch::Sender::new(()));
         Self { shared: Arc::new(Shared { base, origin, plain, life, state, changed }) }
@@ -228,10 +244,19 @@ impl Clock {
         self.shared.plain.load(Ordering::Acquire)
     }
 
+    /// True if the clock, or the one that it follows, moves by itself while a call waits. Cheap for a clock that was not moved.
+    pub fn is_auto(&self) -> bool {
+        match &self.shared.base {
+            Base::Clock(base) if self.is_plain() => base.is_auto(),
+            Base::Machine(_) if self.is_plain() => false,
+            _ => self.mode() == ClockMode::Auto,
+        }
+    }
+
     /// True if the wall time is the base's; the monotonic time may have been moved.
     pub fn follows(&self) -> bool {
         let state = *self.shared.state.read();
-        !state.is_frozen && state.wall_offset.is_zero()
+        state.stopped.is_none() && state.wall_offset.is_zero()
     }
 
     /// The instant of the clock or machine that this one moves with.
@@ -243,9 +268,14 @@ impl Clock {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// True if the clock itself is frozen, whatever its base does.
-    pub fn is_frozen_itself(&self) -> bool {
-        self.shared.state.read().is_frozen && matches!(self.shared.base, Base::Clock(_))
+    /// True if the clock itself is stopped, whatever its base does.
+    pub fn is_stopped_itself(&self) -> bool {
+        self.shared.state.read().stopped.is_some() && matches!(self.shared.base, Base::Clock(_))
+    }
+
+    /// True if the clock does not run with the machine: it is frozen, or automatic.
+    pub fn is_stopped(&self) -> bool {
+        self.mode() != ClockMode::Real
     }
 
     fn read(&self, state: ClockState) -> Now {
@@ -257,26 +287,32 @@ impl Clock {
 
     /// How the clock moves at present. A clock that follows a frozen one is frozen.
     pub fn mode(&self) -> ClockMode {
-        match &self.shared.base {
-            _ if self.shared.state.read().is_frozen => ClockMode::Frozen,
-            Base::Machine(_) => ClockMode::Real,
-            Base::Clock(base) => base.mode(),
+        match (&self.shared.base, self.shared.state.read().stopped) {
+            (_, Some(Stopped::Frozen)) => ClockMode::Frozen,
+            (_, Some(Stopped::Auto)) => ClockMode::Auto,
+            (Base::Machine(_), None) => ClockMode::Real,
+            (Base::Clock(base), None) => base.mode(),
         }
     }
 
     /// The time that others compare with their own clocks, in a signature, `Date`, `Retry-After` or a reset header: the machine's
-    /// while this clock runs, however far it was moved, and this clock's while it is frozen.
+    /// while this clock runs, however far it was moved, and this clock's while it is stopped.
     pub fn shared_time(&self, now: Now) -> Timestamp {
-        if self.mode() == ClockMode::Frozen { now.wall } else { wall_time() }
+        if self.is_stopped() { now.wall } else { wall_time() }
     }
 
     pub fn freeze(&self) -> Now {
-        self.change(|_, now| ClockState::frozen(now))
+        self.change(|_, now| ClockState::stopped(Stopped::Frozen, now))
     }
 
-    /// Lets a frozen clock continue with its base from its present time.
+    /// Stops the clock, to be moved by calls that wait.
+    pub fn automate(&self) -> Now {
+        self.change(|_, now| ClockState::stopped(Stopped::Auto, now))
+    }
+
+    /// Lets a stopped clock continue with its base from its present time.
     pub fn resume(&self) -> Now {
-        self.change(|state, now| if state.is_frozen { self.running_from(now) } else { state })
+        self.change(|state, now| if state.stopped.is_some() { self.running_from(now) } else { state })
     }
 
     /// Holds a running clock back until [`Self::release`], so that a caller who moves its base can let the clocks that follow
@@ -286,7 +322,10 @@ impl Clock {
     }
 
     pub fn release(&self) {
-        self.change(|state, _| ClockState { stopped_at: state.stopped_at.filter(|_| state.is_frozen), ..state });
+        self.change(|state, _| ClockState {
+            stopped_at: state.stopped_at.filter(|_| state.stopped.is_some()),
+            ..state
+        });
     }
 
     /// Moves the clock forward. Everything that sleeps on it and has become due wakes.
@@ -307,8 +346,8 @@ impl Clock {
             // Checked under the lock that a restart also takes.
             if self.life() != life {
                 state
-            } else if state.is_frozen {
-                ClockState::frozen(Now { instant: now.instant.plus(by), wall: moved(now.wall, step) })
+            } else if let Some(how) = state.stopped {
+                ClockState::stopped(how, Now { instant: now.instant.plus(by), wall: moved(now.wall, step) })
             } else {
                 ClockState {
                     instant_offset: state.instant_offset.saturating_add(step),
@@ -323,7 +362,7 @@ impl Clock {
     pub fn relabel(&self, wall: Timestamp) -> Now {
         self.change(|state, now| {
             let now = Now { wall, ..now };
-            if state.is_frozen { ClockState::frozen(now) } else { self.running_from(now) }
+            state.stopped.map_or_else(|| self.running_from(now), |how| ClockState::stopped(how, now))
         })
     }
 
@@ -344,7 +383,7 @@ impl Clock {
         self.change(|_, now| {
             self.shared.life.fetch_add(1, Ordering::AcqRel);
             match origin {
-                Some(wall) => ClockState::frozen(Now { wall, ..now }),
+                Some((how, wall)) => ClockState::stopped(how, Now { wall, ..now }),
                 None => {
                     ClockState { instant_offset: now.instant.from(self.shared.base.instant()), ..ClockState::default() }
                 }
@@ -355,7 +394,8 @@ impl Clock {
     pub fn save(&self) -> SavedClock {
         let state = *self.shared.state.read();
         let Now { instant, wall } = self.read(state);
-        SavedClock { moment: instant, now: wall, frozen: state.is_frozen, ahead: state.wall_offset }
+        let (frozen, auto) = (state.stopped.is_some(), state.stopped == Some(Stopped::Auto));
+        SavedClock { moment: instant, now: wall, frozen, auto, ahead: state.wall_offset }
     }
 
     /// Restores a saved clock, `elapsed` later if it was running. Instants keep their meaning, and so does everything that waits for one.
@@ -364,7 +404,8 @@ impl Clock {
             self.shared.life.fetch_add(1, Ordering::AcqRel);
             let (base, instant) = (self.shared.base.now(), saved.moment);
             if saved.frozen {
-                return ClockState::frozen(Now { instant, wall: saved.now });
+                let how = if saved.auto { Stopped::Auto } else { Stopped::Frozen };
+                return ClockState::stopped(how, Now { instant, wall: saved.now });
             }
             let instant_offset = instant.plus(elapsed).from(base.instant);
             ClockState { instant_offset, wall_offset: saved.ahead, ..ClockState::default() }

@@ -67,7 +67,7 @@ impl Endpoint for ShowClock {
 pub(crate) struct MoveClock {
     #[serde(default)]
     pub(crate) key: ClockKey,
-    /// `frozen` stops the clock, `real` lets it run on, `follow` ties a key's clock to the emulator's again.
+    /// `frozen` stops the clock, `auto` lets calls that wait move it, `real` lets it run on, `follow` ties a key's clock to the emulator's again.
     pub(crate) mode: Option<NewMode>,
     /// How far, such as 60s, 1h30m or 72h.
     pub(crate) advance: Option<DurationInput>,
@@ -89,10 +89,13 @@ impl Endpoint for MoveClock {
         let sets = "Set the time: a step forward lets time pass, a step back only changes the displayed time";
         let set_examples =
             &["clock set 2026-01-31T09:30:00Z", "clock set 2030-01-01T00:00:00Z --key sk_test_a", "clock set now"];
+        let automates =
+            "Let time pass by itself: while a command or a test waits, the clock moves to the next retry or emission";
         let resumes = "Let the clock run again from its current time";
         let follows = "Let a key's clock follow the emulator's again";
         vec![
             Command::with("clock freeze", "Stop the clock", &["clock freeze"], mode(NewMode::Frozen)),
+            Command::with("clock auto", automates, &["clock auto", "clock auto --key sk_test_a"], mode(NewMode::Auto)),
             Command::with("clock advance", advances, &["clock advance 60s", "clock advance 1h30m"], advance),
             Command::with("clock set", sets, set_examples, set),
             Command::with("clock resume", resumes, &["clock resume"], mode(NewMode::Real)),
@@ -142,6 +145,7 @@ struct Set {
 pub(crate) enum NewMode {
     Real,
     Frozen,
+    Auto,
     Follow,
 }
 
@@ -155,6 +159,7 @@ impl Text for Clock {
         let mode = match self.mode {
             ClockMode::Real => "running",
             ClockMode::Frozen => "frozen",
+            ClockMode::Auto => "auto",
         };
         format!("{} ({mode}{whose})\n", self.now)
     }
@@ -195,7 +200,7 @@ impl Step {
     fn of(change: &MoveClock) -> Result<Self, ControlError> {
         match (&change.advance, &change.set, change.mode) {
             (None, None, None) => Err(ControlError::invalid(
-                "expected `mode` (\"real\", \"frozen\" or \"follow\"), `advance` (a duration such as \"60s\") or `set` (a timestamp)",
+                "expected `mode` (\"real\", \"frozen\", \"auto\" or \"follow\"), `advance` (a duration such as \"60s\") or `set` (a timestamp)",
             )),
             (Some(by), None, None) => Ok(Self::Advance(duration("advance", by)?)),
             (None, Some(Since(at)), None) => Ok(Self::Set(instant(at)?)),
@@ -221,6 +226,10 @@ async fn take(step: Step, cx: &Context, mover: &ClockDriver, limit: Duration) ->
         Step::Mode(NewMode::Frozen) => {
             log(format!("frozen at {}", time(wall)));
             clock.freeze()
+        }
+        Step::Mode(NewMode::Auto) => {
+            log(format!("stands at {}, and moves while a call waits", time(wall)));
+            clock.automate()
         }
         Step::Mode(NewMode::Follow) if mover.workspace.is_none() => {
             return Err(ControlError::invalid("mode: the emulator's clock follows no other; name a key"));

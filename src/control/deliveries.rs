@@ -96,6 +96,10 @@ pub(crate) struct WaitForDeliveries {
     /// Only deliveries to the subscription with this id.
     #[arg(long, value_name = "ID", value_parser = subscription_id)]
     pub(crate) subscription: Option<String>,
+    /// Only deliveries with at least this many attempts.
+    #[arg(long, value_name = "N", value_parser = count_parser())]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub(crate) attempts: Option<Integer<usize>>,
     /// How many must match.
     #[arg(long, default_value = "1", value_parser = count_parser())]
     #[schemars(range(min = 1, max = 10_000), extend("default" = 1))]
@@ -362,25 +366,33 @@ async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<List<Deliv
     let scope = request.key.scope_soon(&cx).await?;
     check_status(request.status.as_deref())?;
     let limit = timeout(request.timeout.as_ref(), TIMEOUT)?;
-    let count = checked_count(request.count)?;
+    let (count, attempts) = (checked_count("count", request.count)?, checked_count("attempts", request.attempts)?);
     let filter = [&request.status, &request.event, &request.event_type, &request.subscription];
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
-    let matches = |delivery: &DeliveryRecord| in_scope(delivery) && differs(filter, delivery).is_empty();
+    let differs = |delivery: &DeliveryRecord| {
+        let mut all = differs(filter, delivery);
+        let made = usize::try_from(delivery.made).unwrap_or(usize::MAX);
+        if request.attempts.is_some() && made < attempts {
+            all.push(format!("attempts: expected {attempts} or more, found {made}"));
+        }
+        all
+    };
+    let matches = |delivery: &DeliveryRecord| in_scope(delivery) && differs(delivery).is_empty();
     let mut matching = Vec::new();
     let enough = until_enough(&cx.deliveries, count, &mut matching, matches);
+    let enough = cx.while_time_passes(scope.0.clone(), enough);
     let is_enough = tokio::time::timeout(limit, enough).await.is_ok();
     let shown = |delivery: &DeliveryRecord| row(delivery, &cx.registry, cx.redactor());
     if is_enough {
         return Ok(List { data: matching.iter().map(|(_, delivery)| shown(delivery)).collect() });
     }
     let matching = matching.len();
-    let mut others =
-        cx.deliveries.list(None, 100, |delivery| in_scope(delivery) && !differs(filter, delivery).is_empty());
-    others.sort_by_cached_key(|(_, delivery)| differs(filter, delivery).len());
+    let mut others = cx.deliveries.list(None, 100, |delivery| in_scope(delivery) && !differs(delivery).is_empty());
+    others.sort_by_cached_key(|(_, delivery)| differs(delivery).len());
     let nearest = others.iter().take(5).map(|(_, delivery)| Nearest {
         request: None,
         delivery: Some(shown(delivery)),
-        differs: differs(filter, delivery),
+        differs: differs(delivery),
     });
     let message = format!("{matching} of {count} deliveries matched within {} s", limit.as_secs_f64());
     Err(ControlError::new(ErrorKind::RequestTimeout, message).with(|error| error.nearest = Some(nearest.collect())))
@@ -435,7 +447,10 @@ async fn redeliver(Redeliver { id, key, wait }: Redeliver, cx: Arc<Context>) -> 
     };
     let id = cx.redeliver(&workspace, &old).map_err(ControlError::too_many_pending)?;
     let delivery = match wait {
-        Some(limit) => cx.deliveries.wait_attempted(&[id], limit).await.into_iter().next(),
+        Some(limit) => {
+            let attempted = cx.deliveries.wait_attempted(std::slice::from_ref(&id), limit);
+            cx.while_time_passes(Some(workspace), attempted).await.into_iter().next()
+        }
         None => cx.deliveries.get(&id),
     };
     let shown = |delivery: DeliveryRecord| whole(&delivery, &cx.registry, cx.redactor());

@@ -190,12 +190,13 @@ async fn fire(request: Fire, cx: Arc<Context>) -> Result<Fired, ControlError> {
     wait_for_events(&workspace).await;
     // Not in the lane of changes, as other changes would wait for thousands of events.
     let fired = {
-        let (cx, shuffle) = (Arc::clone(&cx), request.shuffle);
+        let (cx, shuffle, workspace) = (Arc::clone(&cx), request.shuffle, Arc::clone(&workspace));
         tokio::task::spawn_blocking(move || fire_all(&cx, shuffle, &workspace, firing)).await
     };
     let (mut answer, deliveries) = fired.map_err(|_| ControlError::internal())??;
     let Some(limit) = wait else { return Ok(answer) };
-    let records = cx.deliveries.wait_attempted(&deliveries, limit).await;
+    let attempted = cx.deliveries.wait_attempted(&deliveries, limit);
+    let records = cx.while_time_passes(Some(workspace), attempted).await;
     let control = Arc::clone(&cx.control);
     let show = move |control: &Control| {
         let (registry, redactor) = (&control.registry, cx.redactor());

@@ -260,7 +260,7 @@ fn list(request: ListRequests, cx: &Context) -> Result<Page<Request>, ControlErr
 async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<List<Request>, ControlError> {
     let scope = request.key.scope_soon(&cx).await?;
     let limit = timeout(request.timeout.as_ref(), TIMEOUT)?;
-    let count = checked_count(request.count)?;
+    let count = checked_count("count", request.count)?;
     let WaitForRequests { operation, status, since, method, path, .. } = &request;
     let status = status.map(|Integer(status)| status);
     let filter = Filter::read(operation.as_deref(), status, since.as_ref(), &cx.journal)?;
@@ -284,6 +284,7 @@ async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<List<Request
             reader.appended().await;
         }
     };
+    let enough = cx.while_time_passes(scope.0.clone(), enough);
     if tokio::time::timeout(limit, enough).await.is_ok() {
         return Ok(List { data: found.iter().take(count).map(|request| row(request, cx.redactor())).collect() });
     }
@@ -559,11 +560,11 @@ pub(crate) fn operation_named(name: &str) -> Result<Operation, String> {
 }
 
 /// A count that a call waits for.
-pub(super) fn checked_count(count: Option<Integer<usize>>) -> Result<usize, ControlError> {
+pub(super) fn checked_count(name: &str, count: Option<Integer<usize>>) -> Result<usize, ControlError> {
     /// The default size of the journal.
     const MAX: usize = 10_000;
     match count.map_or(1, |Integer(count)| count) {
         count @ 1..=MAX => Ok(count),
-        count => Err(ControlError::invalid(format!("count: expected 1 to {MAX}, found {count}"))),
+        count => Err(ControlError::invalid(format!("{name}: expected 1 to {MAX}, found {count}"))),
     }
 }

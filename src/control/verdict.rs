@@ -259,18 +259,20 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
     }
 }
 
-/// Waits until planned events, attempts and retries that become due within `limit` are done. With a frozen clock, only events and attempts
-/// due
-/// already.
+/// Waits until planned events, attempts and retries that become due within `limit` are done. With a frozen clock, only those due already; with an
+/// automatic one, all of them.
 async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration) {
     let clock = control.registry.clock();
     let began = clock.instant();
-    let ahead = |workspace: &Workspace| match workspace.clock().mode() {
-        ClockMode::Frozen => Duration::ZERO,
-        ClockMode::Real => limit.saturating_sub(clock.instant().since(began)),
-    };
     let workspaces = scope.workspaces(control);
-    let settled = join_all(workspaces.iter().map(|workspace| wait_idle_ahead(workspace, || ahead(workspace))));
+    let settled = join_all(workspaces.iter().map(|workspace| {
+        wait_idle_ahead(workspace, || match workspace.clock().mode() {
+            ClockMode::Frozen => Duration::ZERO,
+            ClockMode::Real => limit.saturating_sub(clock.instant().since(began)),
+            ClockMode::Auto => Duration::MAX,
+        })
+    }));
+    let settled = control.while_time_passes(scope.0.clone(), settled);
     // An attempt that became due just before the limit may finish. What is pending after that is reported as undelivered.
     let _ = tokio::time::timeout(limit + limit.min(LAST_ATTEMPTS), settled).await;
 }

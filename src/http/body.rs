@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::clock::Clock;
-use crate::clock::agenda::Slot;
+use crate::clock::agenda::{Running, Slot};
 use crate::contract::error::ErrorKind;
 use crate::state::journal::KEPT_BODY;
 use crate::state::workspace::Workspace;
@@ -319,7 +319,8 @@ pub(super) enum Pace {
 
 pub(super) fn paced(body: Bytes, pace: Pace, workspace: &Workspace) -> ResponseBody {
     let (clock, slot) = (workspace.clock().clone(), workspace.agenda().slot());
-    let paced = PacedBody { rest: body, has_begun: false, pace, clock, slot };
+    let running = clock.is_auto().then(|| workspace.agenda().begin());
+    let paced = PacedBody { rest: body, has_begun: false, pace, clock, slot, _running: running };
     ResponseBody::stream(unfold(paced, PacedBody::next))
 }
 
@@ -330,6 +331,8 @@ struct PacedBody {
     clock: Clock,
     /// When the present wait ends. The slot stays due until the next wait or the end of the body.
     slot: Slot,
+    /// An automatic clock stands still while the body is sent.
+    _running: Option<Running>,
 }
 
 impl PacedBody {
@@ -366,6 +369,9 @@ impl PacedBody {
     }
 
     async fn wait(&mut self, pause: Duration) {
+        if self.clock.is_auto() {
+            return tokio::time::sleep(pause).await;
+        }
         let until = self.clock.instant().plus(pause);
         self.slot.set(Some(until));
         self.clock.sleep_until(until).await;

@@ -94,6 +94,9 @@ pub(super) struct Identity {
     /// The workspace of its key, or the anonymous one, from which requests without a valid key draw random values.
     pub(super) workspace: Arc<Workspace>,
     pub(super) key: Option<AuthenticatedKey>,
+    /// Counts as in flight for the workspace's clock until the request is in the journal: after a rule's delay, and always if the clock
+    /// is automatic.
+    pub(super) running: Option<Running>,
 }
 
 /// The valid key of a request: what may differ between the requests of one workspace.
@@ -106,7 +109,7 @@ pub(super) struct AuthenticatedKey {
 impl Identity {
     /// The identity of a request before it is authenticated.
     pub(super) fn unknown(anonymous: Arc<Workspace>) -> Self {
-        Self { id: String::new(), variation_seed: None, workspace: anonymous, key: None }
+        Self { id: String::new(), variation_seed: None, workspace: anonymous, key: None, running: None }
     }
 
     pub(super) fn quota(&self) -> Option<&QuotaCheck> {
@@ -235,8 +238,6 @@ pub(super) struct AppliedRule {
     pub(super) warnings: Vec<String>,
     /// Set where the rule's story continues by the status of the answer.
     pub(super) unsettled: Option<UnsettledRule>,
-    /// Counts as running for the workspace's clock from the end of the rule's delay until the request is in the journal.
-    pub(super) task: Option<Running>,
 }
 
 impl AppliedRule {

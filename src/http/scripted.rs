@@ -1,13 +1,12 @@
 //! Asks the scenarios for the rule that applies to a request, and carries it out: a delay, a scripted answer, a patch of the ordinary one, or a fault.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::header::{CONTENT_LENGTH, HeaderMap, HeaderValue};
 use rand::{Rng as _, SeedableRng as _};
 
-use crate::clock::Instant;
-use crate::clock::agenda::Running;
 use crate::contract::error::{Error, ErrorKind, envelope};
 use crate::contract::routes::Operation;
 use crate::contract::variation::BodyKind;
@@ -21,7 +20,7 @@ use crate::scenario::{
 };
 use crate::state::journal::{DecidingRule, Reason};
 use crate::state::quota::QuotaCheck;
-use crate::state::workspace::{Workspace, WorkspaceState};
+use crate::state::workspace::WorkspaceState;
 
 /// Templates longer than this together, with the body that they may copy, hold up other requests on the thread.
 const LARGE: usize = 8 * 1024;
@@ -44,6 +43,20 @@ impl RequestContext {
         decision
     }
 
+    /// Waits for a rule's delay by the workspace's clock. An automatic clock stands still while a request is in flight; the delay then
+    /// follows the machine's time, as the client's timeout does.
+    async fn wait(&mut self, delay: Duration) {
+        let (workspace, due) = (self.workspace(), self.request.now.instant.plus(delay));
+        if workspace.clock().is_auto() {
+            tokio::time::sleep(delay).await;
+            return;
+        }
+        let mut slot = workspace.agenda().slot();
+        slot.set(Some(due));
+        workspace.clock().sleep_until(due).await;
+        self.identity.running = Some(self.workspace().agenda().begin());
+    }
+
     /// Records the rule that decided; returns its action.
     pub(super) fn note_rule(&mut self, decision: Decision) -> Action {
         let Decision { scenario, rule, turn, delay, action, description, unsettled_rule, .. } = decision;
@@ -59,7 +72,7 @@ impl RequestContext {
             None => description,
         };
         let scripted = DecidingRule { scenario, rule, turn, action: description };
-        self.rule = Some(AppliedRule { scripted, warnings: Vec::new(), unsettled, task: None });
+        self.rule = Some(AppliedRule { scripted, warnings: Vec::new(), unsettled });
         action
     }
 }
@@ -74,10 +87,7 @@ impl Api {
         let (delay, has_templates) = (decision.delay, decision.has_templates);
         let action = identified.note_rule(decision);
         if let Some(delay) = delay {
-            let task = wait(&identified.identity.workspace, identified.request.now.instant.plus(delay)).await;
-            if let Some(rule) = &mut identified.rule {
-                rule.task = Some(task);
-            }
+            identified.wait(delay).await;
         }
         match action {
             Action::Reply(reply) if has_templates => match self.render(identified, reply).await {
@@ -157,14 +167,6 @@ impl Api {
         }
         Answer { fault: Some(fault), ..answer }
     }
-}
-
-/// Waits by the workspace's clock. The agenda counts what follows as running until the task is dropped.
-async fn wait(workspace: &Workspace, due: Instant) -> Running {
-    let mut slot = workspace.agenda().slot();
-    slot.set(Some(due));
-    workspace.clock().sleep_until(due).await;
-    workspace.agenda().begin()
 }
 
 fn scripted_reply(identified: &mut RequestContext, reply: &ScriptedReply) -> Answer {

@@ -13,7 +13,6 @@ use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use tokio::task::JoinHandle;
 
-use crate::clock::ClockMode;
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::{Credential, Lookup, Operation, Route, look_up, look_up_announced};
@@ -211,7 +210,7 @@ impl Api {
     fn anonymous(&self, request: &Request) -> Identity {
         let workspace = self.engine.registry.anonymous();
         let (id, variation_seed) = draw_id(&mut workspace.lock(), &request.config.profile, request.now);
-        Identity { id, variation_seed, workspace, key: None }
+        Identity { id, variation_seed, workspace, key: None, running: None }
     }
 
     /// The identity of a request with a valid key; counts the request if it is one that counts.
@@ -228,7 +227,8 @@ impl Api {
         };
         request.due_before = is_due.then(|| self.engine.fire_soon(&workspace));
         request.now = now;
-        Ok(Identity { id, variation_seed, workspace, key: Some(AuthenticatedKey { group_key, quota }) })
+        let running = workspace.clock().is_auto().then(|| workspace.agenda().begin());
+        Ok(Identity { id, variation_seed, workspace, key: Some(AuthenticatedKey { group_key, quota }), running })
     }
 
     async fn continue_later(&self, identified: &mut RequestContext, mut remaining: Pending) -> Answer {
@@ -303,7 +303,7 @@ impl Api {
         *response.status_mut() = answer_status;
         *response.headers_mut() = headers;
         let clock = identified.workspace().clock();
-        if clock.mode() == ClockMode::Frozen {
+        if clock.is_stopped() {
             // Otherwise hyper adds the machine's.
             let date = http_date(clock.shared_time(clock.now()));
             date.map(|date| response.headers_mut().entry(DATE).or_insert(date));
@@ -312,7 +312,7 @@ impl Api {
             response.extensions_mut().insert(ReasonPhrase::from_static(b""));
         }
         // A scenario's delay is over for the clock once the journal has the request.
-        let _task = identified.rule.as_mut().and_then(|rule| rule.task.take());
+        let _running = identified.identity.running.take();
         let record = Arc::new(identified.take_record(transcript, status, broken, reason, connection.arrival()));
         connection.note_record(&record);
         self.engine.journal.append(Entry::Request(record));

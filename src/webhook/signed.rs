@@ -5,7 +5,7 @@ use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use jiff::Timestamp;
 
-use crate::clock::{Clock, ClockMode, Now, machine};
+use crate::clock::{Clock, Now, machine};
 use crate::contract::signature::{Message, Scheme, SigningKey, TOLERANCE_SECONDS, sign, sign_forged, verify};
 use crate::settings::{Profile, SignatureTime};
 use crate::state::workspace::{Job, Secret, SignedContent};
@@ -101,7 +101,7 @@ pub fn signs_by_clock(clock: &Clock, profile: &Profile) -> bool {
     match profile.webhooks.timestamp {
         SignatureTime::Real => false,
         SignatureTime::Clock => true,
-        SignatureTime::Auto => clock.mode() == ClockMode::Frozen,
+        SignatureTime::Auto => clock.is_stopped(),
     }
 }
 

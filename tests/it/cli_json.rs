@@ -94,6 +94,7 @@ pub(crate) const ROWS: &[Row] = &[
     ("check", Document, "{folder}/new", "{folder}/missing", 2, "io"),
     ("clock show", Document, "", "--key ws_nothing", 1, "not_found"),
     ("clock freeze", Document, "", "--key ws_nothing", 1, "not_found"),
+    ("clock auto", Document, "", "--key ws_nothing", 1, "not_found"),
     ("clock advance", Document, "1s", "soon", 2, "usage"),
     ("clock set", Document, "2030-01-01T00:00:00Z", "2030-01-01T00:00:00Z --key ws_nothing", 1, "not_found"),
     ("clock resume", Document, "", "--key ws_nothing", 1, "not_found"),

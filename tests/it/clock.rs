@@ -143,7 +143,7 @@ async fn bad_wishes_are_refused_and_change_nothing() {
         (json!({ "set": "2015-01-31T09:30:00Z" }), "more than ten years from the clock"),
         (json!({ "set": "1969-12-31T23:59:59Z" }), "set: 1969-12-31T23:59:59Z is before 1970"),
         (json!({ "mode": "follow" }), "follows no other"),
-        (json!({ "mode": "still" }), "expected one of `real`, `frozen`, `follow`"),
+        (json!({ "mode": "still" }), "expected one of `real`, `frozen`, `auto`, `follow`"),
         (json!({ "advance": "1s", "by": 1 }), "unknown field `by`"),
         (json!({ "advance": "1s", "timeout": "1h" }), "at most"),
     ] {

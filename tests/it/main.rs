@@ -12,6 +12,7 @@ mod circles;
 mod clashes;
 mod cli_json;
 mod clock;
+mod clock_auto;
 mod command_line;
 mod commands;
 mod contract;

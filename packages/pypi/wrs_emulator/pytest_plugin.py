@@ -24,6 +24,7 @@ def pytest_addoption(parser):
         "--wrs-report", metavar="FILE", default="wrs-emulator-report.html",
         help="where the emulator's report is kept if a test fails (default: %(default)s); .html, .har or .json",
     )
+    parser.addini("wrs_clock", "the mode in which the clock of each test begins: `auto` or `frozen`", default="")
     parser.addini("wrs_emulator_args", "arguments of `wrs-emulator serve`, such as --preview", type="args", default=[])
 
 
@@ -104,6 +105,8 @@ def prepare(item):
     emulator = Emulator(session.address(), f"sk_test_{readable}_{hashed}")
     # An earlier run may have left something at an emulator that keeps running.
     emulator.reset()
+    if clock := item.config.getini("wrs_clock"):
+        emulator.post("clock", mode=clock)
     item.stash[EMULATOR] = emulator
     return emulator
 

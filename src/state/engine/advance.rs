@@ -13,6 +13,9 @@ use crate::clock::agenda::Agenda;
 use crate::clock::{Clock, Instant, Now};
 use crate::state::workspace::{Registry, Workspace};
 
+/// The next due instant of each workspace that has one, by its position.
+type Waiting = BinaryHeap<Reverse<(Instant, usize)>>;
+
 /// Moves a clock: the emulator's, together with every workspace's that follows it, or that of one workspace alone.
 #[derive(Clone, Debug)]
 pub struct ClockDriver {
@@ -39,24 +42,12 @@ impl ClockDriver {
         for workspace in &moved {
             settle(workspace).await;
         }
-        let next = |at: usize| Some(Reverse((self.due(&moved[at])?, at)));
-        let mut waiting: BinaryHeap<_> = (0..moved.len()).filter_map(next).collect();
-        while let Some(Reverse((due, _))) = waiting.peek().filter(|_| !owner.is_gone()) {
-            let step = due.since(clock.instant());
-            if step > remaining {
-                break;
-            }
+        let mut waiting = self.all_due(&moved);
+        while let Some(step) = self.next_of(&waiting).filter(|step| *step <= remaining && !owner.is_gone()) {
             remaining -= step;
-            let reached = clock.instant().plus(step);
-            let mut called = Vec::new();
-            while waiting.peek().is_some_and(|Reverse((due, _))| *due <= reached) {
-                called.extend(waiting.pop().map(|Reverse((_, at))| at));
-            }
-            called.sort_unstable();
-            self.step(life, step, called.iter().map(|at| &moved[*at])).await;
-            for at in called {
+            for at in self.step(life, step, &moved, &mut waiting).await {
                 settle(&moved[at]).await;
-                waiting.extend(next(at));
+                waiting.extend(self.due(&moved[at]).map(|due| Reverse((due, at))));
             }
         }
         if owner.is_gone() {
@@ -69,23 +60,67 @@ impl ClockDriver {
         now
     }
 
-    /// Moves the clock by one step. What is due is done in one workspace after the other, so that runs are reproducible; attempts
-    /// at external receivers are not waited for here.
-    async fn step<'w>(&self, life: u64, step: Duration, called: impl Iterator<Item = &'w Arc<Workspace>> + Clone) {
+    /// Moves the clock by `step` if the next instant at which something is due is exactly that far, and nothing is in flight; `log` is
+    /// called before. Returns once everything due then is done, or false if something has changed in the meantime.
+    pub async fn jump(&self, step: Duration, log: impl FnOnce()) -> bool {
+        let life = self.clock().life();
+        let owner = self.workspace.clone().unwrap_or_else(|| self.registry.anonymous());
+        let _moving = owner.agenda().moving().lock_owned().await;
+        let moved = self.moved();
+        let mut waiting = self.all_due(&moved);
+        if owner.is_gone() || !self.is_idle() || self.next_of(&waiting) != Some(step) {
+            return false;
+        }
+        log();
+        for at in self.step(life, step, &moved, &mut waiting).await {
+            settle(&moved[at]).await;
+        }
+        true
+    }
+
+    /// True if nothing is running that the clock must not overtake, and everything due is done.
+    pub fn is_idle(&self) -> bool {
+        self.moved().iter().all(|workspace| workspace.agenda().is_settled(workspace.clock().instant()))
+    }
+
+    /// How far the next instant is at which something is due.
+    pub fn next_step(&self) -> Option<Duration> {
+        self.next_of(&self.all_due(&self.moved()))
+    }
+
+    fn next_of(&self, waiting: &Waiting) -> Option<Duration> {
+        waiting.peek().map(|Reverse((due, _))| due.since(self.clock().instant()))
+    }
+
+    fn all_due(&self, moved: &[Arc<Workspace>]) -> Waiting {
+        moved.iter().enumerate().filter_map(|(at, workspace)| Some(Reverse((self.due(workspace)?, at)))).collect()
+    }
+
+    /// Moves the clock by one step, and returns the workspaces in which something was due then. They do it one after the other, so that
+    /// runs are reproducible; attempts at external receivers are not waited for here.
+    async fn step(&self, life: u64, step: Duration, moved: &[Arc<Workspace>], waiting: &mut Waiting) -> Vec<usize> {
+        let reached = self.clock().instant().plus(step);
+        let mut called = Vec::new();
+        while waiting.peek().is_some_and(|Reverse((due, _))| *due <= reached) {
+            called.extend(waiting.pop().map(|Reverse((_, at))| at));
+        }
+        called.sort_unstable();
+        let all = called.iter().map(|at| &moved[*at]);
         let follows = |workspace: &&Arc<Workspace>| !workspace.clock().is_same(self.clock());
-        called.clone().filter(follows).for_each(|workspace| workspace.clock().hold());
+        all.clone().filter(follows).for_each(|workspace| workspace.clock().hold());
         self.clock().advance_in(life, step);
-        for workspace in called {
+        for workspace in all {
             workspace.clock().release();
             wait_until(workspace, Agenda::is_settled_inside).await;
         }
+        called
     }
 
     fn moved(&self) -> Vec<Arc<Workspace>> {
         if let Some(workspace) = &self.workspace {
             return vec![Arc::clone(workspace)];
         }
-        let running = self.registry.all().into_iter().filter(|workspace| !workspace.clock().is_frozen_itself());
+        let running = self.registry.all().into_iter().filter(|workspace| !workspace.clock().is_stopped_itself());
         running.chain([self.registry.anonymous()]).collect()
     }
 

@@ -2,12 +2,13 @@
 //!
 //! The control API and Rust tests drive an emulator through the methods of [`Engine`]. Independent of HTTP. Reading order: this
 //! file (from a key to its workspace, resets, new contents of the scenario folders), `fire`, `deliveries` (the state of each delivery), `sink` (the built-in receiver),
-//! `advance` (time), `snapshot`.
+//! `advance` (time), `auto` (time that passes by itself), `snapshot`.
 //!
 //! A workspace is not emptied but replaced: tasks that still work for the old one see that it is gone, and the next request of
 //! its key gets a new one. So nothing from before a reset can appear after it.
 
 mod advance;
+mod auto;
 pub mod deliveries;
 mod emissions;
 mod fire;

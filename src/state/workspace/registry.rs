@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use parking_lot::RwLock;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use super::Workspace;
 use super::tokens::AccessTokens;
@@ -28,21 +30,24 @@ pub struct Registry {
     workspaces: RwLock<HashMap<Arc<str>, Arc<Workspace>>>,
     tokens: AccessTokens,
     evicted: AtomicU64,
+    agendas_changed: Arc<Notify>,
 }
 
 impl Registry {
     pub fn new(seed: Seed, clock: Clock, most: usize, journal: Arc<Journal>) -> Self {
-        let anonymous =
-            ArcSwap::from_pointee(Workspace::new(Arc::from(ANONYMOUS), &seed, clock.clone(), journal.budget()));
+        let agendas_changed = Arc::default();
+        let name = Arc::from(ANONYMOUS);
+        let anonymous = Workspace::new(name, &seed, clock.clone(), journal.budget(), &agendas_changed);
         Self {
             seed: RwLock::new(seed),
             clock,
             journal,
             most: most.max(1),
-            anonymous,
+            anonymous: ArcSwap::from_pointee(anonymous),
             workspaces: RwLock::default(),
             tokens: AccessTokens::default(),
             evicted: AtomicU64::new(0),
+            agendas_changed,
         }
     }
 
@@ -77,7 +82,7 @@ impl Registry {
     }
 
     pub(super) fn new_anonymous(&self) -> Workspace {
-        Workspace::new(Arc::from(ANONYMOUS), &self.seed(), self.clock.clone(), self.journal.budget())
+        self.new_workspace(Arc::from(ANONYMOUS), self.clock.clone())
     }
 
     /// The workspace of this name, created if it does not exist; `now` is by the emulator's clock. The journal records the
@@ -121,7 +126,16 @@ impl Registry {
     }
 
     pub(super) fn fresh(&self, name: Arc<str>) -> Workspace {
-        Workspace::new(name, &self.seed(), self.clock.follower(), self.journal.budget())
+        self.new_workspace(name, self.clock.follower())
+    }
+
+    fn new_workspace(&self, name: Arc<str>, clock: Clock) -> Workspace {
+        Workspace::new(name, &self.seed(), clock, self.journal.budget(), &self.agendas_changed)
+    }
+
+    /// Completes when the agenda of any workspace has changed after the call.
+    pub fn agendas_changed(&self) -> Notified<'_> {
+        self.agendas_changed.notified()
     }
 
     /// Inserts a workspace, for which another may be evicted. An existing one of its name counts as reset and is returned.

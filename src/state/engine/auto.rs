@@ -1,0 +1,93 @@
+//! Time that passes by itself: while a call waits, a clock in the mode `auto` jumps to the next due instant whenever nothing is in flight.
+//!
+//! A call about one key moves the clock of that key alone, so that tests with different keys do not disturb each other; a call about all
+//! keys moves the emulator's clock, and each key's that is automatic by itself.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use super::{ClockDriver, Engine};
+use crate::clock::ClockMode;
+use crate::state::journal::record::time;
+use crate::state::workspace::Workspace;
+use crate::util::duration::duration_text;
+
+/// Most jumps of one wait: an emission that repeats for ever would never let it end.
+const MAX_JUMPS: usize = 1_000;
+
+impl Engine {
+    /// Completes with `awaited`. Until then, automatic clocks jump: that of the workspace, or all of them.
+    pub async fn while_time_passes<T>(
+        self: &Arc<Self>,
+        workspace: Option<Arc<Workspace>>,
+        awaited: impl Future<Output = T>,
+    ) -> T {
+        let mut awaited = pin!(awaited);
+        tokio::select! {
+            // A jump may have brought what is awaited; then there is no further one.
+            biased;
+            done = &mut awaited => return done,
+            () = self.jump_while_idle(workspace) => {}
+        }
+        awaited.await
+    }
+
+    /// Returns if no clock is automatic, or after too many jumps.
+    async fn jump_while_idle(self: &Arc<Self>, workspace: Option<Arc<Workspace>>) {
+        let mut jumps = 0;
+        loop {
+            let mut changed = pin!(self.registry.agendas_changed());
+            changed.as_mut().enable();
+            let drivers = self.automatic(workspace.as_ref());
+            if drivers.is_empty() {
+                return;
+            }
+            let is_idle = drivers.iter().all(ClockDriver::is_idle);
+            // Of equally near instants the first, so that runs are reproducible.
+            let next = drivers.into_iter().filter_map(|driver| Some((driver.next_step()?, driver)));
+            let Some((step, driver)) = next.min_by_key(|(step, _)| *step).filter(|_| is_idle) else {
+                changed.await;
+                continue;
+            };
+            if jumps == MAX_JUMPS {
+                return self.note_jump(&driver, format!("stands still: one call moved it {MAX_JUMPS} times"), true);
+            }
+            let engine = Arc::clone(self);
+            // A separate task: if the caller hangs up, the clock does not stop halfway.
+            let jump = tokio::spawn(async move {
+                let to = driver.clock().now().wall.saturating_add(step).unwrap_or(jiff::Timestamp::MAX);
+                let log = || {
+                    let did = format!("moved by {}, to {}, because a call waits", duration_text(step), time(to));
+                    engine.note_jump(&driver, did, false);
+                };
+                driver.jump(step, log).await
+            });
+            if jump.await.is_ok_and(|has_moved| has_moved) {
+                jumps += 1;
+            }
+            // Lets the caller see what has happened.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// The automatic clocks that a call about this workspace, or about all, moves.
+    fn automatic(&self, workspace: Option<&Arc<Workspace>>) -> Vec<ClockDriver> {
+        let is_automatic = |driver: &ClockDriver| driver.clock().mode() == ClockMode::Auto;
+        let of = |workspace: &Arc<Workspace>| self.mover(Some(Arc::clone(workspace)));
+        match workspace {
+            Some(workspace) if workspace.is_gone() => Vec::new(),
+            Some(workspace) => Some(of(workspace)).into_iter().filter(is_automatic).collect(),
+            None => {
+                let all = self.registry.all();
+                let own = all.iter().filter(|workspace| workspace.clock().is_stopped_itself()).map(of);
+                [self.mover(None)].into_iter().chain(own).filter(is_automatic).collect()
+            }
+        }
+    }
+
+    fn note_jump(&self, driver: &ClockDriver, did: String, is_warning: bool) {
+        let (wall, name) = (driver.clock().now().wall, driver.workspace.as_ref().map(|workspace| workspace.name()));
+        let whose = if name.is_some() { "the key's clock" } else { "the emulator's clock" };
+        self.journal.note(wall, name.cloned(), format!("{whose} {did}"), is_warning);
+    }
+}
