@@ -66,6 +66,8 @@ report() {
   running
   local out="$folder/report" emulator=("$folder/bin/wrs-emulator") url; url=$(cat "$folder/url")
   mkdir -p "$out"
+  # The summary and the annotations are those of `judge`.
+  unset GITHUB_ACTIONS
   echo "folder=$out" >> "$GITHUB_OUTPUT"
   "${emulator[@]}" verdict --url "$url" --key '*' --wait 5s > "$out/verdict.txt"
   "${emulator[@]}" verdict --url "$url" --key '*' --format junit > "$out/verdict.xml"
@@ -73,7 +75,6 @@ report() {
   "${emulator[@]}" deliveries list --url "$url" --key '*' --limit 1000 --json > "$out/deliveries.ndjson"
   "${emulator[@]}" run save "$out/report.html" --url "$url"
   cp "$folder/emulator.log" "$out/"
-  { echo '### wrs-emulator'; echo '```'; cat "$out/verdict.txt"; echo '```'; } >> "$GITHUB_STEP_SUMMARY"
 }
 
 judge() {
@@ -82,7 +83,7 @@ judge() {
   "$folder/bin/wrs-emulator" verdict --url "$(cat "$folder/url")" --key '*' ${FAIL_ON:+--fail-on "$FAIL_ON"} || code=$?
   kill "$(cat "$folder/pid")"
   rm "$folder/url"
-  [ "$code" = 0 ] || fail "problems were found; the artifact of the report has the details"
+  [ "$code" = 0 ] || fail "problems were found; report.html in the artifact of the report has the details"
 }
 
 case "${1:-}" in

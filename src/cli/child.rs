@@ -3,9 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, IsTerminal as _, PipeReader, Read as _, Write};
-use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, LazyLock};
 use std::thread;
@@ -20,12 +18,12 @@ use super::arguments::{Target, reachable};
 use super::client::{Call, in_background};
 use super::document::RunDocument;
 use super::failure::{Code, Failure, note};
+use super::trust::TrustFiles;
 use crate::app::{Emulator, FileLimit};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::ExecFacts;
 use crate::redact::{MASK, Redactor, visible_lines};
 use crate::util::escapes::Secrets;
-use crate::util::file;
 use crate::util::process::ending_signal;
 
 /// How long the emulator may need to answer with the data of a report.
@@ -90,34 +88,11 @@ pub(super) fn target(emulator: &Emulator) -> Target {
     }
 }
 
-static AUTHORITIES: AtomicU32 = AtomicU32::new(0);
-
-/// The temporary file with the authority that the command has to trust; removed on drop.
-pub(super) struct Authority(PathBuf);
-
-impl Authority {
-    pub(super) fn write(emulator: &Emulator) -> Result<Option<Self>, Failure> {
-        let Some(pem) = emulator.ca_pem() else { return Ok(None) };
-        let number = AUTHORITIES.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("wrs-emulator-ca-{}-{number}.pem", std::process::id()));
-        let written = file::write_whole(&path, pem);
-        written.map_err(|error| Failure::io(format!("cannot write `{}`: {error}", path.display())))?;
-        Ok(Some(Self(path)))
-    }
-}
-
-impl Drop for Authority {
-    fn drop(&mut self) {
-        // It may have been removed already.
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 /// Prepares the command with the emulator's address in its environment, and starts it by `start`.
 pub(super) fn spawn<T>(
     command: &[OsString],
     emulator: &Emulator,
-    authority: Option<&Authority>,
+    trust: Option<&TrustFiles>,
     raised: FileLimit,
     start: impl FnOnce(&mut Command) -> io::Result<T>,
 ) -> Result<T, Failure> {
@@ -136,9 +111,7 @@ pub(super) fn spawn<T>(
     if let Some(token) = &target.control_token {
         command.env("WRS_EMULATOR_CONTROL_TOKEN", token);
     }
-    if let Some(authority) = authority {
-        command.env("WRS_EMULATOR_CA", &authority.0);
-    }
+    command.envs(trust.iter().flat_map(|files| files.variables()));
     raised.restored_for(|| start(&mut command)).map_err(|error| not_run(program, &error))
 }
 

@@ -17,7 +17,7 @@ use tokio::task::block_in_place;
 use tokio::time::timeout;
 
 use super::arguments::{OutputFile, examples, period};
-use super::child::{Authority, exit_code, note_proxy, shown, spawn, target, whole_run};
+use super::child::{exit_code, note_proxy, shown, spawn, target, whole_run};
 use super::client::runtime;
 use super::document::RunRecords;
 use super::failure::{Failure, is_json, note, warn};
@@ -26,6 +26,7 @@ use super::report::{Case, Report, Row, TableReport};
 use super::run::write_run;
 use super::serve::{PortFile, ServeArgs, settings, start};
 use super::signals::Signals;
+use super::trust::TrustFiles;
 use crate::app::{FileLimit, Settings};
 use crate::clock::machine;
 use crate::control::api::{ClockMode, ExecFacts, List, name_of};
@@ -308,9 +309,9 @@ impl Runner<'_> {
             |error: &dyn std::fmt::Display| Failure::io(format!("cannot write `{}`: {error}", output.display()));
         let stdout = file::create(&output).map_err(|problem| cannot(&problem))?;
         let stderr = stdout.try_clone().map_err(|error| cannot(&error))?;
-        let authority = Authority::write(&emulator)?;
+        let trust = TrustFiles::write(&emulator, self.serve.tls.as_ref())?;
         let began = machine::monotonic();
-        let (mut child, group) = spawn(self.command, &emulator, authority.as_ref(), self.raised, |command| {
+        let (mut child, group) = spawn(self.command, &emulator, trust.as_ref(), self.raised, |command| {
             Group::start(command.stdin(Stdio::null()).stdout(stdout).stderr(stderr))
         })
         .map_err(|failure| Failure { status: 2, ..failure })?;
@@ -484,7 +485,7 @@ fn report(examined: &Examination) -> TableReport {
         before,
         after,
         summary: summary(examined),
-        report: Report { name: "review.differential", cases: vec![plain], notes: Vec::new() },
+        report: Report { cases: vec![plain], ..Report::empty("review.differential") },
     }
 }
 

@@ -14,15 +14,16 @@ use clap::Args;
 use tokio::process::Child;
 
 use super::arguments::{OutputFile, Target, created, examples};
-use super::child::{Authority, Tee, exit_code, note_proxy, spawn, target, whole_run};
+use super::child::{Tee, exit_code, note_proxy, spawn, target, whole_run};
+use super::ci::{Ci, print_to_stderr};
 use super::client::{in_background, run_task};
-use super::failure::{Failure, colored, is_json, report, warn};
-use super::findings::Accepted;
+use super::failure::{Failure, colored, is_json, note, report, warn};
 use super::output::compact;
 use super::run::write_run;
 use super::serve::{PortFile, ServeArgs, settings, start, stop};
 use super::signals::{Adopted, Signals};
-use super::verdict::{Kind, Verdict, VerdictFormat, accepted, parse_wait, render};
+use super::trust::TrustFiles;
+use super::verdict::{Judging, Kind, Verdict, VerdictFormat, parse_wait, render};
 use crate::app::{Emulator, FileLimit, Settings};
 use crate::control::api::ExecFacts;
 use crate::util::process::pass_signal;
@@ -31,7 +32,9 @@ const EXIT_STATUS: &str = "
 
 Environment of the command: WRS_BASE_URL, WRS_API_KEY (sk_test_local unless set), WRS_EMULATOR_URL, \
 WRS_EMULATOR_CONTROL_TOKEN if one is required, \
-WRS_EMULATOR_CA, a PEM file, with --tls self-signed, and NO_PROXY with the emulator and loopback added.
+and NO_PROXY with the emulator and loopback added. With --tls also WRS_EMULATOR_CA, the emulator's certificate, and \
+SSL_CERT_FILE, CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE, NODE_EXTRA_CA_CERTS and JAVA_TOOL_OPTIONS, by which OpenSSL, curl, Python, Node \
+and Java trust it in addition to what they trust already.
 
 Exit status: the command's, or 128 and its number for a signal; 1 if it succeeded and the verdict found problems; \
 126 if it cannot be run, 127 if it is not there; 2 wrong usage.";
@@ -55,6 +58,9 @@ pub(super) struct ExecArgs {
     /// Findings that have been accepted, as for `review findings`; with --fail-on findings.
     #[arg(long, env, value_name = "FILE")]
     accept: Option<PathBuf>,
+    /// With --fail-on, exit with 0 even if nothing was judged: no request and no delivery.
+    #[arg(long, env)]
+    allow_unused: bool,
     /// The format of the verdict: by default that of --verdict-file's ending (`.xml`, `.json` or `.md`), else text. Prints the verdict
     /// even without --fail-on.
     #[arg(long, env, value_enum)]
@@ -85,7 +91,7 @@ pub(super) fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
 async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<ExitCode, Failure> {
     // Installed before the command runs, so that a signal does not end the emulator alone. SIGKILL and a crash still do.
     let mut signals = Signals::install()?;
-    let accepted = accepted(args.accept.as_deref(), &args.fail_on)?;
+    let judging = Judging::new(&args.fail_on, args.accept.as_deref(), args.allow_unused)?;
     let mut file = args.verdict_file.as_deref().map(|path| created("--verdict-file", path)).transpose()?;
     let report_file = args.report.as_deref().map(|path| OutputFile::at("--report", path)).transpose()?;
     let report_file = report_file.map(OutputFile::cleared).transpose()?;
@@ -98,10 +104,10 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
         note_proxy();
     }
     let target = target(&emulator);
-    let authority = Authority::write(&emulator)?;
+    let trust = TrustFiles::write(&emulator, args.serve.tls.as_ref())?;
     // Before the command runs, so that no end is missed.
     let mut adopted = Adopted::watch()?;
-    let begun = begin(&args.command, &emulator, authority.as_ref(), raised, report_file.is_some());
+    let begun = begin(&args.command, &emulator, trust.as_ref(), raised, report_file.is_some());
     if let (Err(failure), Some(file)) = (&begun, &report_file)
         && let Err(problem) = write_report(file, &target, ExecFacts::not_run(&args.command, failure)).await
     {
@@ -122,7 +128,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
         .map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
     adopted.reap_all();
     let mut facts = ExecFacts::of(&args.command, status);
-    facts.fail_on = args.fail_on.iter().map(|kind| kind.name()).collect();
+    facts.fail_on = judging.names();
     if let Some(tee) = tee {
         let secret = target.control_token.clone();
         facts.output = tokio::task::spawn_blocking(move || tee.finish(secret.as_deref())).await.ok();
@@ -130,7 +136,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     // After a signal nothing is waited for.
     let waits_for_report = report_file.is_some() && !was_signalled;
     let (judged, signalled) = tokio::select! {
-        judged = judge(args, target.clone(), accepted, file.as_mut(), waits_for_report) => (judged, None),
+        judged = judge(args, target.clone(), judging, file.as_mut(), waits_for_report) => (judged, None),
         number = signals.wait() => (Ok(Vec::new()), Some(number)),
     };
     facts.failed_by = judged.as_ref().map_or(Vec::new(), |kinds| kinds.iter().map(|kind| kind.name()).collect());
@@ -141,9 +147,13 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     };
     let (stopped, signalled) = stop(emulator, log, &mut signals, signalled).await;
     let fails = judged.as_ref().is_ok_and(|kinds| !kinds.is_empty());
+    let kept = args.report.as_ref().filter(|_| reported.is_ok() && !args.serve.quiet);
     let failures: Vec<Failure> = [judged.map(drop), reported, stopped].into_iter().filter_map(Result::err).collect();
     for failure in &failures {
         report(failure);
+    }
+    if let Some(path) = kept {
+        note(&format!("the report is in `{}`", path.display()));
     }
     let code = match (signalled, exit_code(status), failures.last()) {
         (Some(number), ..) => 128 + number,
@@ -158,11 +168,11 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
 fn begin(
     command: &[OsString],
     emulator: &Emulator,
-    authority: Option<&Authority>,
+    trust: Option<&TrustFiles>,
     raised: FileLimit,
     is_reported: bool,
 ) -> Result<(Child, Option<Tee>), Failure> {
-    spawn(command, emulator, authority, raised, |command| {
+    spawn(command, emulator, trust, raised, |command| {
         let tee = is_reported.then(|| Tee::attach(command)).transpose()?;
         Ok((command.spawn()?, tee))
     })
@@ -200,46 +210,51 @@ async fn wait_for(
     }
 }
 
-/// Reads and prints the verdict, if it was requested; returns what makes the run fail.
+/// Reads the verdict, prints it if it was requested, and tells a CI system; returns what makes the run fail.
 async fn judge(
     args: &ExecArgs,
     target: Target,
-    accepted: Option<Accepted>,
+    judging: Judging,
     file: Option<&mut File>,
     waits_for_report: bool,
 ) -> Result<Vec<Kind>, Failure> {
     let is_requested = !args.fail_on.is_empty() || args.verdict_format.is_some() || file.is_some();
-    if !is_requested && !waits_for_report {
-        return Ok(Vec::new());
-    }
-    let (settle, fail_on) = (args.settle, args.fail_on.clone());
-    let verdict = in_background(move || Verdict::ask(&target, "*", settle, &fail_on, accepted.as_ref())).await?;
-    if !is_requested {
-        // Asked for only because that call waits: the report computes the verdict itself.
-        return Ok(Vec::new());
-    }
+    let ci = Ci::of_environment();
+    let waits = is_requested || waits_for_report || ci.is_some();
+    let settle = if waits { args.settle } else { Duration::ZERO };
+    let verdict = match in_background(move || Verdict::ask(&target, "*", settle, &judging)).await {
+        // Nobody asked for it.
+        Err(_) if !waits => return Ok(Vec::new()),
+        verdict => verdict?,
+    };
     let by_name = args.verdict_file.as_deref().and_then(VerdictFormat::of_file);
     let format = args.verdict_format.or(by_name).unwrap_or(VerdictFormat::Text);
     // One line under --json, as all messages are.
     let shown = |format| match format {
         VerdictFormat::Text | VerdictFormat::Json if is_json() => compact(&verdict.judged()) + "\n",
+        VerdictFormat::Text if ci == Some(Ci::GitLab) => {
+            Ci::section(&render(&verdict, format, colored(&std::io::stderr())), verdict.fails())
+        }
         _ => render(&verdict, format, colored(&std::io::stderr())),
     };
     match file {
-        None => print_to_stderr(&shown(format)),
         Some(file) => {
             let text = render(&verdict, format, false);
             file.write_all(text.as_bytes())
                 .map_err(|error| Failure::io(format!("--verdict-file: cannot be written: {error}")))?;
-            if verdict.fails() {
+            if verdict.fails() || ci == Some(Ci::GitLab) {
                 print_to_stderr(&shown(VerdictFormat::Text));
             }
         }
+        None if is_requested || ci == Some(Ci::GitLab) => print_to_stderr(&shown(format)),
+        None => {
+            if let Some(message) = verdict.idle_message().filter(|_| !args.serve.quiet && ci.is_none()) {
+                note(message);
+            }
+        }
+    }
+    if let Some(ci) = ci {
+        ci.publish(&verdict.report(), &verdict.title(), verdict.fails(), args.report.as_deref());
     }
     Ok(verdict.failed_by().collect())
-}
-
-fn print_to_stderr(text: &str) {
-    // If stderr is closed, the exit code still reports the problem.
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

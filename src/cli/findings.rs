@@ -12,9 +12,9 @@ use super::failure::{Failure, colored, note};
 use super::output::{YELLOW, cell, mark, painted, pretty, print_as_is};
 use super::report::{Case, Report};
 use crate::contract::nearest;
-use crate::control::api::{Finding, Findings, GetFindings};
+use crate::control::api::{Finding, Findings, GetFindings, ProblemLine};
 use crate::redact::visible_lines;
-use crate::review::findings::{Check, Confidence, Severity, check, checks};
+use crate::review::findings::{Check, Confidence, Severity, ShownGroup, check, checks};
 use crate::util::file;
 use crate::util::wording::counted;
 
@@ -141,8 +141,7 @@ fn text(review: &Review, colors: bool) -> String {
 fn report(review: &Review) -> Report {
     let lines = |check: &Check| -> Vec<String> {
         let found = review.findings.data.iter().filter(|finding| finding.code == check.code);
-        let evidence = found.flat_map(|finding| finding.evidence.iter());
-        evidence.map(|shown| cell(format!("{} {}", shown.id(), shown.detail))).collect()
+        found.flat_map(|finding| finding.groups.iter()).map(ShownGroup::line).collect()
     };
     let is_idle = |check: &Check| review.findings.not_exercised.iter().any(|idle| idle.code == check.code);
     let fails = |check: &Check| review.failing.iter().any(|code| code == check.code);
@@ -159,7 +158,7 @@ fn report(review: &Review) -> Report {
     let passed = checks().filter(|check| !fails(check));
     let notes = passed.flat_map(|check| lines(check).into_iter().map(move |line| format!("{}: {line}", check.code)));
     let cases = checks().map(of_check).chain(review.stale().map(of_accepted)).collect();
-    Report { name: "review", cases, notes: notes.collect() }
+    Report { name: "review", cases, warnings: Vec::new(), notes: notes.collect() }
 }
 
 /// The file of `--accept`: the code of a finding and the reason, one a line.
@@ -252,22 +251,44 @@ impl Review {
         Self { findings, accepted, failing, failed }
     }
 
-    /// What fails the review, a line each.
-    pub(super) fn problems(&self) -> Vec<String> {
-        // The certain one of two findings with the same code comes first.
-        let found = |code: &String| self.findings.data.iter().find(|finding| finding.code == *code);
-        let line = |finding: &Finding| {
-            let first = finding.evidence.first().map(|shown| format!("{} {}", shown.id(), shown.detail));
-            let times = if finding.count > 1 { format!(", {} times", finding.count) } else { String::new() };
-            let (code, severity) = (&finding.code, finding.severity.name());
-            cell(format!("{}: {} ({code}, {severity}{times})", first.unwrap_or_default(), finding.title))
+    /// What fails the review.
+    pub(super) fn problems(&self) -> Vec<ProblemLine> {
+        // The certain one of two findings with the same code comes first, in both lists.
+        let found = |(index, code): (usize, &String)| {
+            let earlier = self.failing[..index].iter().filter(|other| *other == code).count();
+            self.findings.data.iter().filter(|finding| finding.code == *code).nth(earlier)
         };
-        self.failing.iter().filter_map(found).map(line).chain(self.stale().map(Acceptance::line)).collect()
+        let stale = self.stale().map(|accepted| ProblemLine::of_no_record(&accepted.line()));
+        self.failing.iter().enumerate().filter_map(found).map(problem).chain(stale).collect()
+    }
+
+    /// Likely findings that do not fail the review and were not accepted, a line each.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let is_shown = |finding: &&Finding| {
+            finding.confidence == Confidence::Likely
+                && !self.failing.contains(&finding.code)
+                && self.accepted.iter().all(|accepted| accepted.code != finding.code)
+        };
+        let line = |finding| format!("findings: likely: {}", problem(finding));
+        self.findings.data.iter().filter(is_shown).map(line).collect()
     }
 
     /// Accepted findings that fail the review.
     fn stale(&self) -> impl Iterator<Item = &Acceptance> {
         self.accepted.iter().filter(|accepted| accepted.fails)
+    }
+}
+
+/// A finding with the first request or delivery that shows it.
+fn problem(finding: &Finding) -> ProblemLine {
+    let Finding { code, title, severity, count, .. } = finding;
+    let (severity, first) = (severity.name(), finding.evidence.first());
+    let times = if *count > 1 { format!(", {count} times") } else { String::new() };
+    let detail = first.map_or_else(String::new, |shown| format!("{}: ", shown.detail));
+    ProblemLine {
+        id: first.map_or_else(String::new, |shown| cell(shown.id())),
+        message: cell(format!("{detail}{title} ({code}, {severity}{times})")),
+        of: String::new(),
     }
 }
 

@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 use tokio::sync::{oneshot, watch};
 
@@ -17,12 +18,11 @@ use super::output::{CYAN, DIM, GREEN, RED, YELLOW, compact, painted};
 use crate::app::ControlHandle;
 use crate::contract::routes::Operation;
 use crate::contract::timestamp::{Precision, format_timestamp};
-use crate::control::api::{Millis, name_of};
+use crate::control::api::Millis;
+use crate::control::story::{self, damage_text};
 use crate::redact::{Redactor, visible};
 use crate::state::journal::{Entry, Interest, Reason, RequestRecord};
-use crate::state::workspace::{
-    AttemptOutcome, AttemptRecord, EventRecord, Forgery, PlannedDelivery, is_elsewhere, status_text,
-};
+use crate::state::workspace::{AttemptRecord, EventRecord, Forgery, PlannedDelivery};
 use crate::util::duration::duration_text;
 use crate::util::wording::counted;
 
@@ -126,10 +126,8 @@ fn line(record: &Value, format: LogFormat, is_colored: bool) -> String {
 /// The color of a line's first word, by outcome.
 fn color(record: &Value) -> &'static str {
     let status = record.get("status").and_then(Value::as_u64);
-    let accepted = match record.get("forgery").and_then(Value::as_str) {
-        None => record.get("accepted").and_then(Value::as_bool),
-        Some(forgery) => Some(forgery == name_of(Forgery::Refused)),
-    };
+    let forgery = record.get("forgery").and_then(|forgery| Forgery::deserialize(forgery).ok());
+    let accepted = record.get("accepted").and_then(Value::as_bool).map(|accepted| story::went_well(accepted, forgery));
     match (status, accepted, record.get("level").and_then(Value::as_str)) {
         (Some(200..=299), ..) | (_, Some(true), _) => GREEN,
         (Some(400..=499), ..) | (.., Some("warning")) => YELLOW,
@@ -157,29 +155,16 @@ fn recorded(
 fn request_record(request: &RequestRecord, redactor: Redactor<'_>) -> Value {
     let (method, target) = request.transcript.request_line();
     let scripted = request.scripted.as_ref();
-    let why = match &request.reason {
-        Reason::Unauthorized { refusal, .. } => format!(" - {refusal}"),
-        Reason::Invalid(problems) => {
-            let texts: Vec<String> =
-                problems.iter().map(|problem| format!("{}: {}", problem.field, problem.reason)).collect();
-            format!(" - {}", texts.join("; "))
-        }
-        Reason::Subscribed { warnings, .. } if !warnings.is_empty() => format!(" - warning: {}", warnings.join("; ")),
-        Reason::RateLimited => " - the quota is used up".to_owned(),
-        Reason::Refused(_, text) => format!(" - {text}"),
-        Reason::NotFound(message) => format!(" - {message}"),
-        Reason::Announced(_) => " - announced, not open yet".to_owned(),
-        Reason::Panicked(text) => format!(" - the emulator failed: {text}"),
-        _ => String::new(),
+    let is_plain = match &request.reason {
+        Reason::Answered | Reason::Scripted => true,
+        Reason::Subscribed { warnings, .. } => warnings.is_empty(),
+        _ => false,
     };
-    let line = if method.is_empty() { "unreadable request".to_owned() } else { format!("{method} {target}") };
+    let why = if is_plain { String::new() } else { format!(" - {}", story::decision(request).1) };
+    let line = story::request_line(method, target);
     let status = request.broken.map_or_else(|| request.status.to_string(), str::to_owned);
     let key = request.carried_key(redactor.key_settings()).map(|key| redactor.key(&key).into_owned());
-    let about = about(
-        request.latency,
-        key.as_deref(),
-        scripted.map(|by| format!("scenario `{}`, {}: {}", by.scenario, by.rule, by.action)),
-    );
+    let about = about(request.latency, key.as_deref(), scripted.map(story::rule_text));
     let id = request.transcript.id();
     let fields = json!({
         "id": id,
@@ -204,7 +189,7 @@ fn event_record(event: &EventRecord, redactor: Redactor<'_>) -> Value {
     let scenario = event.origin.in_scenario().filter(|_| event.damage.is_none());
     let about = [Some(key.to_string()), scenario].into_iter().flatten().collect::<Vec<_>>().join(", ");
     let EventRecord { id, event_type, .. } = event;
-    let (to, damaged) = (counted(subscriptions, "subscription"), damage(event.damage.as_deref()));
+    let (to, damaged) = (counted(subscriptions, "subscription"), damage_text(event.damage.as_deref()));
     let message = format!("event {event_type} {id} goes to {to} ({about}){damaged}");
     let fields = json!({
         "id": &**id,
@@ -217,28 +202,13 @@ fn event_record(event: &EventRecord, redactor: Redactor<'_>) -> Value {
 }
 
 fn attempt_record(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value {
-    let outcome = match &attempt.outcome {
-        AttemptOutcome::Answered { status, body, note, .. } => {
-            let status = status_text(*status, note.as_deref());
-            match redactor.first_line(body) {
-                Some(line) => format!("answered {status}: {line}"),
-                None => format!("answered {status}"),
-            }
-        }
-        AttemptOutcome::Failed { detail, .. } => detail.clone(),
-    };
-    let elsewhere = is_elsewhere(attempt.delivery.url.as_str(), &attempt.dialled);
-    let sent = if elsewhere { format!(", sent to {}", attempt.dialled) } else { String::new() };
+    let outcome = story::ending(&attempt.outcome, redactor);
+    let to = story::destination(attempt.delivery.url.as_str(), Some(&attempt.dialled));
     let key = redactor.key(&attempt.event.workspace);
     let about = about(attempt.latency, Some(&key), None);
     let (PlannedDelivery { id, url, .. }, number) = (&*attempt.delivery, attempt.number);
-    let damaged = damage(attempt.event.damage.as_deref());
-    let judged = match attempt.forgery() {
-        Some(Forgery::Refused) => "; refused, as it should be",
-        Some(Forgery::Accepted) => "; the receiver must refuse it",
-        None => "",
-    };
-    let message = format!("delivery {id} attempt {number} to {url}{sent}: {outcome} ({about}){damaged}{judged}");
+    let (damaged, judged) = (damage_text(attempt.event.damage.as_deref()), story::forgery_text(attempt.forgery()));
+    let message = format!("delivery {id} attempt {number} to {to}: {outcome} ({about}){damaged}{judged}");
     let fields = json!({
         "id": &**id,
         "number": number,
@@ -257,11 +227,6 @@ fn attempt_record(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value {
 fn about(latency: Duration, key: Option<&str>, scenario: Option<String>) -> String {
     let parts = [Some(duration_text(latency)), key.map(str::to_owned), scenario];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-/// The deliberate damage, as the end of a line.
-fn damage(damage: Option<&str>) -> String {
-    damage.map_or_else(String::new, |damage| format!("; {damage}"))
 }
 
 #[cfg(test)]

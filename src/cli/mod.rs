@@ -5,6 +5,7 @@
 mod arguments;
 mod calibrate;
 mod child;
+mod ci;
 mod client;
 mod completions;
 mod differential;
@@ -28,6 +29,7 @@ mod serve;
 mod signals;
 mod signatures;
 mod trigger;
+mod trust;
 mod verdict;
 
 use std::process::ExitCode;
@@ -177,6 +179,7 @@ enum ReviewCommand {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
+    report::begin();
     if completions::answered(|| parse::definition(Cli::command())) {
         return ExitCode::SUCCESS;
     }

@@ -61,6 +61,9 @@ pub(super) struct ProbeArgs {
     /// Run these cases only, and the valid delivery; separated by commas.
     #[arg(long, value_name = "CASE", value_delimiter = ',', hide_possible_values = true, value_parser = PossibleValuesParser::new(CASES.iter().map(|case| case.name)))]
     only: Vec<String>,
+    /// Send every case even if it is certain why the valid delivery is refused.
+    #[arg(long)]
+    all: bool,
     /// List the cases, and send nothing.
     #[arg(long)]
     list: bool,
@@ -128,6 +131,7 @@ fn probe(args: &ProbeArgs, url: &str) -> Result<Probe, Failure> {
         reach: DialContext { egress, trust, resolver: Arc::new(Resolver::new(LookUp::default())) },
         timeout: args.timeout.unwrap_or_else(|| webhooks.timeout.get().min(Duration::from_secs(5))),
         only: args.only.clone(),
+        all: args.all,
         signing: ProbeSigning {
             scheme,
             secrets: signing.secrets,
@@ -152,10 +156,11 @@ fn report(probe: &ProbeReport) -> TableReport {
     let mut before = String::new();
     if let Some(diagnosis) = &probe.diagnosis {
         let observed = probe.cases.first().map(|valid| cell(&valid.observed)).unwrap_or_default();
-        before = format!(
-            "the valid delivery was not accepted: {observed}\n{}; what follows may change once it is\n\n",
-            cell(diagnosis)
-        );
+        let next = match probe.not_sent {
+            0 => "what follows may change once it is".to_owned(),
+            more => format!("{} not sent; --all sends them", counted(more, "further case")),
+        };
+        before = format!("the valid delivery was not accepted: {observed}\n{}\n{next}\n\n", cell(diagnosis));
     }
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for probed in probe.cases.iter().filter(|probed| probed.outcome == Outcome::Incomplete) {
@@ -182,9 +187,9 @@ fn report(probe: &ProbeReport) -> TableReport {
         after,
         summary: summary(probe),
         report: Report {
-            name: "review.probe",
             cases: probe.not_applicable.iter().map(left_out).collect(),
             notes: probe.diagnosis.iter().map(note).collect(),
+            ..Report::empty("review.probe")
         },
     }
 }

@@ -1,12 +1,25 @@
 //! Reports of checks: the verdict, findings, the probe and the differential run. A report is a list of cases; here they become text,
 //! Markdown, or the `JUnit` XML that every CI system reads. Independent of the checks.
 
+use std::sync::LazyLock;
+use std::time::Instant;
+
+use jiff::Timestamp;
 use serde::Serialize;
 
 use super::arguments::OutputFile;
 use super::failure::{Failure, colored};
 use super::output::{BOLD_RED, GREEN, YELLOW, cell, mark, painted, print_as_is, print_json};
+use crate::clock::machine;
 use crate::redact::visible_lines;
+
+/// When the program began, which is when the check did.
+static BEGAN: LazyLock<(Timestamp, Instant)> = LazyLock::new(|| (machine::wall_time(), machine::monotonic()));
+
+/// Remembers when the program began.
+pub(super) fn begin() {
+    LazyLock::force(&BEGAN);
+}
 
 /// Most lines of a case in Markdown.
 const MAX_LINES: usize = 20;
@@ -15,6 +28,8 @@ pub(super) struct Report {
     /// Its name in XML, after the program's: `verdict`.
     pub(super) name: &'static str,
     pub(super) cases: Vec<Case>,
+    /// What may be a problem and fails nothing.
+    pub(super) warnings: Vec<String>,
     /// Why a report without problems may prove little; a summary.
     pub(super) notes: Vec<String>,
 }
@@ -25,6 +40,25 @@ pub(super) struct Case {
     /// What was found, or why it was not run.
     pub(super) message: String,
     pub(super) lines: Vec<String>,
+    /// The same as the lines, those with one cause together; empty if the case is the cause.
+    pub(super) causes: Vec<Cause>,
+}
+
+/// A problem, however often it occurred.
+pub(super) struct Cause {
+    pub(super) message: String,
+    /// The request or delivery, its test and its key, for each time.
+    pub(super) shown_by: Vec<String>,
+}
+
+impl Cause {
+    /// How often it occurred, and where first.
+    pub(super) fn sentence(&self) -> String {
+        let (first, count) = (self.shown_by.first().filter(|first| !first.is_empty()), self.shown_by.len());
+        let times = if count > 1 { format!(", {count} times, first by ") } else { ", by ".to_owned() };
+        let first = first.map_or_else(String::new, |first| format!("{times}{first}"));
+        format!("{}{first}", self.message)
+    }
 }
 
 #[derive(PartialEq)]
@@ -60,7 +94,13 @@ pub(super) struct TableReport {
 
 impl Case {
     pub(super) fn passed(name: impl Into<String>) -> Self {
-        Self { name: name.into(), result: CaseResult::Passed, message: String::new(), lines: Vec::new() }
+        Self {
+            name: name.into(),
+            result: CaseResult::Passed,
+            message: String::new(),
+            lines: Vec::new(),
+            causes: Vec::new(),
+        }
     }
 
     pub(super) fn skipped(name: impl Into<String>, why: impl Into<String>) -> Self {
@@ -77,14 +117,18 @@ impl Case {
         Self { result: CaseResult::Failed(kind.into()), message: message.into(), lines, ..Self::passed(name) }
     }
 
-    fn has_passed(&self) -> bool {
+    pub(super) fn has_passed(&self) -> bool {
         self.result == CaseResult::Passed
     }
 }
 
 impl Report {
+    pub(super) fn empty(name: &'static str) -> Self {
+        Self { name, cases: Vec::new(), warnings: Vec::new(), notes: Vec::new() }
+    }
+
     /// The cases that were run.
-    fn judged(&self) -> impl Iterator<Item = &Case> {
+    pub(super) fn judged(&self) -> impl Iterator<Item = &Case> {
         self.cases.iter().filter(|case| case.result != CaseResult::Skipped)
     }
 
@@ -96,6 +140,8 @@ impl Report {
             text.push_str(&format!("{mark} {}: {message}\n", cell(&case.name)));
             text.extend(case.lines.iter().map(|line| format!("    {}\n", visible_lines(line))));
         }
+        let warning = painted(YELLOW, '!', colors);
+        text.extend(self.warnings.iter().map(|line| format!("{warning} {}\n", visible_lines(line))));
         text.extend(self.notes.iter().map(|note| format!("note: {}\n", visible_lines(note))));
         text
     }
@@ -106,43 +152,65 @@ impl Report {
         for case in self.judged() {
             let mark = if case.has_passed() { "✅" } else { "❌" };
             text.push_str(&format!("- {mark} **{}**: {}\n", case.name, inert(&case.message)));
-            text.extend(case.lines.iter().take(MAX_LINES).map(|line| format!("  - {}\n", inert(line))));
-            let more = case.lines.len().saturating_sub(MAX_LINES);
+            let causes: Vec<String> = case.causes.iter().map(Cause::sentence).collect();
+            let lines = if causes.is_empty() { &case.lines } else { &causes };
+            text.extend(lines.iter().take(MAX_LINES).map(|line| format!("  - {}\n", inert(line))));
+            let more = lines.len().saturating_sub(MAX_LINES);
             if more > 0 {
                 text.push_str(&format!("  - … and {more} more\n"));
             }
         }
+        text.extend(self.warnings.iter().map(|line| format!("- ⚠️ {}\n", inert(line))));
         text.extend(self.notes.iter().map(|note| format!("\n{}\n", inert(note))));
         text
     }
 
+    /// A test case for each case, or for each cause of one that failed.
     pub(super) fn junit(&self) -> String {
-        let count =
-            |is_counted: fn(&CaseResult) -> bool| self.cases.iter().filter(|case| is_counted(&case.result)).count();
-        let failures = count(|result| matches!(result, CaseResult::Failed(_)));
-        let skipped = count(|result| *result == CaseResult::Skipped);
-        let (name, tests) = (self.name, self.cases.len());
-        let counts = format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"0\"");
-        let mut text = format!(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n  <testsuite name=\"wrs-emulator {name}\" {counts} skipped=\"{skipped}\">\n"
-        );
-        for case in &self.cases {
-            let message = escaped(&case.message);
-            let inner = match &case.result {
-                CaseResult::Passed => String::new(),
-                CaseResult::Skipped => format!("      <skipped>{message}</skipped>\n"),
-                CaseResult::Failed(kind) => {
-                    let lines: String = case.lines.iter().map(|line| format!("\n{}", escaped(line))).collect();
-                    let kind = escaped(kind);
-                    format!("      <failure type=\"{kind}\" message=\"{message}\">{lines}\n      </failure>\n")
-                }
-            };
-            let case_name = escaped(&case.name);
-            text.push_str(&format!(
-                "    <testcase classname=\"wrs-emulator.{name}\" name=\"{case_name}\">\n{inner}    </testcase>\n"
+        let name = self.name;
+        let (mut cases, mut tests, mut failures, mut skipped) = (String::new(), 0, 0, 0);
+        let mut add = |case_name: &str, inner: &str| {
+            tests += 1;
+            let case_name = escaped(case_name);
+            cases.push_str(&format!(
+                "    <testcase classname=\"wrs-emulator.{name}\" name=\"{case_name}\" time=\"0\">\n{inner}    </testcase>\n"
             ));
+        };
+        for case in &self.cases {
+            let failure = |kind: &str, message: &str, lines: &[String]| {
+                let lines: String = lines.iter().map(|line| format!("\n{}", escaped(line))).collect();
+                let (kind, message) = (escaped(kind), escaped(message));
+                format!("      <failure type=\"{kind}\" message=\"{message}\">{lines}\n      </failure>\n")
+            };
+            match &case.result {
+                CaseResult::Passed => add(&case.name, ""),
+                CaseResult::Skipped => {
+                    skipped += 1;
+                    add(&case.name, &format!("      <skipped>{}</skipped>\n", escaped(&case.message)));
+                }
+                CaseResult::Failed(kind) if case.causes.is_empty() => {
+                    failures += 1;
+                    add(&case.name, &failure(kind, &case.message, &case.lines));
+                }
+                CaseResult::Failed(kind) => {
+                    for cause in &case.causes {
+                        failures += 1;
+                        let lines = [std::slice::from_ref(&case.message), &cause.shown_by].concat();
+                        let inner = failure(kind, &cause.sentence(), &lines);
+                        add(&format!("{}: {}", case.name, cause.message), &inner);
+                    }
+                }
+            }
         }
-        let notes = self.notes.join("\n");
+        let counts = format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"0\"");
+        let (at, began) = *BEGAN;
+        let time = format!("time=\"{:.3}\"", began.elapsed().as_secs_f64());
+        // Without a zone, as the schemas of some readers demand; it is UTC.
+        let at = at.strftime("%Y-%m-%dT%H:%M:%S");
+        let mut text = format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts} {time}>\n  <testsuite name=\"wrs-emulator {name}\" {counts} skipped=\"{skipped}\" {time} timestamp=\"{at}\">\n{cases}"
+        );
+        let notes = self.warnings.iter().chain(&self.notes).map(String::as_str).collect::<Vec<_>>().join("\n");
         if !notes.is_empty() {
             text.push_str(&format!("    <system-out>{}</system-out>\n", escaped(&notes)));
         }
@@ -230,7 +298,7 @@ mod tests {
 
     fn report(sent: &str) -> Report {
         let case = Case::failed(sent, "a", sent, vec![sent.to_owned()]);
-        Report { name: "verdict", cases: vec![case], notes: vec![sent.to_owned()] }
+        Report { cases: vec![case], notes: vec![sent.to_owned()], ..Report::empty("verdict") }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::log::{Log, LogFormat};
 use super::output::{compact, print, ready_line};
 use super::profile::{load_profile, shown_forward, with_forwards};
 use super::signals::{Adopted, Signals};
+use super::trust::{BUNDLE_VARIABLES, TrustFiles};
 use crate::app::{ClockSetting, Emulator, FileLimit, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::diagnostic::render_all;
@@ -99,7 +100,7 @@ pub(super) struct ServeArgs {
     ///
     /// The authority of a self-signed certificate is at /_emulator/ca.pem.
     #[arg(long, env, value_name = "SETTING", value_parser = TlsSetting::parse)]
-    tls: Option<TlsSetting>,
+    pub(super) tls: Option<TlsSetting>,
     /// The token that control calls require.
     ///
     /// If the control API is reachable beyond loopback, one is generated and printed unless given.
@@ -194,7 +195,8 @@ async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure
     Adopted::watch()?.reap_all();
     let port_file = PortFile::cleared(args)?;
     let (emulator, log) = start(args, settings, &port_file, true).await?;
-    announce(args, &emulator);
+    // Held until the end, as its files are.
+    let _trust = announce(args, &emulator);
     signals.wait().await;
     match stop(emulator, log, &mut signals, None).await {
         (stopped, None) => stopped.map(|()| ExitCode::SUCCESS),
@@ -271,7 +273,8 @@ pub(super) async fn stop(
     (stopped.map_err(|problem| Failure::check_failed(problem.to_string())), signalled)
 }
 
-fn announce(args: &ServeArgs, emulator: &Emulator) {
+/// Prints the ready line, and at a terminal the banner; returns the files that the banner names.
+fn announce(args: &ServeArgs, emulator: &Emulator) -> Option<TrustFiles> {
     let url = emulator.base_url();
     match args.log_format() {
         LogFormat::Text => print(&format!("wrs-emulator ready on {url}\n")),
@@ -291,14 +294,18 @@ fn announce(args: &ServeArgs, emulator: &Emulator) {
         };
         let _ = writeln!(stderr, "{line}");
     }
-    if !args.quiet && args.log_format() == LogFormat::Text && stderr.is_terminal() {
-        let profile = args.profile.as_ref().map(|profile| profile.display().to_string());
-        let _ = stderr.write_all(visible_lines(&banner(emulator, profile.as_deref())).as_bytes());
+    if args.quiet || args.log_format() != LogFormat::Text || !stderr.is_terminal() {
+        return None;
     }
+    let profile = args.profile.as_ref().map(|profile| profile.display().to_string());
+    // On a system without a place for temporary files the authority is still served.
+    let trust = TrustFiles::write(emulator, args.tls.as_ref()).ok().flatten();
+    let _ = stderr.write_all(visible_lines(&banner(emulator, profile.as_deref(), trust.as_ref())).as_bytes());
+    trust
 }
 
-/// The banner of a running emulator; `profile` is the preset or file that it was started with.
-fn banner(emulator: &Emulator, profile: Option<&str>) -> String {
+/// The banner of a running emulator; `profile` is the preset or file that it was started with, `trust` what makes clients trust it.
+fn banner(emulator: &Emulator, profile: Option<&str>, trust: Option<&TrustFiles>) -> String {
     let (url, control) = (emulator.base_url(), emulator.control());
     let (active, files) = control.scenarios();
     let active = if active.is_empty() { "none active".to_owned() } else { format!("{} active", active.join(", ")) };
@@ -307,13 +314,22 @@ fn banner(emulator: &Emulator, profile: Option<&str>) -> String {
     if forwards.is_empty() {
         forwards.push("none; to add one: wrs-emulator forwards add https://HOST=http://localhost:PORT".to_owned());
     }
+    let (mut trusting, mut exports) = (String::new(), String::new());
+    if let Some(files) = trust {
+        let own = files.own().display();
+        trusting = format!("--cacert {own} ");
+        let variables = files.variables().filter(|(name, _)| BUNDLE_VARIABLES.contains(name));
+        let variables: String =
+            variables.map(|(name, path)| format!("    export {name}={}\n", path.display())).collect();
+        exports = format!("  its certificate is {own}, until it stops; clients also trust it with\n\n{variables}\n");
+    }
     format!(
         "
   any key that begins with {prefix} works; try:
 
-    curl -H 'Authorization: Bearer {SAMPLE_KEY}' {url}/v1/system/status
+    curl {trusting}-H 'Authorization: Bearer {SAMPLE_KEY}' {url}/v1/system/status
 
-  preset     {preset}
+{exports}  preset     {preset}
   scenarios  {active}; {files}
   forwards   {forwards}
 

@@ -275,8 +275,8 @@ fn explanation(rejection: &Rejection, remedies: &[Remedy], hint: Option<&str>) -
         text.push_str(&format!("{hint}\n"));
     } else if remedies.is_empty() {
         text.push_str(
-            "nothing tried would verify: other readings of the secret, the secret without quotes and the like, newlines, \
-             encodings, the body reformatted as JSON, other schemes; the secret is a different one, or the delivery was changed\n",
+            "nothing tried would verify: other readings of the secret, the secret without quotes and the like, or in hex, newlines, \
+             encodings, the body reformatted as JSON, a signature in hex or over the body alone, other schemes; the secret is a different one, or the delivery was changed\n",
         );
     }
     text

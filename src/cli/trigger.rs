@@ -17,6 +17,7 @@ use crate::control::api::{
     self, AttemptResult, DeliveryShown, DeliveryStatus, DeliveryWhole, DurationInput, Forgery, Integer, Sent,
 };
 use crate::control::render::Text as _;
+use crate::control::story;
 use crate::util::duration::parse_duration;
 use crate::util::wording::counted;
 
@@ -190,9 +191,7 @@ pub(super) fn redeliver(args: &RedeliverArgs) -> Result<ExitCode, Failure> {
     let answer = Call::new(&args.common.target).limit(Duration::from_mins(1)).send(&request)?;
     show(args.common.json, &answer.delivery, || answer.text());
     // A forged delivery is forged again, and succeeds if it is refused.
-    let succeeded = |delivery: &DeliveryWhole| match delivery.forgery {
-        Some(forgery) => forgery == Forgery::Refused,
-        None => delivery.status == DeliveryStatus::Delivered,
-    };
+    let succeeded =
+        |delivery: &DeliveryWhole| story::went_well(delivery.status == DeliveryStatus::Delivered, delivery.forgery);
     Ok(if answer.delivery.as_ref().is_some_and(succeeded) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -11,12 +11,15 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::arguments::{LAST, Target, examples};
+use super::ci::Ci;
 use super::client::{Call, SHORT};
 use super::failure::{Failure, colored};
 use super::findings::{Accepted, Review};
 use super::output::{cell, pretty, print_as_is};
-use super::report::{Case, Report};
-use crate::control::api::{DurationInput, GetFindings, GetVerdict, Unused, Verification, name_of};
+use super::report::{Case, Cause, Report};
+use crate::control::api::{
+    DurationInput, GetFindings, GetVerdict, JudgedKey, ProblemLine, Unused, Verification, name_of,
+};
 use crate::review::findings::Severity;
 use crate::util::duration::parse_duration;
 use crate::util::wording::counted;
@@ -27,7 +30,7 @@ pub(super) enum VerdictFormat {
     Text,
     /// One JSON object.
     Json,
-    /// XML as test runners write it: a test case for each kind.
+    /// XML as test runners write it: a test case for each kind without a problem, and for each cause of problems.
     Junit,
     /// For the summary of a CI job.
     Markdown,
@@ -66,6 +69,9 @@ pub(super) struct VerdictArgs {
     /// Findings that have been accepted, as for `review findings`; with --fail-on findings.
     #[arg(long, value_name = "FILE")]
     accept: Option<PathBuf>,
+    /// With --fail-on, exit with 0 even if nothing was judged: no request and no delivery.
+    #[arg(long)]
+    allow_unused: bool,
     /// The format of the verdict.
     #[arg(long, value_enum, default_value = "text")]
     format: VerdictFormat,
@@ -78,10 +84,19 @@ pub(super) struct VerdictArgs {
 }
 
 pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
-    let accepted = accepted(args.accept.as_deref(), &args.fail_on)?;
-    let verdict = Verdict::ask(&args.target, &args.key, args.wait, &args.fail_on, accepted.as_ref())?;
+    let judging = Judging::new(&args.fail_on, args.accept.as_deref(), args.allow_unused)?;
+    let verdict = Verdict::ask(&args.target, &args.key, args.wait, &judging)?;
     let format = if args.json { VerdictFormat::Json } else { args.format };
-    print_as_is(&render(&verdict, format, colored(&std::io::stdout())));
+    let text = render(&verdict, format, colored(&std::io::stdout()));
+    match Ci::of_environment() {
+        Some(Ci::GitLab) if format == VerdictFormat::Text => print_as_is(&Ci::section(&text, verdict.fails())),
+        ci => {
+            print_as_is(&text);
+            if let Some(ci) = ci {
+                ci.publish(&verdict.report(), &verdict.title(), verdict.fails(), None);
+            }
+        }
+    }
     Ok(if verdict.fails() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -101,6 +116,23 @@ pub(super) fn render(verdict: &Verdict, format: VerdictFormat, colors: bool) -> 
     }
 }
 
+/// Most tests without a request that are named.
+const MAX_SILENT: usize = 20;
+
+/// Problems with the same message, in the order of their first.
+fn causes(problems: &[ProblemLine]) -> Vec<Cause> {
+    let mut causes: Vec<Cause> = Vec::new();
+    for problem in problems {
+        let line = [&*problem.id, &*problem.of].into_iter().filter(|part| !part.is_empty());
+        let line = line.collect::<Vec<_>>().join("; ");
+        match causes.iter_mut().find(|cause| cause.message == problem.message) {
+            Some(cause) => cause.shown_by.push(line),
+            None => causes.push(Cause { message: problem.message.clone(), shown_by: vec![line] }),
+        }
+    }
+    causes
+}
+
 /// Kinds of problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
@@ -115,13 +147,17 @@ pub(super) enum Kind {
     Unfinished,
     /// `review findings` would fail: a finding is certain and at least medium. Judged only if it is named.
     Findings,
+    /// The same, and a likely finding fails as well.
+    #[value(name = "findings=likely")]
+    #[serde(rename = "findings")]
+    LikelyFindings,
     /// No request was made, or another kind named here had nothing to judge.
     Unused,
 }
 
 impl Kind {
     fn all() -> impl Iterator<Item = Self> {
-        Self::value_variants().iter().copied()
+        Self::value_variants().iter().copied().filter(|kind| *kind != Self::LikelyFindings)
     }
 
     pub(super) fn name(self) -> String {
@@ -144,7 +180,7 @@ impl Kind {
                 "parts of scenarios were not played",
                 "nothing of a scenario is left to play",
             ),
-            Self::Findings => (
+            Self::Findings | Self::LikelyFindings => (
                 "problem was found by the review; see `review findings`, or Review in a --report",
                 "problems were found by the review; see `review findings`, or Review in a --report",
                 "the review found nothing that is certain and at least medium",
@@ -161,12 +197,39 @@ impl Kind {
     }
 }
 
-/// Reads the file of `--accept`, which is about findings alone.
-pub(super) fn accepted(path: Option<&Path>, fail_on: &[Kind]) -> Result<Option<Accepted>, Failure> {
-    if path.is_some() && !fail_on.contains(&Kind::Findings) {
-        return Err(Failure::usage("--accept: findings are not judged").with_hint("add --fail-on findings"));
+/// What makes a run fail.
+pub(super) struct Judging {
+    /// Without `LikelyFindings`.
+    fail_on: Vec<Kind>,
+    likely: bool,
+    accepted: Option<Accepted>,
+    allows_unused: bool,
+}
+
+impl Judging {
+    /// Reads the file of `--accept`, which is about findings alone.
+    pub(super) fn new(named: &[Kind], accept: Option<&Path>, allows_unused: bool) -> Result<Self, Failure> {
+        let likely = named.contains(&Kind::LikelyFindings);
+        let mut fail_on: Vec<Kind> = Vec::new();
+        for kind in named {
+            let kind = if *kind == Kind::LikelyFindings { Kind::Findings } else { *kind };
+            if !fail_on.contains(&kind) {
+                fail_on.push(kind);
+            }
+        }
+        if accept.is_some() && !fail_on.contains(&Kind::Findings) {
+            return Err(Failure::usage("--accept: findings are not judged").with_hint("add --fail-on findings"));
+        }
+        if allows_unused && fail_on.contains(&Kind::Unused) {
+            return Err(Failure::usage("--allow-unused contradicts --fail-on unused"));
+        }
+        Ok(Self { fail_on, likely, accepted: accept.map(Accepted::read).transpose()?, allows_unused })
     }
-    path.map(Accepted::read).transpose()
+
+    /// The names of the kinds that fail the run.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.fail_on.iter().map(|kind| kind.name()).collect()
+    }
 }
 
 pub(super) struct Verdict {
@@ -174,6 +237,7 @@ pub(super) struct Verdict {
     /// If the kind `findings` is named.
     review: Option<Review>,
     fail_on: Vec<Kind>,
+    allows_unused: bool,
 }
 
 #[derive(Serialize)]
@@ -188,29 +252,37 @@ struct Judged<'a> {
 }
 
 impl Verdict {
-    pub(super) fn ask(
-        target: &Target,
-        key: &str,
-        wait: Duration,
-        fail_on: &[Kind],
-        accepted: Option<&Accepted>,
-    ) -> Result<Self, Failure> {
+    pub(super) fn ask(target: &Target, key: &str, wait: Duration, judging: &Judging) -> Result<Self, Failure> {
         let asked = DurationInput(format!("{}ms", wait.as_millis()));
         let request = GetVerdict { key: key.into(), wait: Some(asked) };
         let body = Call::new(target).limit(wait + SHORT).send(&request)?;
+        let Judging { fail_on, likely, accepted, allows_unused } = judging;
         let review = if fail_on.contains(&Kind::Findings) {
             let findings = Call::new(target).send(&GetFindings { key: key.into() })?;
-            Some(Review::new(findings, Some(Severity::Medium), false, accepted))
+            Some(Review::new(findings, Some(Severity::Medium), *likely, accepted.as_ref()))
         } else {
             None
         };
-        Ok(Self { body, review, fail_on: fail_on.to_vec() })
+        Ok(Self { body, review, fail_on: fail_on.clone(), allows_unused: *allows_unused })
     }
 
-    /// How many problems of a kind there are, and a line for each that is listed.
-    fn problems(&self, kind: Kind) -> (usize, Vec<String>) {
-        let (count, mut lines) = match kind {
-            Kind::Findings => {
+    /// True if nothing was judged, neither a request nor a delivery, which is rarely on purpose.
+    pub(super) fn is_idle(&self) -> bool {
+        let Verification { judged_requests, judged_deliveries, forgotten_entries, forgotten_deliveries, .. } =
+            self.body;
+        judged_requests == 0 && judged_deliveries == 0 && forgotten_entries == 0 && forgotten_deliveries == 0
+    }
+
+    /// Why it is idle.
+    pub(super) fn idle_message(&self) -> Option<&str> {
+        let unused = self.body.unused.iter().find(|entry| entry.kind == Kind::Unmatched.name());
+        unused.filter(|_| self.is_idle()).map(|entry| entry.message.as_str())
+    }
+
+    /// How many problems of a kind there are, and those that are listed.
+    fn problems(&self, kind: Kind) -> (usize, Vec<ProblemLine>) {
+        match kind {
+            Kind::Findings | Kind::LikelyFindings => {
                 let lines = self.review.as_ref().map(Review::problems).unwrap_or_default();
                 (lines.len(), lines)
             }
@@ -220,33 +292,31 @@ impl Verdict {
                     name == Kind::Unmatched.name() || self.fail_on.iter().any(|named| name == named.name())
                 };
                 let unused = self.body.unused.iter().filter(|entry| concerns(&entry.kind));
-                let lines: Vec<String> = unused.map(|entry| cell(&entry.message)).collect();
+                let lines: Vec<ProblemLine> = unused.map(|entry| ProblemLine::of_no_record(&entry.message)).collect();
                 (lines.len(), lines)
             }
             _ => {
                 let found = self.body.kinds().into_iter().find(|(name, ..)| *name == kind.name());
                 found.map(|(_, count, lines)| (count, lines)).unwrap_or_default()
             }
-        };
-        let more = count.saturating_sub(lines.len());
-        if more > 0 {
-            lines.push(format!("… and {more} more"));
         }
-        (count, lines)
     }
 
-    /// True if a kind is reported: it is named by --fail-on, or none is and it is not `findings`.
+    /// True if a kind is reported: it is named by --fail-on, or none is and it is not `findings`, or nothing was judged.
     fn judges(&self, kind: Kind) -> bool {
-        self.fail_on.contains(&kind) || (self.fail_on.is_empty() && kind != Kind::Findings)
+        self.fail_on.contains(&kind)
+            || (self.fail_on.is_empty() && kind != Kind::Findings)
+            || (kind == Kind::Unused && self.is_idle() && !self.allows_unused)
     }
 
     fn has(&self, kind: Kind) -> bool {
         self.problems(kind).0 > 0
     }
 
-    /// The kinds of --fail-on that were found.
+    /// The kinds that fail the run: those of --fail-on that were found, and `unused` if nothing was judged.
     pub(super) fn failed_by(&self) -> impl Iterator<Item = Kind> {
-        self.fail_on.iter().copied().filter(|kind| self.has(*kind))
+        let is_empty = self.fail_on.is_empty();
+        Kind::all().filter(move |kind| !is_empty && self.judges(*kind) && self.has(*kind))
     }
 
     pub(super) fn fails(&self) -> bool {
@@ -278,7 +348,7 @@ impl Verdict {
             notes.push(format!("{} of the review had nothing to judge; {them}", counted(idle, "rule")));
         }
         // A check that had nothing to judge passes, but probably not on purpose.
-        if !self.fail_on.contains(&Kind::Unused) {
+        if !self.judges(Kind::Unused) {
             // Most test suites name deliveries even if they have none.
             let named = |entry: &&Unused| {
                 let mut kinds = self.fail_on.iter().filter(|kind| **kind != Kind::Undelivered);
@@ -299,9 +369,29 @@ impl Verdict {
         }
     }
 
-    fn report(&self) -> Report {
+    /// What does not fail the run and may be a problem: likely findings, and tests that made no request.
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.review.as_ref().map(Review::warnings).unwrap_or_default();
+        let is_silent = |key: &&JudgedKey| key.test.is_some() && key.requests == 0 && key.deliveries == 0;
+        if self.body.forgotten_entries == 0 && self.body.forgotten_deliveries == 0 {
+            let silent: Vec<&JudgedKey> = self.body.keys.iter().filter(is_silent).collect();
+            warnings.extend(silent.iter().take(MAX_SILENT).map(|key| format!("{} made no request", key.text())));
+            let more = silent.len().saturating_sub(MAX_SILENT);
+            if more > 0 {
+                warnings.push(format!("{} more made no request", counted(more, "test")));
+            }
+        }
+        warnings
+    }
+
+    pub(super) fn report(&self) -> Report {
         let case = |kind: Kind| {
-            let (count, lines) = self.problems(kind);
+            let (count, problems) = self.problems(kind);
+            let mut lines: Vec<String> = problems.iter().map(ProblemLine::to_string).collect();
+            let more = count.saturating_sub(lines.len());
+            if more > 0 {
+                lines.push(format!("… and {more} more"));
+            }
             let refused = match (kind, self.body.refused_forgeries) {
                 (Kind::Undelivered, 1) => "; 1 forged delivery was refused, as intended".to_owned(),
                 (Kind::Undelivered, 2..) => {
@@ -311,15 +401,15 @@ impl Verdict {
             };
             let message = format!("{}{refused}", kind.sentence(count));
             match count {
-                _ if !self.judges(kind) => Case::skipped(kind.name(), "not named by --fail-on"),
                 0 => Case { message, ..Case::passed(kind.name()) },
-                _ => Case::failed(kind.name(), kind.name(), message, lines),
+                _ => Case { causes: causes(&problems), ..Case::failed(kind.name(), kind.name(), message, lines) },
             }
         };
-        Report { name: "verdict", cases: Kind::all().map(case).collect(), notes: self.notes() }
+        let cases = Kind::all().filter(|kind| self.judges(*kind)).map(case).collect();
+        Report { name: "verdict", cases, warnings: self.warnings(), notes: self.notes() }
     }
 
-    fn title(&self) -> String {
+    pub(super) fn title(&self) -> String {
         let has_problems = Kind::all().any(|kind| self.judges(kind) && self.has(kind));
         let (mark, word) = match (self.fails(), has_problems) {
             (true, _) => ("❌", "failed"),

@@ -24,7 +24,7 @@ use crate::state::journal::record::{
     Attempt, AttemptCount, AttemptRequest, AttemptResult, Attempts, Bytes, DeliveryRow, DeliveryWhole, DeliveryWith,
     Headers, Time, name_of, time,
 };
-use crate::state::workspace::{AttemptOutcome, AttemptRecord, Registry, is_elsewhere, status_text};
+use crate::state::workspace::{AttemptOutcome, AttemptRecord, Registry, status_text};
 pub(crate) use crate::state::workspace::{DeliveryStatus, Forgery};
 
 /// List deliveries, newest first.
@@ -283,35 +283,6 @@ impl Text for Redelivered {
     fn text(&self) -> String {
         self.delivery.as_ref().map(Text::text).unwrap_or_default()
     }
-}
-
-/// What a receiver answered, with the first line of its body, or why it did not answer.
-pub(crate) fn outcome_text(outcome: Option<&AttemptResult>) -> String {
-    match outcome {
-        Some(AttemptResult::Answered { status, body, note, .. }) => {
-            let answered = format!("answered {}", cell(status_text(*status, note.as_deref())));
-            let line = match body {
-                Bytes::Text(body) => Redactor::default().first_line(body.as_bytes()),
-                Bytes::Binary { .. } => None,
-            };
-            line.map_or_else(|| answered.clone(), |line| format!("{answered}: {}", cell(line)))
-        }
-        Some(AttemptResult::Failed { detail, .. }) => cell(detail),
-        None => "not tried yet".to_owned(),
-    }
-}
-
-/// Where a delivery or an attempt goes: the subscription's URL, and the forward's target if there is one.
-pub(crate) fn destination(url: &str, dialled: Option<&str>) -> String {
-    match dialled {
-        Some(dialled) if is_elsewhere(url, dialled) => format!("{}, sent to {}", cell(url), cell(dialled)),
-        _ => cell(url),
-    }
-}
-
-/// The deliberate damage of an event or a delivery, as the end of a line.
-pub(crate) fn damage_text(damage: Option<&str>) -> String {
-    damage.map_or_else(String::new, |damage| format!("; {}", cell(damage)))
 }
 
 impl Row for Receipt {

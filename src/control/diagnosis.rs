@@ -8,7 +8,7 @@ use hyper::header::CONTENT_TYPE;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Control;
+use super::{Control, story};
 use crate::clock::machine;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::signature::{KeyReading, SchemeName, TOLERANCE_SECONDS, Verified, verify};
@@ -16,9 +16,9 @@ use crate::redact::{Redactor, visible};
 use crate::settings::Profile;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::journal::record::time;
-use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace, status_text};
+use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace};
 use crate::util::duration::{DurationText, duration_text};
-use crate::util::wording::{counted, shell_word};
+use crate::util::wording::shell_word;
 use crate::webhook::signed::{DELIVERY, signing_keys, signs_by_clock};
 
 /// One check on the way to an answer, or one attempt.
@@ -84,9 +84,9 @@ impl<'a> Diagnosis<'a> {
     /// Each attempt, the deliberate damage, and when the next attempt is due.
     pub(super) fn steps(&self) -> Vec<Step> {
         let attempts = self.delivery.attempts.iter().map(|attempt| {
-            let passed = attempt.forgery().map_or(attempt.outcome.is_success(), |forgery| forgery == Forgery::Refused);
+            let passed = story::went_well(attempt.outcome.is_success(), attempt.forgery());
             let verdict = if passed { StepVerdict::Passed } else { StepVerdict::Failed };
-            Step::new(format!("attempt {}", attempt.number), verdict, attempt_text(attempt, self.redactor))
+            Step::new(format!("attempt {}", attempt.number), verdict, story::of_attempt(attempt, self.redactor))
         });
         attempts.chain(damage_step(&self.delivery.event)).chain(self.next_step()).collect()
     }
@@ -113,8 +113,7 @@ impl<'a> Diagnosis<'a> {
         let workspace = registry.find(&self.delivery.event.workspace);
         let now = workspace.map_or_else(|| registry.clock().now(), |workspace| workspace.clock().now());
         let wait = self.delivery.next?.since(now.instant);
-        // Of attempts before a snapshot, only the count is known.
-        let number = self.delivery.planned.attempts_before.saturating_add(self.delivery.made).saturating_add(1);
+        let number = self.delivery.attempts_made() + 1;
         let when = match now.wall.checked_add(wait) {
             Ok(at) if !wait.is_zero() => format!("is due in {}, at {}", duration_text(wait), time(at)),
             _ => "is due now".to_owned(),
@@ -139,7 +138,10 @@ impl<'a> Diagnosis<'a> {
             _ => format!(" --key {}", workspace.id()),
         };
         Some(Advice {
-            text: format!("to run attempt {} now, with everything else that is due by then:", self.delivery.made + 1),
+            text: format!(
+                "to run attempt {} now, with everything else that is due by then:",
+                self.delivery.attempts_made() + 1
+            ),
             command: Some(format!("wrs-emulator clock advance {step}{whose}")),
         })
     }
@@ -246,42 +248,4 @@ fn is_refusal(outcome: &AttemptOutcome) -> bool {
 pub(super) fn damage_step(event: &EventRecord) -> Option<Step> {
     let damage = event.damage.as_deref()?;
     Some(Step::new("damage", StepVerdict::Decided, damage))
-}
-
-pub(super) fn delivery_summary(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> String {
-    let attempts = delivery.made;
-    let last = || match delivery.attempts.last() {
-        Some(attempt) => attempt_text(attempt, redactor),
-        None if delivery.made == 0 => "no attempt was made".to_owned(),
-        None => "the receiver's answer was evicted, because the pending deliveries use too much memory".to_owned(),
-    };
-    match delivery.status {
-        _ if delivery.forgery() == Some(Forgery::Accepted) => format!("accepted, although it is forged: {}", last()),
-        _ if delivery.forgery() == Some(Forgery::Refused) => format!("refused, as a forgery should be: {}", last()),
-        DeliveryStatus::Delivered => format!("delivered at attempt {attempts}"),
-        DeliveryStatus::Exhausted => format!("given up after {}: {}", counted(attempts, "attempt"), last()),
-        DeliveryStatus::Cancelled => format!("cancelled: {}", delivery.note.clone().unwrap_or_else(last)),
-        DeliveryStatus::Pending if attempts == 0 => "the first attempt has not ended yet".to_owned(),
-        DeliveryStatus::Pending => format!("attempt {attempts} failed and another is due: {}", last()),
-    }
-}
-
-fn attempt_text(attempt: &AttemptRecord, redactor: Redactor<'_>) -> String {
-    let (status, body, note) = match &attempt.outcome {
-        AttemptOutcome::Answered { status, body, note, .. } => (status, body, note.as_deref()),
-        AttemptOutcome::Failed { detail, .. } => return detail.clone(),
-    };
-    let why = match status {
-        200..=299 => "",
-        _ if attempt.forgery().is_some() => "",
-        _ if attempt.forged => "; a receiver refuses a forged delivery with a 4xx",
-        300..=399 => "; redirects are failures and not followed",
-        _ => "; only 2xx accepts an event",
-    };
-    let answered = status_text(*status, note);
-    let answered = redactor.text(visible(&answered).as_ref()).into_owned();
-    match redactor.first_line(body) {
-        Some(said) => format!("the receiver answered {answered}: {said}{why}"),
-        None => format!("the receiver answered {answered}{why}"),
-    }
 }

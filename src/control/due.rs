@@ -84,7 +84,7 @@ pub(super) fn due(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (
     count += attempts.len();
     attempts.sort_by_key(|(wait, ..)| *wait);
     for (_, at, workspace, now, delivery) in attempts.into_iter().take(MAX_DUE) {
-        let (event, number) = (&delivery.event.event_type, delivery.made + 1);
+        let (event, number) = (&delivery.event.event_type, delivery.attempts_made() + 1);
         let message = format!("attempt {number} to deliver {event} to {}", delivery.planned.url);
         let (wait, due) = entry(workspace, now, at, DueKind::Attempt, message, redactor);
         found.push((wait, Due { delivery: Some(delivery.planned.id.as_str().into()), ..due }));

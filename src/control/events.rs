@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::call::{Context, duration, wait_limit};
-use super::deliveries::{damage_text, destination, outcome_text};
 use super::endpoint::{Call, Endpoint};
 use super::fields::{DurationInput, Integer, OwnKey, not_one_of};
 use super::render::{Text, cell};
 use super::reply::{EventIdOnly, FiredEvent};
 use super::requests::shown_body;
+use super::story::{damage_text, destination, forgery_text, outcome_text};
 use super::{Control, ControlError, deliveries};
 use crate::contract::signature::Tamper;
 use crate::redact::Redactor;
@@ -25,7 +25,7 @@ use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::engine::{FireProblem, fire_request_of, wait_for_events};
 use crate::state::journal::record::{Attempt, DeliveryWith, Event, EventTarget, Millis, Skipped, name_of, time};
 use crate::state::workspace::{
-    DeliveryStatus, EventRecord, FireRequest, Forgery, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
+    DeliveryStatus, EventRecord, FireRequest, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
 };
 use crate::util::duration::duration_text;
 use crate::util::wording::counted;
@@ -118,11 +118,7 @@ fn delivery_line(delivery: &DeliveryShown) -> String {
         AttemptsShown::Each(attempts) => attempts.last().map(|attempt| attempt.dialled.as_str()),
         AttemptsShown::Count(_) => None,
     };
-    let judged = match delivery.forgery {
-        Some(Forgery::Accepted) => "; accepted, but must be refused",
-        Some(Forgery::Refused) => "; refused, as it should be",
-        None => "",
-    };
+    let judged = forgery_text(delivery.forgery);
     let came = match (last, note) {
         (None, Some(note)) => cell(note),
         (last, _) => outcome_text(last.as_ref()),

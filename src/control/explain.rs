@@ -6,33 +6,27 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use clap::Args;
-use hyper::Method;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::call::{Context, Scope};
-use super::deliveries::destination;
-use super::diagnosis::{Advice, Diagnosis, Step, StepVerdict, damage_step, delivery_summary};
+use super::diagnosis::{Advice, Diagnosis, Step, StepVerdict, damage_step};
 use super::endpoint::{Call, Command, Endpoint};
 use super::fields::AnyKey;
 use super::render::{Text, cell, optional, warnings};
-use super::{Control, ControlError, deliveries, events, requests};
+use super::{Control, ControlError, deliveries, events, requests, story};
 use crate::contract::routes::Operation;
 use crate::redact::Redactor;
-use crate::scenario::rule_counters::LimitTrace;
-use crate::scenario::{DecidedBy, RequestView, RuleTrace};
+use crate::scenario::RuleTrace;
 use crate::state::journal::record::{DeliveryWhole, Event, RequestWhole};
-use crate::state::journal::{Entry, KEPT_BODY, Reason, RequestRecord};
-use crate::state::quota::QuotaCheck;
+use crate::state::journal::{DecidingRule, Entry, Reason, RequestRecord};
 use crate::state::workspace::{EventRecord, SkipReason};
-use crate::util::duration::duration_text;
 
 /// Explain an answer, an event or a delivery.
 ///
 /// Step by step, with advice on what to check next. The id is that of a request (`req_…`), an event (`evt_…`) or a delivery (`dlv_…`);
-/// `latest` is the newest request or delivery. Of a request, the rule that decided, as recorded, and why the rules before it did not
-/// apply, by the settings and scenarios in force when it was answered; what counters were then is not recorded, so a limit that depends
-/// on them is named as a possible reason.
+/// `latest` is the newest request or delivery. Of a request, the rule that decided, and why the rules before it did not apply, as
+/// recorded when it was answered.
 #[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct Explain {
     /// The id of a request (`X-Emulator-Request-Id`, `request_id`), an event or a delivery; by default the newest request or delivery.
@@ -101,7 +95,7 @@ impl Text for Explanation {
         if self.kind == Explained::Delivery
             && let Some(delivery) = &self.delivery
         {
-            let to = destination(&delivery.url, delivery.dialled());
+            let to = story::destination(&delivery.url, delivery.dialled());
             text.push_str(&format!("  {} {} to {to}\n", cell(&delivery.event_type), delivery.event));
         }
         for step in &self.steps {
@@ -156,7 +150,7 @@ fn explain(request: Explain, cx: &Context) -> Result<Explanation, ControlError> 
             Ok(Explanation {
                 id: id.to_owned(),
                 kind: Explained::Event,
-                summary: event_summary(&record),
+                summary: story::of_event(&record),
                 steps: event_steps(&record),
                 event: Some(events::shown(&record, registry, redactor)),
                 ..Explanation::default()
@@ -168,7 +162,7 @@ fn explain(request: Explain, cx: &Context) -> Result<Explanation, ControlError> 
             Ok(Explanation {
                 id: id.to_owned(),
                 kind: Explained::Delivery,
-                summary: delivery_summary(&delivery, redactor),
+                summary: story::of_delivery(&delivery, redactor),
                 steps: diagnosis.steps(),
                 advice: Some(diagnosis.advice()),
                 delivery: Some(deliveries::whole(&delivery, registry, redactor)),
@@ -184,7 +178,7 @@ pub(super) fn of_request(control: &Control, request: &RequestRecord, redactor: R
     let steps = request_steps(request, redactor);
     let decided = steps.iter().find(|step| step.verdict == StepVerdict::Decided);
     let why = decided.map_or("all checks passed", |step| &step.detail);
-    let summary = format!("{} because {why}", status_text(request));
+    let summary = format!("{} because {why}", story::answer_text(request));
     let (rules, note) = rules_of(control, request);
     Explanation { id: request.transcript.id().to_owned(), summary, steps, rules, note, ..Explanation::default() }
 }
@@ -213,31 +207,6 @@ fn unknown(id: &str, owner: &str) -> ControlError {
     ControlError::not_found(message)
 }
 
-fn status_text(request: &RequestRecord) -> String {
-    let status = request.status;
-    let words = hyper::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
-    match (request.broken, words) {
-        (Some("reset"), _) => "connection reset".to_owned(),
-        (Some("empty"), _) => "connection closed without an answer".to_owned(),
-        (Some(broken), _) => format!("{broken} instead of an answer"),
-        (None, Some(words)) => format!("{status} {words}"),
-        (None, None) => status.to_string(),
-    }
-}
-
-/// Why a request matched no endpoint; `None` if it matched one.
-pub(super) fn no_endpoint(request: &RequestRecord) -> Option<String> {
-    let (method, target) = request.transcript.request_line();
-    let path = target.split('?').next().unwrap_or_default();
-    match &request.reason {
-        Reason::Refused(_, text) if request.operation.is_none() => Some(text.clone()),
-        Reason::NotFound(message) => Some(message.to_string()),
-        Reason::Announced(entry) => Some(format!("`{entry}` is announced in the contract but not available yet")),
-        Reason::MethodNotAllowed(allow) => Some(format!("`{path}` accepts {allow}, not {method}")),
-        _ => None,
-    }
-}
-
 /// The checks in the order of the contract's implementation, one of which decided: those before it passed, and those after it were not
 /// reached.
 fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Step> {
@@ -258,36 +227,11 @@ fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Step> {
             "the request was let through; the scenario then shows the quota as used up: 0 of {} requests left",
             quota.limit
         ),
-        (_, Some(quota)) => quota_text(quota),
+        (_, Some(quota)) => story::quota_text(quota),
     };
-    let scripted = request.scripted.as_ref().map(|scripted| {
-        format!("scenario `{}`, {}, turn {}: {}", scripted.scenario, scripted.rule, scripted.turn, scripted.action)
-    });
-    let scripted = scripted.unwrap_or_else(|| "no scenario rule applied".to_owned());
-    let (decided_by, why) = match &request.reason {
-        Reason::Refused(_, text) if request.operation.is_none() => ("http", text.clone()),
-        Reason::NotFound(_) | Reason::Announced(_) | Reason::MethodNotAllowed(_) => {
-            ("route", no_endpoint(request).unwrap_or_default())
-        }
-        Reason::Unauthorized { advice, .. } => ("authentication", advice.to_string()),
-        Reason::RateLimited => {
-            let used = request.quota.as_ref().map(quota_text).unwrap_or_default();
-            ("quota", format!("the quota is used up: {used}"))
-        }
-        Reason::Refused(_, text) => ("content", text.clone()),
-        Reason::Scripted => ("scenario", scripted.clone()),
-        Reason::Invalid(problems) => {
-            let texts = problems.iter().map(|problem| format!("`{}` {}", problem.field, problem.reason));
-            ("operation", texts.collect::<Vec<_>>().join("; "))
-        }
-        Reason::Answered => ("operation", "every check passed".to_owned()),
-        Reason::Subscribed { id, created, warnings } => {
-            let made = if *created { "was created" } else { "had the same URL, so it was updated" };
-            let warned: String = warnings.iter().map(|warning| format!("; warning: {warning}")).collect();
-            ("operation", format!("every check passed and {id} {made}{warned}"))
-        }
-        Reason::Panicked(text) => ("operation", format!("the emulator failed: {text}")),
-    };
+    let scripted = request.scripted.as_ref();
+    let scripted = scripted.map_or_else(|| "no scenario rule applied".to_owned(), story::rule_text);
+    let (decided_by, why) = story::decision(request);
     let operation = request.operation.map_or("-", |operation| operation.name());
     let checks = [
         ("http", "a proper HTTP/1.1 request".to_owned()),
@@ -307,67 +251,27 @@ fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Step> {
     checks.into_iter().enumerate().map(step).collect()
 }
 
-fn quota_text(quota: &QuotaCheck) -> String {
-    let used = quota.limit - quota.remaining.min(quota.limit);
-    let mut text = format!("{used} of {} requests used in a window of {}", quota.limit, duration_text(quota.window));
-    if !quota.allowed {
-        text.push_str(&format!("; the next is allowed in {}", duration_text(quota.wait)));
-    }
-    text
-}
-
-/// The note on a trace.
-const RULES_NOTE: &str = "as they were when the request was answered; conditions see the first 64 KiB of a body";
-/// The note instead of a trace.
-const RULES_GONE: &str =
-    "rules that did not apply are no longer known: scenarios or settings have changed too often since";
+/// The note on the rules.
+const RULES_NOTE: &str = "as they were when the request was answered";
 
 /// What each active rule did with a request, up to the one that decided, and a note on it; nothing if no rule was active, or the
 /// request was refused before the rules.
-///
-/// Which rule decided is in the record. Why the others did not is worked out here, from the scenarios and settings that answered, so
-/// that traces add almost nothing to the cost of answering a request.
 fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<RuleTrace>>, Option<String>) {
-    let is_early = matches!(request.reason, Reason::Unauthorized { .. } | Reason::RateLimited | Reason::Refused(..));
-    if request.operation.is_none() || is_early {
-        return (None, None);
-    }
-    let Some(config) = request.config.upgrade() else { return (None, Some(RULES_GONE.to_owned())) };
-    let (method, target) = request.transcript.request_line();
-    let Ok(method) = Method::from_bytes(method.as_bytes()) else { return (None, None) };
-    if config.rules.is_empty() {
-        return (None, None);
-    }
-    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
-    let headers = request.transcript.header_map();
-    let view = RequestView {
-        operation: request.operation,
-        method: &method,
-        path,
-        query,
-        headers: &headers,
-        body: request.transcript.body(),
-        key: request.checked_key(),
-        keys: &config.profile.keys,
-    };
-    let workspace = request.workspace.clone().unwrap_or_else(|| control.registry.anonymous());
-    let started_at = workspace.lock().started_at(config.activation).unwrap_or(config.activated_at);
-    let decided = request.scripted.as_ref();
-    let decided = decided.map(|by| DecidedBy { scenario: &by.scenario, rule: &by.rule, action: &by.action });
-    // Of a body that was cut, other rules may match.
-    let limits = if view.body.len() < KEPT_BODY { request.limits } else { LimitTrace::default() };
-    let traces = config.rules.trace(&view, decided, request.instant.since(started_at), limits);
+    let Some(tried) = &request.tried_rules else { return (None, None) };
+    let decided = request.scripted.as_ref().map(|DecidingRule { scenario, rule, line, action, .. }| RuleTrace {
+        scenario: Arc::clone(scenario),
+        rule: Arc::clone(rule),
+        line: *line,
+        applied: true,
+        outcome: Arc::clone(action),
+    });
+    let mut note = RULES_NOTE.to_owned();
+    note.extend(tried.unlisted().map(|unlisted| format!("; not listed: {unlisted}")));
     let present = control.library.load().number;
-    let since = if present == request.generation { "" } else { "; scenarios or settings have changed since" };
-    (Some(traces), Some(format!("{RULES_NOTE}{since}")))
-}
-
-fn event_summary(event: &EventRecord) -> String {
-    match (event.deliveries.len(), event.skipped.len()) {
-        (0, 0) => "no receiver got it: there was no subscription".to_owned(),
-        (0, skipped) => format!("no receiver got it: {skipped} subscriptions did not match"),
-        (deliveries, skipped) => format!("it went to {deliveries} of {} subscriptions", deliveries + skipped),
+    if present != request.generation {
+        note.push_str("; scenarios or settings have changed since");
     }
+    (Some(tried.listed.iter().cloned().chain(decided).collect()), Some(note))
 }
 
 fn event_steps(event: &EventRecord) -> Vec<Step> {

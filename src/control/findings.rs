@@ -12,7 +12,7 @@ use super::endpoint::{Call, Endpoint};
 use super::fields::AnyKey;
 use super::render::{Text, cell};
 use crate::clock::ClockMode;
-use crate::review::findings::{self, Traffic};
+use crate::review::findings::{self, ShownGroup, Traffic};
 pub(crate) use crate::review::findings::{Finding, Findings};
 use crate::state::journal::{Entry, Fill};
 use crate::util::wording::counted;
@@ -49,12 +49,23 @@ impl Text for Findings {
     }
 }
 
+impl ShownGroup {
+    /// How often, with the first and the last.
+    pub(crate) fn line(&self) -> String {
+        let Self { count, first, last } = self;
+        let (detail, first, last) = (cell(&first.detail), cell(first.id()), cell(last.id()));
+        match count {
+            1 => format!("{first} {detail}"),
+            count => format!("{count} times: {detail}; first {first}, last {last}"),
+        }
+    }
+}
+
 impl Finding {
     /// The evidence, and what to do, as lines.
     pub(crate) fn details(&self) -> String {
-        let shown = self.evidence.iter().map(|shown| format!("    {} {}\n", cell(shown.id()), cell(&shown.detail)));
-        let mut text: String = shown.collect();
-        let more = self.count.saturating_sub(self.evidence.len());
+        let mut text: String = self.groups.iter().map(|group| format!("    {}\n", group.line())).collect();
+        let more = self.count.saturating_sub(self.groups.iter().map(|group| group.count).sum());
         if more > 0 {
             text.push_str(&format!("    … and {more} more\n"));
         }

@@ -18,6 +18,7 @@ mod fields;
 mod findings;
 mod guard;
 mod input;
+mod judged;
 mod metrics;
 mod openapi;
 mod outcome;
@@ -31,6 +32,7 @@ mod routes;
 mod run;
 mod scenarios;
 mod snapshot;
+pub(crate) mod story;
 mod stream;
 mod subscriptions;
 mod system;
@@ -40,8 +42,8 @@ mod verdict;
 pub(crate) mod api {
     pub(crate) use crate::control::endpoint::{Answer, Command, Endpoint, Sent, properties};
     pub(crate) use crate::control::{
-        activation::*, clock::*, deliveries::*, events::*, explain::*, fields::*, findings::*, profile::*, requests::*,
-        run::*, scenarios::*, snapshot::*, stream::*, subscriptions::*, system::*, verdict::*,
+        activation::*, clock::*, deliveries::*, events::*, explain::*, fields::*, findings::*, judged::*, profile::*,
+        requests::*, run::*, scenarios::*, snapshot::*, stream::*, subscriptions::*, system::*, verdict::*,
     };
     pub(crate) use crate::state::journal::record::*;
 }

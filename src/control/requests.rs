@@ -21,6 +21,7 @@ use super::endpoint::{Call, Command, Endpoint};
 use super::fields::{AnyKey, DurationInput, Integer, List, OwnKey, Page, Since, count_parser};
 use super::render::{Row, Text, body_text, cell, header_text, optional, table, warnings};
 use super::reply::Nearest;
+use super::story;
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
 use crate::contract::routes::{Operation, ROUTES, plain_path};
@@ -184,7 +185,7 @@ pub(crate) struct Cleared {
 impl Request {
     /// The columns of a listing, and with spaces between them a line of the event stream.
     pub(crate) fn columns(&self) -> [String; 7] {
-        let status = self.broken.clone().unwrap_or_else(|| self.status.to_string());
+        let status = self.status_text();
         let key = optional(self.key.as_ref());
         [cell(&self.id), cell(&self.at), key, status, cell(&self.method), cell(&self.path), cell(&self.reason)]
     }
@@ -349,6 +350,7 @@ pub(super) fn row(request: &RequestRecord, redactor: Redactor<'_>) -> Request {
         latency_ms: request.latency.into(),
         generation: request.generation,
         scenario: request.scripted.as_ref().map(|scripted| scripted.scenario.to_string()),
+        by_browser: story::is_by_browser(request),
         quota: request.quota.as_ref().map(quota),
     }
 }

@@ -24,8 +24,8 @@ use super::scenarios::ScenarioWhole;
 use super::subscriptions::Subscription;
 use super::verdict::{ScenarioPlayer, Verification, configs, judge, players};
 use super::{
-    Control, ControlError, clock, deliveries, events, explain, findings, outcome, profile, requests, scenarios, stream,
-    subscriptions,
+    Control, ControlError, clock, deliveries, events, explain, findings, outcome, profile, requests, scenarios, story,
+    stream, subscriptions,
 };
 use crate::contract::keys::Keys;
 use crate::diagnostic::Diagnostic;
@@ -98,9 +98,9 @@ pub(crate) struct Run {
     /// Newest first.
     pub(crate) requests: Vec<RunRequest>,
     /// Newest first.
-    pub(crate) deliveries: Vec<DeliveryWhole>,
+    pub(crate) deliveries: Vec<RunRecord<DeliveryWhole>>,
     /// Newest first.
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<RunRecord<Event>>,
     /// Lines of the log, newest first.
     pub(crate) notices: Vec<LogLine>,
     pub(crate) subscriptions: Vec<Subscription>,
@@ -193,6 +193,16 @@ pub(crate) struct RunRequest {
     #[serde(flatten)]
     pub(crate) request: RequestWhole,
     pub(crate) explanation: Explanation,
+}
+
+/// A delivery or an event with what happened to it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "Run{T}")]
+pub(crate) struct RunRecord<T> {
+    #[serde(flatten)]
+    pub(crate) record: T,
+    /// In a sentence, as `GET explain/{id}` has it.
+    pub(crate) summary: String,
 }
 
 /// A scenario with its text and its progress.
@@ -360,8 +370,8 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
 /// The newest records of a scope, and what of them is left out.
 struct Records {
     requests: Vec<RunRequest>,
-    deliveries: Vec<DeliveryWhole>,
-    events: Vec<Event>,
+    deliveries: Vec<RunRecord<DeliveryWhole>>,
+    events: Vec<RunRecord<Event>>,
     notices: Vec<LogLine>,
     omitted: Omitted,
     next_cursor: NextCursors,
@@ -373,8 +383,14 @@ impl Records {
         let found = control.deliveries.list(None, most, in_scope);
         let registry = &control.registry;
         let requests = newest(&history.requests, most, |(_, record)| requests::whole(record, redactor));
-        let deliveries = newest(&found, most, |(_, record)| deliveries::whole(record, registry, redactor));
-        let events = newest(&history.events, most, |record| events::shown(record, registry, redactor));
+        let deliveries = newest(&found, most, |(_, delivery)| RunRecord {
+            record: deliveries::whole(delivery, registry, redactor),
+            summary: story::of_delivery(delivery, redactor),
+        });
+        let events = newest(&history.events, most, |event| RunRecord {
+            record: events::shown(event, registry, redactor),
+            summary: story::of_event(event),
+        });
         let notices = newest(&history.notices, most, |notice| stream::shown(notice));
         let omitted = Omitted {
             requests: history.requests.len() - requests.len(),

@@ -22,10 +22,10 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::call::{Context, Scope};
-use super::deliveries::{damage_text, destination, outcome_text};
 use super::endpoint::{Call, Endpoint, Made};
 use super::fields::AnyKey;
 use super::render::cell;
+use super::story::{damage_text, destination, outcome_text};
 use super::{ControlError, deliveries, events, requests};
 use crate::clock::Seed;
 use crate::contract::error::ErrorKind;

@@ -14,12 +14,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::call::{Context, Scope, wait_limit};
-use super::diagnosis::delivery_summary;
 use super::endpoint::{Call, Endpoint};
-use super::explain::no_endpoint;
 use super::fields::{AnyKey, DurationInput};
+use super::judged::{JudgedKey, ProblemLine, judged_keys};
 use super::render::{Text, cell};
-use super::{Control, ControlError, deliveries, requests};
+use super::{Control, ControlError, deliveries, requests, story};
 use crate::clock::ClockMode;
 use crate::redact::Redactor;
 use crate::scenario::rule_counters::RuleCounters;
@@ -28,7 +27,7 @@ use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::engine::wait_idle_ahead;
 use crate::state::journal::record::{DeliveryRow, Request, WorkspaceId};
 use crate::state::journal::{Entry, RequestRecord};
-use crate::state::workspace::{AttemptOutcome, Forgery, Workspace};
+use crate::state::workspace::{Forgery, Workspace};
 use crate::util::wording::{any_of, counted};
 
 /// The problems found so far.
@@ -63,6 +62,9 @@ pub(crate) struct Verification {
     /// The kinds that had nothing to judge: an empty list of them proves nothing.
     pub(crate) unused: Vec<Unused>,
     pub(crate) counts: ProblemCounts,
+    /// The keys of the scope, those of tests first; at most 1,000.
+    #[serde(default)]
+    pub(crate) keys: Vec<JudgedKey>,
     pub(crate) active_scenarios: Vec<String>,
     pub(crate) judged_requests: usize,
     pub(crate) judged_deliveries: usize,
@@ -130,19 +132,37 @@ pub(crate) struct Unused {
 
 impl Verification {
     /// Each kind of problem: how many there are, and a line for each that is listed.
-    pub(crate) fn kinds(&self) -> [(&'static str, usize, Vec<String>); 5] {
-        let line = |id: &dyn Display, message: &str| format!("{} {}", cell(id), cell(message));
-        let requests = self.unmatched.iter().map(|problem| line(&problem.row.id, &problem.message)).collect();
-        let deliveries = |found: &[ProblemWith<DeliveryRow>]| {
-            found.iter().map(|problem| line(&problem.row.id, &problem.message)).collect()
+    pub(crate) fn kinds(&self) -> [(&'static str, usize, Vec<ProblemLine>); 5] {
+        let line = |id: &dyn Display, message: &str, workspace: Option<&WorkspaceId>| ProblemLine {
+            id: cell(id),
+            message: cell(message),
+            of: self.key_of(workspace).map(JudgedKey::text).unwrap_or_default(),
         };
+        let requests = self.unmatched.iter().map(|ProblemWith { row, message }| {
+            let of = self.key_of(row.workspace.as_ref()).map(JudgedKey::text);
+            let of = of.or_else(|| row.key.as_ref().map(|key| format!("key {}", cell(key)))).unwrap_or_default();
+            ProblemLine { of, ..line(&row.id, message, None) }
+        });
+        let deliveries = |found: &[ProblemWith<DeliveryRow>]| {
+            found
+                .iter()
+                .map(|problem| line(&problem.row.id, &problem.message, problem.row.workspace.as_ref()))
+                .collect()
+        };
+        // Their messages name the key already.
+        let unfinished = self.unfinished.iter().map(|part| ProblemLine::of_no_record(&part.message));
+        let unused = self.unused.iter().map(|unused| ProblemLine::of_no_record(&unused.message));
         [
-            ("unmatched", self.counts.unmatched, requests),
+            ("unmatched", self.counts.unmatched, requests.collect()),
             ("undelivered", self.counts.undelivered, deliveries(&self.undelivered)),
             ("forged", self.counts.forged, deliveries(&self.forged)),
-            ("unfinished", self.counts.unfinished, self.unfinished.iter().map(|part| cell(&part.message)).collect()),
-            ("unused", self.counts.unused, self.unused.iter().map(|unused| cell(&unused.message)).collect()),
+            ("unfinished", self.counts.unfinished, unfinished.collect()),
+            ("unused", self.counts.unused, unused.collect()),
         ]
+    }
+
+    fn key_of(&self, workspace: Option<&WorkspaceId>) -> Option<&JudgedKey> {
+        self.keys.iter().find(|key| Some(&key.workspace) == workspace)
     }
 }
 
@@ -183,19 +203,19 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
         let row = deliveries::row(delivery, &control.registry, redactor);
         ProblemWith { message: format!("{} to {}: {what}", row.event_type, row.url), row }
     };
-    let failed = deliveries.iter().filter(|it| it.status != DeliveryStatus::Delivered && !is_on_purpose(it));
-    let mut undelivered: Vec<_> = failed.map(|it| problem(it, delivery_summary(it, redactor))).collect();
+    let failed = deliveries.iter().filter(|it| it.status != DeliveryStatus::Delivered && !story::is_on_purpose(it));
+    let mut undelivered: Vec<_> = failed.map(|it| problem(it, story::of_delivery(it, redactor))).collect();
     let answered = |forgery: Forgery| deliveries.iter().filter(move |it| it.forgery() == Some(forgery));
-    let mut forged: Vec<_> = answered(Forgery::Accepted).map(|it| problem(it, accepted_forgery(it))).collect();
+    let mut forged: Vec<_> = answered(Forgery::Accepted).map(|it| problem(it, story::accepted_forgery(it))).collect();
     let refused_forgeries = answered(Forgery::Refused).count();
     let mut unfinished = unfinished(control, scope, &generation, &configs, redactor);
     let (forgotten_entries, forgotten_deliveries) = (control.journal.fill().evicted, control.deliveries.evicted());
+    let no_requests = match scope.0 {
+        None => "0 requests arrived; does your code read WRS_BASE_URL?",
+        Some(_) => "0 requests arrived with this key; does your code read WRS_BASE_URL and WRS_API_KEY?",
+    };
     let unused_kinds = [
-        (
-            judged_requests == 0 && forgotten_entries == 0,
-            "unmatched",
-            "the journal has no requests, so none could be unmatched",
-        ),
+        (judged_requests == 0 && forgotten_entries == 0, "unmatched", no_requests),
         (
             deliveries.is_empty() && forgotten_deliveries == 0,
             "undelivered",
@@ -227,6 +247,7 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
         unfinished,
         unused,
         counts,
+        keys: judged_keys(control, scope, &deliveries, MAX_SHOWN, redactor),
         active_scenarios: active.into_iter().map(str::to_owned).collect(),
         judged_requests,
         judged_deliveries: deliveries.len(),
@@ -260,34 +281,17 @@ fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<P
     let mut found = control.journal.search(None, usize::MAX, |_, entry| match entry {
         Entry::Request(request) if scope.covers_request(request, redactor.key_settings()) => {
             judged += 1;
-            Some((Arc::clone(request), no_endpoint(request).filter(|_| !is_of_a_browser(request))?))
+            Some((Arc::clone(request), story::no_endpoint(request).filter(|_| !story::is_by_browser(request))?))
         }
         _ => None,
     });
     found.reverse();
     let entry = |(request, why): &(Arc<RequestRecord>, String)| {
         let row = requests::row(request, redactor);
-        let line = if row.method.is_empty() {
-            "bytes that are not an HTTP request".to_owned()
-        } else {
-            format!("{} {}", row.method, row.path)
-        };
-        ProblemWith { message: format!("{line}: {why} ({})", row.status), row }
+        let (line, status) = (story::request_line(&row.method, &row.path), row.status_text());
+        ProblemWith { message: format!("{line}: {why} ({status})"), row }
     };
     (found.iter().map(entry).collect(), judged)
-}
-
-/// True if a browser asked for this by itself: an icon, or leave for a request across origins.
-fn is_of_a_browser(request: &RequestRecord) -> bool {
-    let (method, target) = request.transcript.request_line();
-    let is_preflight = method == "OPTIONS"
-        && request.transcript.headers().any(|(name, _)| name.eq_ignore_ascii_case("access-control-request-method"));
-    is_preflight || (method == "GET" && target == "/favicon.ico")
-}
-
-fn accepted_forgery(delivery: &DeliveryRecord) -> String {
-    let status = delivery.attempts.last().and_then(|attempt| attempt.outcome.status()).unwrap_or_default();
-    format!("answered {status}; {}", delivery.event.damage.as_deref().unwrap_or("forged"))
 }
 
 /// Keeps at most a fixed number of entries of a kind, and returns how many there were.
@@ -295,13 +299,6 @@ fn shorten<T>(entries: &mut Vec<T>) -> usize {
     let count = entries.len();
     entries.truncate(MAX_SHOWN);
     count
-}
-
-/// True if a delivery failed as intended: it was dropped on purpose, or forged and refused.
-fn is_on_purpose(delivery: &DeliveryRecord) -> bool {
-    let refused =
-        delivery.attempts.last().is_some_and(|attempt| matches!(attempt.outcome, AttemptOutcome::Answered { .. }));
-    delivery.event.lost || (delivery.event.tamper.is_some() && refused)
 }
 
 /// A workspace, or all requests without a key, with its rule counters.

@@ -18,9 +18,8 @@ use crate::clock::{Instant, Now};
 use crate::contract::ids::IdKind;
 use crate::contract::keys::{KeyRefusal, bearer_token, check_key, values_of, workspace_of};
 use crate::contract::routes::{Operation, plain_path};
-use crate::scenario::rule_counters::LimitTrace;
 use crate::scenario::template::Gap;
-use crate::scenario::{Action, EffectiveConfig, RequestView, Rule, ScenarioSnapshot};
+use crate::scenario::{Action, EffectiveConfig, RequestView, Rule, ScenarioSnapshot, TriedRules};
 use crate::settings::Profile;
 use crate::state::journal::{ConnectionInfo, DecidingRule, Reason, RequestRecord, Transcript, WrittenAt};
 use crate::state::quota::QuotaCheck;
@@ -130,13 +129,13 @@ pub(super) struct RequestContext {
     /// Empty until it is read.
     pub(super) body: Bytes,
     pub(super) rule: Option<AppliedRule>,
-    /// What held the rules back that matched and did not apply.
-    pub(super) skipped_rules: LimitTrace,
+    /// The rules that did not apply; `None` if none is active, or it did not come to them.
+    pub(super) tried_rules: Option<Box<TriedRules>>,
 }
 
 impl RequestContext {
     pub(super) fn new(request: Request, identity: Identity) -> Self {
-        Self { request, identity, body: Bytes::new(), rule: None, skipped_rules: LimitTrace::default() }
+        Self { request, identity, body: Bytes::new(), rule: None, tried_rules: None }
     }
 
     pub(super) fn profile(&self) -> &Profile {
@@ -204,7 +203,7 @@ impl RequestContext {
         arrival: ConnectionInfo,
     ) -> RequestRecord {
         let ended = self.identity.workspace.clock().instant();
-        let Self { request, identity, rule, .. } = self;
+        let Self { request, identity, rule, tried_rules, .. } = self;
         let (workspace, group_key, quota) = match &mut identity.key {
             Some(key) => (Some(Arc::clone(&identity.workspace)), key.group_key.take(), key.quota.take()),
             None => (None, None, None),
@@ -222,11 +221,9 @@ impl RequestContext {
             reason,
             quota,
             scripted,
-            limits: self.skipped_rules,
+            tried_rules: tried_rules.take(),
             warnings,
             generation: request.generation,
-            config: Arc::downgrade(&request.config),
-            instant: request.now.instant,
             arrival,
             written: WrittenAt::default(),
         }

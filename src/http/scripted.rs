@@ -37,9 +37,9 @@ impl RequestContext {
         let since = self.request.now.instant.since(began);
         let WorkspaceState { counters, sources, .. } = &mut *state;
         counters.switch_to(config.activation);
-        let (decision, skipped_rules) = config.rules.first_decision(&view, counters, since, &mut sources.random);
+        let (decision, tried) = config.rules.first_decision(&view, counters, since, &mut sources.random);
         drop(state);
-        self.skipped_rules = skipped_rules;
+        self.tried_rules = Some(Box::new(tried));
         decision
     }
 
@@ -59,10 +59,10 @@ impl RequestContext {
 
     /// Records the rule that decided; returns its action.
     pub(super) fn note_rule(&mut self, decision: Decision) -> Action {
-        let Decision { scenario, rule, turn, delay, action, description, unsettled_rule, .. } = decision;
-        let unsettled = unsettled_rule.map(|rule| UnsettledRule {
+        let Decision { rule, turn, delay, action, description, .. } = decision;
+        let unsettled = rule.depends_on_status().then(|| UnsettledRule {
             workspace: Arc::clone(self.workspace()),
-            rule,
+            rule: Arc::clone(&rule),
             action: action.clone(),
             activation: self.request.config.activation,
             status: 0,
@@ -71,7 +71,8 @@ impl RequestContext {
             Some(delay) => format!("after {} ms: {description}", delay.as_millis()).into(),
             None => description,
         };
-        let scripted = DecidingRule { scenario, rule, turn, action: description };
+        let (scenario, label) = (Arc::clone(&rule.scenario), Arc::clone(&rule.label));
+        let scripted = DecidingRule { scenario, rule: label, line: rule.line, turn, action: description };
         self.rule = Some(AppliedRule { scripted, warnings: Vec::new(), unsettled });
         action
     }

@@ -14,33 +14,79 @@ use super::matcher::{Found, Reading, RequestView, Subject};
 use super::rule::{Decision, Rule};
 use crate::clock::Random;
 use crate::contract::routes::{Operation, ROUTES};
-use crate::scenario::rule_counters::{LimitTrace, RuleCounters};
+use crate::scenario::rule_counters::RuleCounters;
+use crate::util::wording::counted;
 
 /// Rules with one exact condition on the same subject are looked up instead of tried, from this many on.
 const WORTH_LOOKING_UP: usize = 8;
 
-/// What one rule does with a request.
+/// Most rules that an explanation lists without the one that applied.
+const MAX_LISTED: usize = 16;
+
+/// What one rule did with a request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct RuleTrace {
-    pub(crate) scenario: String,
+    pub(crate) scenario: Arc<str>,
     /// The rule's name, or its position.
-    pub(crate) rule: String,
+    pub(crate) rule: Arc<str>,
     /// Where it begins in the scenario's text; from 1.
     #[schemars(range(min = 1))]
     pub(crate) line: usize,
     /// True if it decided the request.
     pub(crate) applied: bool,
     /// What it did, or the first condition that failed, in words.
-    pub(crate) outcome: String,
+    pub(crate) outcome: Arc<str>,
 }
 
-/// The rule that decided a request, and its action.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DecidedBy<'a> {
-    pub(crate) scenario: &'a str,
-    pub(crate) rule: &'a str,
-    pub(crate) action: &'a str,
+/// What the rules did with a request that they did not decide, up to the one that did: recorded while they are tried, because counters
+/// and scenarios change afterwards.
+#[derive(Debug, Default)]
+pub struct TriedRules {
+    /// The first, in order.
+    pub(crate) listed: Vec<RuleTrace>,
+    unlisted: usize,
+    /// How many were not even tried, because the request has another value at this subject.
+    looked_up: Vec<(Arc<str>, usize)>,
+}
+
+impl TriedRules {
+    fn add(&mut self, rule: &Rule, outcome: impl FnOnce() -> Arc<str>) {
+        if self.listed.len() == MAX_LISTED {
+            self.unlisted += 1;
+            return;
+        }
+        let (scenario, label) = (Arc::clone(&rule.scenario), Arc::clone(&rule.label));
+        self.listed.push(RuleTrace { scenario, rule: label, line: rule.line, applied: false, outcome: outcome() });
+    }
+
+    fn add_looked_up(&mut self, subject: &Arc<str>, count: usize) {
+        match self.looked_up.iter_mut().find(|(known, _)| known == subject) {
+            Some((_, known)) => *known += count,
+            None if count > 0 => self.looked_up.push((Arc::clone(subject), count)),
+            None => {}
+        }
+    }
+
+    /// About how many bytes it takes; what it shares with the rules may be all that is left of them.
+    pub(crate) fn bytes(&self) -> usize {
+        let text = |trace: &RuleTrace| trace.scenario.len() + trace.rule.len() + trace.outcome.len();
+        let listed = self.listed.iter().map(|trace| size_of::<RuleTrace>() + text(trace));
+        let looked_up = self.looked_up.iter().map(|(subject, _)| size_of::<(Arc<str>, usize)>() + subject.len());
+        size_of::<Self>() + listed.sum::<usize>() + looked_up.sum::<usize>()
+    }
+
+    /// The rules that are not listed, in words; `None` if all are.
+    pub(crate) fn unlisted(&self) -> Option<String> {
+        let looked_up = self.looked_up.iter();
+        let mut parts: Vec<String> = looked_up
+            .map(|(subject, count)| format!("{} for another value of `{subject}`", counted(*count as u64, "rule")))
+            .collect();
+        if self.unlisted > 0 {
+            parts.push(format!("{} that did not apply", counted(self.unlisted as u64, "more rule")));
+        }
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
 }
 
 /// The rules of the active scenarios, in order. Each scenario's are indexed once, whatever they are combined with.
@@ -55,16 +101,40 @@ pub(super) struct RuleIndex {
     buckets: Vec<(Option<Operation>, Bucket)>,
 }
 
-/// Positions of rules by the text that they demand.
-type ByText = HashMap<Box<str>, Vec<u32>>;
-
 /// The rules that a request of one operation may match, by position.
 #[derive(Clone, Debug, Default)]
 struct Bucket {
     /// Tried one after the other.
     plain: Vec<u32>,
-    /// Looked up by the text at a subject.
-    exact: Vec<(Subject, ByText)>,
+    exact: Vec<Exact>,
+    /// Rules for other operations, and of the first what an explanation says of them.
+    others: Vec<u32>,
+    other_outcomes: Vec<Arc<str>>,
+}
+
+/// Rules that are looked up by the text at a subject.
+#[derive(Clone, Debug)]
+struct Exact {
+    subject: Subject,
+    name: Arc<str>,
+    rules: Vec<u32>,
+    by_text: HashMap<Box<str>, Vec<u32>>,
+}
+
+impl Exact {
+    fn new(subject: Subject) -> Self {
+        Self { name: subject.to_string().into(), subject, rules: Vec::new(), by_text: HashMap::new() }
+    }
+
+    /// The rules that want the request's value.
+    fn find(&self, reading: &Reading<'_>) -> &[u32] {
+        let found = match reading.find(&self.subject) {
+            Found::Text(text) => self.by_text.get(&*text),
+            Found::Json(value) => value.as_str().and_then(|text| self.by_text.get(text)),
+            Found::Absent => None,
+        };
+        found.map_or(&[], Vec::as_slice)
+    }
 }
 
 impl RuleSet {
@@ -80,56 +150,26 @@ impl RuleSet {
         self.indexes.is_empty()
     }
 
-    /// The first rule that applies decides; `None` leaves the request to the ordinary answer. The second value is what held the
-    /// rules back that matched and did not apply. Counts in `counters`, and draws from `random` only for rules with a chance or a
-    /// spread delay.
+    /// The first rule that applies decides; `None` leaves the request to the ordinary answer. Counts in `counters`, and draws from
+    /// `random` only for rules with a chance or a spread delay.
     pub fn first_decision(
         &self,
         view: &RequestView<'_>,
         counters: &mut RuleCounters,
         since_activation: Duration,
         random: &mut Random,
-    ) -> (Option<Decision>, LimitTrace) {
-        let (reading, mut limits) = (Reading::new(view), LimitTrace::default());
-        let mut play = |rule: &Arc<Rule>| {
-            let played = rule.apply(&reading, counters, since_activation, random);
-            if let Err(Some(limit)) = played {
-                limits.push(limit);
-            }
-            played.ok()
-        };
-        let decision = self.indexes.iter().find_map(|index| index.first_of_scenario(&reading, &mut play));
-        (decision, limits)
-    }
-
-    /// What each rule did with a request that was decided before, up to the rule that decided it, which is given with what it did.
-    /// Everything else is worked out from the request, the time and the recorded limits, and never from counters, which have changed
-    /// since.
-    pub(crate) fn trace(
-        &self,
-        view: &RequestView<'_>,
-        decided: Option<DecidedBy<'_>>,
-        since_activation: Duration,
-        mut limits: LimitTrace,
-    ) -> Vec<RuleTrace> {
-        let reading = Reading::new(view);
-        let is_decider =
-            |rule: &Rule| decided.filter(|decided| *rule.scenario == *decided.scenario && *rule.label == *decided.rule);
-        let mut traces = Vec::new();
-        for rule in self.rules() {
-            let decider = is_decider(rule);
-            let outcome = match decider {
-                Some(decided) => decided.action.to_owned(),
-                None => rule.why_not(&reading, since_activation, &mut limits),
+    ) -> (Option<Decision>, TriedRules) {
+        let (reading, mut tried) = (Reading::new(view), TriedRules::default());
+        let mut play = |rule: &Arc<Rule>, tried: &mut TriedRules| {
+            let held = match rule.apply(&reading, counters, since_activation, random) {
+                Ok(decision) => return Some(decision),
+                Err(held) => held,
             };
-            let (scenario, label) = (rule.scenario.to_string(), rule.label.to_string());
-            let applied = decider.is_some();
-            traces.push(RuleTrace { scenario, rule: label, line: rule.line, applied, outcome });
-            if applied {
-                break;
-            }
-        }
-        traces
+            tried.add(rule, || rule.held_text(&held, &reading, since_activation).into());
+            None
+        };
+        let first = |index: &Arc<RuleIndex>| index.first_of_scenario(&reading, &mut tried, &mut play);
+        (self.indexes.iter().find_map(first), tried)
     }
 }
 
@@ -144,51 +184,69 @@ impl RuleIndex {
     fn first_of_scenario(
         &self,
         reading: &Reading<'_>,
-        mut play: impl FnMut(&Arc<Rule>) -> Option<Decision>,
+        tried: &mut TriedRules,
+        mut play: impl FnMut(&Arc<Rule>, &mut TriedRules) -> Option<Decision>,
     ) -> Option<Decision> {
-        let mut play = |at: u32| play(&self.rules[at as usize]);
         let Some((_, bucket)) = self.buckets.iter().find(|(operation, _)| *operation == reading.view.operation) else {
             // An operation outside the route table has no index; its rules are tried one after the other.
-            return (0_u32..).take(self.rules.len()).find_map(play);
+            return self.rules.iter().find_map(|rule| play(rule, tried));
         };
-        if bucket.exact.is_empty() {
-            return bucket.plain.iter().find_map(|at| play(*at));
-        }
-        let mut lists: Vec<&[u32]> = vec![&bucket.plain];
-        for (subject, rules) in &bucket.exact {
-            let found = match reading.find(subject) {
-                Found::Text(text) => rules.get(&*text),
-                Found::Json(value) => value.as_str().and_then(|text| rules.get(text)),
-                Found::Absent => None,
-            };
-            lists.extend(found.map(Vec::as_slice));
-        }
+        let found: Vec<&[u32]> = bucket.exact.iter().map(|exact| exact.find(reading)).collect();
+        let (mut plain, mut rest, mut others) = (&*bucket.plain, found.clone(), 0);
+        let mut decided = None;
         // Each list is in order and no rule is in two, so the smallest head is always the next rule in order.
-        loop {
-            let next = lists.iter_mut().filter(|list| !list.is_empty()).min_by_key(|list| list[0])?;
+        while let Some(next) =
+            std::iter::once(&mut plain).chain(&mut rest).filter(|list| !list.is_empty()).min_by_key(|list| list[0])
+        {
             let at = next[0];
             *next = &next[1..];
-            if let Some(decision) = play(at) {
-                return Some(decision);
+            others = self.list_others(bucket, others, at, tried);
+            if let Some(decision) = play(&self.rules[at as usize], tried) {
+                decided = Some((at, decision));
+                break;
             }
         }
+        let end = decided.as_ref().map_or(u32::MAX, |(at, _)| *at);
+        self.list_others(bucket, others, end, tried);
+        let before = |list: &[u32]| list.partition_point(|at| *at < end);
+        for (exact, found) in bucket.exact.iter().zip(found) {
+            tried.add_looked_up(&exact.name, before(&exact.rules) - before(found));
+        }
+        decided.map(|(_, decision)| decision)
+    }
+
+    /// Lists the rules for other operations up to a position, if the first `listed` of them are; returns how many are then.
+    fn list_others(&self, bucket: &Bucket, listed: usize, end: u32, tried: &mut TriedRules) -> usize {
+        let until = bucket.others.partition_point(|at| *at < end);
+        for place in listed..until {
+            let Some(outcome) = bucket.other_outcomes.get(place) else {
+                tried.unlisted += until - place;
+                break;
+            };
+            tried.add(&self.rules[bucket.others[place] as usize], || Arc::clone(outcome));
+        }
+        until
     }
 }
 
 impl Bucket {
     fn new(rules: &[Arc<Rule>], operation: Option<Operation>) -> Self {
+        let mut bucket = Self::default();
         let mut shared: HashMap<&Subject, usize> = HashMap::new();
         let mut members = Vec::new();
         for (at, rule) in (0_u32..).zip(rules) {
-            let wanted = &rule.when.operations;
-            if wanted.is_empty() || operation.is_some_and(|operation| wanted.contains(&operation)) {
-                members.push((at, rule));
-                for condition in rule.when.conditions.iter().filter(|condition| condition.exact().is_some()) {
-                    *shared.entry(&condition.subject).or_default() += 1;
+            if !rule.when.asks_for(operation) {
+                bucket.others.push(at);
+                if bucket.other_outcomes.len() < MAX_LISTED {
+                    bucket.other_outcomes.extend(rule.when.operation_failure(operation).map(Arc::from));
                 }
+                continue;
+            }
+            members.push((at, rule));
+            for condition in rule.when.conditions.iter().filter(|condition| condition.exact().is_some()) {
+                *shared.entry(&condition.subject).or_default() += 1;
             }
         }
-        let mut bucket = Self::default();
         for (at, rule) in members {
             let exact = rule
                 .when
@@ -201,11 +259,12 @@ impl Bucket {
                 bucket.plain.push(at);
                 continue;
             };
-            let place = bucket.exact.iter().position(|(known, _)| known == subject).unwrap_or_else(|| {
-                bucket.exact.push((subject.clone(), HashMap::new()));
+            let place = bucket.exact.iter().position(|known| known.subject == *subject).unwrap_or_else(|| {
+                bucket.exact.push(Exact::new(subject.clone()));
                 bucket.exact.len() - 1
             });
-            bucket.exact[place].1.entry(text.into()).or_default().push(at);
+            bucket.exact[place].rules.push(at);
+            bucket.exact[place].by_text.entry(text.into()).or_default().push(at);
         }
         bucket
     }
@@ -249,26 +308,36 @@ mod tests {
         RuleSet::new([valid(text).rule_index()].into_iter())
     }
 
+    /// What is recorded of the last of so many status checks, two seconds after activation, that the only rule does not decide.
+    fn check_outcome(rule: &str, requests: usize, expected: &str) {
+        let (rules, counters) = (rules(&format!("[[rule]]\n{rule}\npass = true\n")), &mut RuleCounters::default());
+        let random = &mut Seed::from_number(1).source("test");
+        let request = Request { operation: Some(Operation::SystemStatus), ..Request::default() };
+        let mut tried = TriedRules::default();
+        for _ in 0..requests {
+            tried = request.with_view(|view| rules.first_decision(view, counters, Duration::from_secs(2), random).1);
+        }
+        let outcomes: Vec<&str> = tried.listed.iter().map(|trace| &*trace.outcome).collect();
+        assert_eq!(outcomes, [expected], "{rule}");
+    }
+
     #[test]
-    fn a_trace_says_why_each_rule_left_a_request() {
-        let check = |rule: &str, expected: &str| {
-            let rules = rules(&format!("[[rule]]\n{rule}\npass = true\n"));
-            let request = Request { operation: Some(Operation::SystemStatus), ..Request::default() };
-            let since = Duration::from_secs(2);
-            let traces = request.with_view(|view| rules.trace(view, None, since, LimitTrace::default()));
-            assert_eq!((traces.len(), traces[0].outcome.as_str()), (1, expected), "{rule}");
-        };
-        check("to = '1s'", "applies until 1s after activation; it was 2s");
-        check("from = '1m'", "applies from 60s after activation; it was 2s");
-        check(
-            "when.step = 'start'\nskip = 1\nnext = 'gone'",
-            "matched, but did not apply: the story was not at step \"start\" or it lets 1 matching request through first",
+    fn an_outcome_has_the_counters_of_its_time() {
+        check_outcome("to = '1s'", 1, "applies until 1s after activation; it was 2s");
+        check_outcome("from = '1m'", 1, "applies from 60s after activation; it was 2s");
+        check_outcome("when.operation = 'hello'", 1, "operation is `system.status`; expected `hello`");
+        check_outcome("when.query.a = '1'", 1, "query.a is absent; expected \"1\"");
+        let held = "matched, but did not apply: ";
+        check_outcome(
+            "when.step = 'start'\nnext = 'gone'",
+            2,
+            &format!("{held}the story was at step \"gone\", not at \"start\""),
         );
-        check(
-            "every = 3\nchance = 0.5",
-            "matched, but did not apply: it applies to one in 3 matching requests or it applies with a chance of 0.5",
-        );
-        check("", "did not apply, although what was recorded of the request matches");
+        check_outcome("skip = 2", 1, &format!("{held}it lets 2 matching requests through first; this was the 1st"));
+        check_outcome("skip = 2", 2, &format!("{held}it lets 2 matching requests through first; this was the 2nd"));
+        check_outcome("times = 3", 5, &format!("{held}it has been used 3 of 3 times"));
+        check_outcome("every = 3", 5, &format!("{held}it applies to one in 3 matching requests; this was the 2nd"));
+        check_outcome("chance = 0.000001", 1, &format!("{held}it applies with a chance of 0.000001"));
     }
 
     /// Plays status checks, a second apart, and notes the rules that decide.
@@ -279,7 +348,7 @@ mod tests {
         let decided = |second| {
             let since = Duration::from_secs(second);
             let (decision, _) = request.with_view(|view| rules.first_decision(view, counters, since, random));
-            decision.map_or("-".to_owned(), |decision| decision.rule.replace("rule ", ""))
+            decision.map_or("-".to_owned(), |decision| decision.rule.label.replace("rule ", ""))
         };
         assert_eq!((0..6).map(decided).collect::<String>(), expected, "{text}");
     }
@@ -311,8 +380,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(300))]
 
-        /// Whatever the rules and requests, the index finds the rule that a walk over all of them finds, and a trace accounts for each
-        /// rule before it.
+        /// Whatever the rules and requests, the index finds the rule that a walk over all of them finds, and what is recorded accounts
+        /// for each rule before it.
         #[test]
         fn the_index_changes_no_decision(
             rows in prop::collection::vec((conditions(), 1..4_u64), 1..40),
@@ -334,22 +403,18 @@ mod tests {
                     body: body.map_or(String::new(), |value| format!("{{\"a\":\"{value}\"}}")),
                     key: key.map(str::to_owned),
                 };
-                let (found, expected, traces) = request.with_view(|view| {
+                let (found, tried, expected) = request.with_view(|view| {
                     let reading = Reading::new(view);
                     let expected = rules.rules().find_map(|rule| rule.apply(&reading, &mut walked, since, random).ok());
-                    let (found, _) = rules.first_decision(view, &mut counters, since, random);
-                    let decided = found.as_ref().map(|found| DecidedBy {
-                        scenario: &found.scenario,
-                        rule: &found.rule,
-                        action: &found.description,
-                    });
-                    (found.clone(), expected, rules.trace(view, decided, since, LimitTrace::default()))
+                    let (found, tried) = rules.first_decision(view, &mut counters, since, random);
+                    (found, tried, expected)
                 });
-                let found = found.map(|found| found.rule.to_string());
-                prop_assert_eq!(&found, &expected.map(|expected| expected.rule.to_string()));
-                let applied: Vec<&String> = traces.iter().filter(|trace| trace.applied).map(|trace| &trace.rule).collect();
-                prop_assert_eq!(applied, found.iter().collect::<Vec<_>>());
-                prop_assert!(!traces.iter().any(|trace| trace.outcome.starts_with("did not apply, although")));
+                let line = |decision: &Option<Decision>| decision.as_ref().map(|decision| decision.rule.line);
+                prop_assert_eq!(line(&found), line(&expected));
+                let looked_up: usize = tried.looked_up.iter().map(|(_, count)| count).sum();
+                let before = rules.rules().position(|rule| Some(rule.line) == line(&found));
+                let accounted = tried.listed.len() + tried.unlisted + looked_up;
+                prop_assert_eq!(accounted, before.unwrap_or_else(|| rules.rules().count()));
             }
         }
     }

@@ -24,8 +24,6 @@ const MAX_KEYS_JUDGED: usize = 100;
 /// Most combinations of scenarios kept for requests that name them, and most bytes of text of the scenarios of one.
 pub(crate) const MAX_NAMED: usize = 64;
 pub(crate) const MAX_NAMED_TEXT: usize = 2 * 1024 * 1024;
-/// About the bytes of one configuration without its scenarios, most of it the profile.
-const CONFIG_BYTES: usize = 16 * 1024;
 
 /// A generation's number as people read it, with its meaning.
 pub fn generation_text(number: u64) -> String {
@@ -175,12 +173,6 @@ impl ScenarioSnapshot {
     /// Why the scenario of a file is not as the file is saved.
     pub fn held_back(&self, name: &str) -> Option<&Stale> {
         self.content.held.get(name)
-    }
-
-    /// About how many bytes it takes.
-    pub(super) fn weight(&self) -> usize {
-        let scenarios = self.content.files.values().chain(self.content.inline.values());
-        scenarios.map(|scenario| scenario.weight).sum::<usize>() + (1 + self.key_configs.len()) * CONFIG_BYTES
     }
 }
 

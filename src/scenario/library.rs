@@ -3,7 +3,7 @@
 //! Every change parses and builds everything first and swaps the generation once; if anything is wrong, nothing changes. `files`
 //! handles files.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,10 +21,6 @@ use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::settings::Layered;
 use crate::state::budget::Budget;
-
-/// Most replaced generations kept, and about how many bytes their scenarios and configurations may take.
-pub(crate) const MAX_RETIRED: usize = 64;
-pub(crate) const MAX_RETIRED_BYTES: usize = 16 * 1024 * 1024;
 
 /// The lists and settings of a snapshot.
 #[derive(Clone, Debug, Default)]
@@ -54,8 +50,6 @@ pub struct ScenarioStore {
     pub(super) changing: Mutex<()>,
     /// The problems of the files at the last reading, whether or not they were accepted.
     pub(super) found: ArcSwap<Vec<Diagnostic>>,
-    /// Generations that were replaced, oldest first: requests that they answered can still be explained by them.
-    retired: Mutex<VecDeque<Arc<ScenarioSnapshot>>>,
     pub(super) start: ArcSwap<Start>,
 }
 
@@ -69,7 +63,6 @@ impl ScenarioStore {
             unpatched: base,
             changing: Mutex::default(),
             found: ArcSwap::default(),
-            retired: Mutex::default(),
             start: ArcSwap::default(),
         }
     }
@@ -148,7 +141,6 @@ impl ScenarioStore {
             content.global = Activation { names: start.active.clone(), at: now, serial: content.activations };
             Ok(())
         })
-        .inspect(|_| self.forget_retired())
     }
 
     /// Changes settings for all keys, or for the workspace of one; `null` undoes a change. Refused whole, with every reason,
@@ -224,16 +216,6 @@ impl ScenarioStore {
             }
             content.patches.check_size()
         })
-        .inspect(|_| {
-            if is_whole {
-                self.forget_retired();
-            }
-        })
-    }
-
-    /// Drops the generations kept for explanations, as when the requests that they answered are forgotten.
-    fn forget_retired(&self) {
-        self.retired.lock().clear();
     }
 
     /// Works a change out and swaps once; a change that changes nothing makes no generation.
@@ -264,11 +246,6 @@ impl ScenarioStore {
         let base = content.patches.global.over(&self.unpatched)?;
         let next = ScenarioSnapshot::build(number, base, made_at, content)?;
         self.current.store(Arc::new(next));
-        let mut retired = self.retired.lock();
-        retired.push_back(current);
-        while retired.len() > MAX_RETIRED || retired.iter().map(|old| old.weight()).sum::<usize>() > MAX_RETIRED_BYTES {
-            retired.pop_front();
-        }
         Ok(number)
     }
 }

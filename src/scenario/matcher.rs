@@ -25,6 +25,9 @@ use crate::contract::routes::Operation;
 use crate::redact::{Redactor, is_credential_header, is_secret_field};
 use crate::util::wording::any_of;
 
+/// Most bytes of a value that an explanation shows the beginning of. Masking a longer one would hold up the request.
+const MAX_SHOWN: usize = 1024;
+
 #[derive(Clone, Copy, Debug)]
 pub struct RequestView<'a> {
     pub operation: Option<Operation>,
@@ -164,6 +167,7 @@ impl Condition {
         let redactor = Redactor::new(reading.view.keys);
         let is = match (&self.subject, &found) {
             (_, Found::Absent) => "is absent".to_owned(),
+            (_, found) if !found.is_short() => "is too long to be shown".to_owned(),
             (Subject::Key, Found::Text(text)) => format!("is {}", redactor.key(text)),
             // Masked before it is cut: half a credential would not be recognised.
             (_, Found::Text(text)) => {
@@ -240,12 +244,34 @@ impl Found<'_> {
         }
     }
 
+    /// True if it can be masked and shown at little cost.
+    fn is_short(&self) -> bool {
+        match self {
+            Self::Absent => true,
+            Self::Text(text) => text.len() <= MAX_SHOWN,
+            Self::Json(value) => take_bytes(value, MAX_SHOWN).is_some(),
+        }
+    }
+
     fn number(&self) -> Option<f64> {
         match self {
             Self::Json(Value::Number(number)) => number.as_f64(),
             Self::Text(text) => text.trim().parse().ok(),
             _ => None,
         }
+    }
+}
+
+/// What is left of this many bytes once a value is written; `None` if there are too few. A long value is not read to its end.
+fn take_bytes(value: &Value, left: usize) -> Option<usize> {
+    let left = left.checked_sub(1)?;
+    match value {
+        Value::String(text) => left.checked_sub(text.len()),
+        Value::Array(values) => values.iter().try_fold(left, |left, value| take_bytes(value, left)),
+        Value::Object(fields) => {
+            fields.iter().try_fold(left, |left, (name, value)| take_bytes(value, left.checked_sub(name.len())?))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => Some(left),
     }
 }
 
@@ -395,17 +421,24 @@ pub(super) const MATCHER: TableKeys = TableKeys {
 
 impl When {
     pub(crate) fn holds(&self, reading: &Reading<'_>) -> bool {
-        self.operation_holds(reading) && self.conditions.iter().all(|condition| condition.holds(reading))
+        self.asks_for(reading.view.operation) && self.conditions.iter().all(|condition| condition.holds(reading))
     }
 
     /// The first condition that does not hold, in words; `None` if all do.
     pub(crate) fn failure(&self, reading: &Reading<'_>) -> Option<String> {
-        if !self.operation_holds(reading) {
-            let expected: Vec<_> = self.operations.iter().map(|operation| format!("`{}`", operation.name())).collect();
-            let is = reading.view.operation.map_or("none".to_owned(), |operation| format!("`{}`", operation.name()));
-            return Some(format!("operation is {is}; expected {}", any_of(&expected)));
+        let of_operation = self.operation_failure(reading.view.operation);
+        of_operation.or_else(|| self.conditions.iter().find_map(|condition| condition.failure(reading)))
+    }
+
+    /// Why a request of this operation cannot match, in words; `None` if it can.
+    pub(crate) fn operation_failure(&self, operation: Option<Operation>) -> Option<String> {
+        if self.asks_for(operation) {
+            return None;
         }
-        self.conditions.iter().find_map(|condition| condition.failure(reading))
+        let quoted = |operation: &Operation| format!("`{}`", operation.name());
+        let expected: Vec<_> = self.operations.iter().map(quoted).collect();
+        let is = operation.as_ref().map_or("none".to_owned(), quoted);
+        Some(format!("operation is {is}; expected {}", any_of(&expected)))
     }
 
     /// Its conditions as texts that can be compared: one that has all those of another matches nothing that the other does not.
@@ -425,9 +458,8 @@ impl When {
         one.is_empty() || two.is_empty() || one.iter().any(|operation| two.contains(operation))
     }
 
-    fn operation_holds(&self, reading: &Reading<'_>) -> bool {
-        self.operations.is_empty()
-            || reading.view.operation.is_some_and(|operation| self.operations.contains(&operation))
+    pub(crate) fn asks_for(&self, operation: Option<Operation>) -> bool {
+        self.operations.is_empty() || operation.is_some_and(|operation| self.operations.contains(&operation))
     }
 }
 

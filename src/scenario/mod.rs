@@ -34,8 +34,8 @@ pub use action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedQuota, Scripted
 pub(crate) use clashes::{Clash, clashes};
 pub use content::{Activation, Stale};
 use decide::RuleIndex;
-pub use decide::RuleSet;
-pub(crate) use decide::{DecidedBy, RuleTrace};
+pub(crate) use decide::RuleTrace;
+pub use decide::{RuleSet, TriedRules};
 pub use emit::{DeliveryFaults, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
 pub use files::Reload;
 pub use generation::{EffectiveConfig, ScenarioSnapshot, generation_text};

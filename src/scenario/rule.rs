@@ -19,8 +19,8 @@ use super::parse::reader::Parser;
 use crate::clock::Random;
 use crate::contract::named::named;
 use crate::contract::routes::{Credential, Operation, ROUTES};
-use crate::scenario::rule_counters::{Limit, LimitTrace, RuleCounter, RuleCounters};
-use crate::util::wording::{any_of, counted};
+use crate::scenario::rule_counters::{RuleCounter, RuleCounters};
+use crate::util::wording::{counted, ordinal};
 
 /// The step at which every story begins.
 pub const FIRST_STEP: &str = "start";
@@ -154,16 +154,13 @@ impl Sequence {
 
 #[derive(Clone, Debug)]
 pub struct Decision {
-    pub scenario: Arc<str>,
-    pub rule: Arc<str>,
+    pub rule: Arc<Rule>,
     /// How often the rule has applied, this time included.
     pub turn: u64,
     pub delay: Option<Duration>,
     pub action: Action,
     pub description: Arc<str>,
     pub has_templates: bool,
-    /// The rule, if its story depends on the status of the answer, which is to be given to [`Rule::settle`].
-    pub unsettled_rule: Option<Arc<Rule>>,
 }
 
 impl Decision {
@@ -173,64 +170,89 @@ impl Decision {
     }
 }
 
+/// What kept a rule from deciding a request, with the counters of that time.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// A condition does not hold.
+    Unmatched,
+    TooEarly,
+    TooLate,
+    /// The story is at another step, this one unless it has not moved yet.
+    Step(Option<Arc<str>>),
+    /// It is the nth request that matches.
+    Skip(u64),
+    /// It has applied this often.
+    Times(u64),
+    Sequence,
+    /// It is the nth of those that share one turn.
+    Every(u64),
+    Chance,
+}
+
 impl Rule {
-    /// Applies the rule to one request: counts it, and returns the decision. On an error the next rules are tried; it holds the
-    /// limit that kept a matching rule from applying.
+    /// Applies the rule to one request: counts it, and returns the decision. On an error the next rules are tried.
     pub(crate) fn apply(
         self: &Arc<Self>,
         reading: &Reading<'_>,
         counters: &mut RuleCounters,
         since_activation: Duration,
         random: &mut Random,
-    ) -> Result<Decision, Option<Limit>> {
-        let is_due =
-            self.from.is_none_or(|from| since_activation >= from) && self.to.is_none_or(|to| since_activation < to);
-        if !is_due || !self.when.holds(reading) {
-            return Err(None);
+    ) -> Result<Decision, Held> {
+        if !self.when.holds(reading) {
+            return Err(Held::Unmatched);
+        }
+        if self.from.is_some_and(|from| since_activation < from) {
+            return Err(Held::TooEarly);
+        }
+        if self.to.is_some_and(|to| since_activation >= to) {
+            return Err(Held::TooLate);
         }
         let entry = self.entry_to_apply(counters, random)?;
         let turn = counters.of(self.fingerprint);
         turn.applied = turn.applied.saturating_add(1);
-        let unsettled_rule = self.next.as_ref().is_some_and(|next| next.status.is_some()).then(|| Arc::clone(self));
-        turn.unsettled += u64::from(unsettled_rule.is_some());
+        turn.unsettled += u64::from(self.depends_on_status());
         let turn = turn.applied;
         if let Some(next) = self.next.as_ref().filter(|next| next.status.is_none() && self.is_used_up(turn)) {
             counters.set_step(self.story, Arc::clone(&next.step));
         }
         Ok(Decision {
-            scenario: Arc::clone(&self.scenario),
-            rule: Arc::clone(&self.label),
+            rule: Arc::clone(self),
             turn,
             delay: entry.delay.map(|delay| delay.draw(random)),
             action: entry.action.clone(),
             description: Arc::clone(&entry.description),
             has_templates: entry.has_templates,
-            unsettled_rule,
         })
     }
 
-    /// Counts a request that matches, and returns the entry to apply, or why the rule does not apply.
-    fn entry_to_apply(&self, counters: &mut RuleCounters, random: &mut Random) -> Result<&SequenceEntry, Limit> {
+    /// Counts a request that matches, and returns the entry to apply.
+    fn entry_to_apply(&self, counters: &mut RuleCounters, random: &mut Random) -> Result<&SequenceEntry, Held> {
         if !self.is_at_its_step(counters) {
-            return Err(Limit::Step);
+            return Err(Held::Step(counters.step(self.story).cloned()));
         }
         let turn = counters.of(self.fingerprint);
         turn.matched = turn.matched.saturating_add(1);
         let RuleCounter { matched, applied, .. } = *turn;
         if matched <= self.skip {
-            return Err(Limit::Skip);
+            return Err(Held::Skip(matched));
         }
         if self.times.is_some_and(|times| applied >= times) {
-            return Err(Limit::Times);
+            return Err(Held::Times(applied));
         }
-        let entry = self.sequence.entry(applied).ok_or(Limit::Sequence)?;
-        if !(matched - self.skip).is_multiple_of(self.every) {
-            return Err(Limit::Every);
+        let entry = self.sequence.entry(applied).ok_or(Held::Sequence)?;
+        let nth = (matched - self.skip) % self.every;
+        if nth != 0 {
+            return Err(Held::Every(nth));
         }
         if self.chance.is_some_and(|chance| random.random::<f64>() >= chance) {
-            return Err(Limit::Chance);
+            return Err(Held::Chance);
         }
         Ok(entry)
+    }
+
+    /// True if its story depends on the status of the answer, which is to be given to [`Self::settle`].
+    pub fn depends_on_status(&self) -> bool {
+        self.next.as_ref().is_some_and(|next| next.status.is_some())
     }
 
     /// Settles a request that the rule decided with this action, by the status of its answer; 0 for none. An ordinary answer
@@ -299,36 +321,35 @@ impl Rule {
         }
     }
 
-    /// Why the rule left a request to the rules that follow, as far as the request and the time show it. The counters of that time
-    /// are not known, so what depends on them is the next of the recorded limits; without one, all that the rule has are named.
-    pub(crate) fn why_not(&self, reading: &Reading<'_>, since: Duration, recorded: &mut LimitTrace) -> String {
-        if let Some(failure) = self.when.failure(reading) {
-            return failure;
-        }
-        if let Some(from) = self.from.filter(|from| since < *from) {
-            return format!("applies from {from:?} after activation; it was {since:?}");
-        }
-        if let Some(to) = self.to.filter(|to| since >= *to) {
-            return format!("applies until {to:?} after activation; it was {since:?}");
-        }
+    /// What kept the rule from deciding a request, in words.
+    pub(crate) fn held_text(&self, held: &Held, reading: &Reading<'_>, since_activation: Duration) -> String {
+        let time = |when: &str, bound: Option<Duration>| {
+            let bound = bound.unwrap_or_default();
+            format!("applies {when} {bound:?} after activation; it was {since_activation:?}")
+        };
         let requests = |count: u64| counted(count, "matching request");
-        let ends = self.sequence.spelled_out && self.sequence.then == Then::End;
-        let recorded = recorded.take_first();
-        let limits = [
-            self.when.step.as_ref().map(|step| format!("the story was not at step \"{}\"", step.escape_debug())),
-            (self.skip > 0).then(|| format!("it lets {} through first", requests(self.skip))),
-            self.times.map(|times| format!("it applies to {} at most", requests(times))),
-            ends.then(|| format!("its sequence is over after {}", requests(self.sequence.length()))),
-            (self.every > 1).then(|| format!("it applies to one in {} matching requests", self.every)),
-            self.chance.map(|chance| format!("it applies with a chance of {chance}")),
-        ];
-        // In the order of the enum.
-        let decisive = recorded.and_then(|limit| limits[limit as usize].clone());
-        let possible = decisive.map_or_else(|| limits.into_iter().flatten().collect(), |limit| vec![limit]);
-        match any_of(&possible).as_str() {
-            "" => "did not apply, although what was recorded of the request matches".to_owned(),
-            limits => format!("matched, but did not apply: {limits}"),
-        }
+        let limit = match held {
+            Held::Unmatched => return self.when.failure(reading).unwrap_or_default(),
+            Held::TooEarly => return time("from", self.from),
+            Held::TooLate => return time("until", self.to),
+            Held::Step(step) => {
+                let expected = self.when.step.as_deref().unwrap_or_default().escape_debug();
+                let step = step.as_deref().unwrap_or(FIRST_STEP).escape_debug();
+                format!("the story was at step \"{step}\", not at \"{expected}\"")
+            }
+            Held::Skip(nth) => {
+                format!("it lets {} through first; this was the {}", requests(self.skip), ordinal(*nth))
+            }
+            Held::Times(applied) => {
+                format!("it has been used {applied} of {}", counted(self.times.unwrap_or_default(), "time"))
+            }
+            Held::Sequence => format!("its sequence is over after {}", requests(self.sequence.length())),
+            Held::Every(nth) => {
+                format!("it applies to one in {}; this was the {}", requests(self.every), ordinal(*nth))
+            }
+            Held::Chance => format!("it applies with a chance of {}", self.chance.unwrap_or_default()),
+        };
+        format!("matched, but did not apply: {limit}")
     }
 
     /// True if the rule applies to every request that its `when` and `step` match, for good.

@@ -32,43 +32,6 @@ pub struct SavedCounter {
     pub applied: u64,
 }
 
-/// Why a rule that matched a request did not apply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    Step,
-    Skip,
-    Times,
-    Sequence,
-    Every,
-    Chance,
-}
-
-impl Limit {
-    const ALL: [Self; 6] = [Self::Step, Self::Skip, Self::Times, Self::Sequence, Self::Every, Self::Chance];
-}
-
-/// The limits of the first 21 rules that matched a request and did not apply, three bits each, as recording them must cost nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LimitTrace(u64);
-
-impl LimitTrace {
-    const BITS: u32 = 3;
-
-    pub fn push(&mut self, limit: Limit) {
-        let used = (u64::BITS - self.0.leading_zeros()).next_multiple_of(Self::BITS);
-        if used + Self::BITS < u64::BITS {
-            self.0 |= (limit as u64 + 1) << used;
-        }
-    }
-
-    /// Removes and returns the first.
-    pub fn take_first(&mut self) -> Option<Limit> {
-        let first = self.0 & ((1 << Self::BITS) - 1);
-        self.0 >>= Self::BITS;
-        Limit::ALL.into_iter().find(|limit| *limit as u64 + 1 == first)
-    }
-}
-
 /// The counters of all rules that a workspace has tried. Bounded: the fingerprints come from scenario files, not from requests.
 #[derive(Clone, Debug, Default)]
 pub struct RuleCounters {
@@ -152,15 +115,6 @@ impl RuleCounters {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_first_limits_are_kept_in_order() {
-        let mut trace = LimitTrace::default();
-        let pushed = || Limit::ALL.into_iter().cycle().take(30);
-        pushed().for_each(|limit| trace.push(limit));
-        let kept: Vec<Limit> = std::iter::from_fn(|| trace.take_first()).collect();
-        assert_eq!(kept, pushed().take(21).collect::<Vec<_>>());
-    }
 
     #[test]
     fn old_activations_leave() {

@@ -75,6 +75,12 @@ pub fn create(path: &Path) -> Result<File, FileProblem> {
     Ok(file)
 }
 
+/// Adds to the end of a regular file, which is created if it does not exist. Links are followed.
+pub fn append(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), FileProblem> {
+    let mut file = open(path, OpenOptions::new().append(true).create(true), true)?;
+    Ok(file.write_all(bytes.as_ref())?)
+}
+
 /// Writes a file atomically. Only its owner can read it, because it may contain secrets; on Windows, anyone who can read
 /// its folder. It is on the disk when this returns.
 pub fn write_whole(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {

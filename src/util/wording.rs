@@ -12,6 +12,18 @@ pub fn counted<N: Display + PartialEq + From<u8>>(count: N, what: &str) -> Strin
     }
 }
 
+/// A place in an order: `1st`, `2nd`, `11th`.
+pub fn ordinal(number: u64) -> String {
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
 /// Alternatives: `a`, `a or b`, `a, b or c`.
 pub fn any_of<T: AsRef<str>>(texts: &[T]) -> String {
     let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
@@ -72,6 +84,8 @@ mod tests {
             assert_eq!(counted::<u64>(count, what), expected);
         }
         assert_eq!(counted(2_u64, "entry"), "2 entries");
+        let ordinals = [1, 2, 3, 4, 11, 12, 13, 21, 111, 122].map(ordinal).join(" ");
+        assert_eq!(ordinals, "1st 2nd 3rd 4th 11th 12th 13th 21st 111th 122nd");
         for (texts, expected) in
             [(&[][..], ""), (&["a"], "a"), (&["a", "b"], "a or b"), (&["a", "b", "c"], "a, b or c")]
         {

@@ -38,7 +38,7 @@ class Job:
         (self.folder / "temp").mkdir()
         (self.folder / "home").mkdir()
         self.base = {name: value for name, value in os.environ.items() if not name.startswith(("WRS_", "GITHUB_"))} | {
-            "HOME": str(self.folder / "home"), "RUNNER_TEMP": str(self.folder / "temp"), "RUNNER_OS": "Linux", "RUNNER_ARCH": "X64",
+            "HOME": str(self.folder / "home"), "RUNNER_TEMP": str(self.folder / "temp"), "RUNNER_OS": "Linux", "RUNNER_ARCH": "X64", "GITHUB_ACTIONS": "true",
             "GITHUB_SERVER_URL": server, "GITHUB_ACTION_PATH": str(root), "GITHUB_ENV": str(self.folder / "env"),
             "GITHUB_PATH": str(self.folder / "path"), "GITHUB_STEP_SUMMARY": str(self.folder / "summary"),
         }
@@ -116,8 +116,10 @@ def whole_job():
     files = sorted(file.name for file in pathlib.Path(uploaded[0]["path"]).iterdir())
     check("the report is uploaded, with verdict, requests, deliveries and log",
           files == ["deliveries.ndjson", "emulator.log", "report.html", "requests.ndjson", "verdict.txt", "verdict.xml"] and uploaded[0]["name"] == "wrs-emulator-report", files)
-    check("the summary of the job shows the verdict", "✗ unmatched" in (job.folder / "summary").read_text(), job.printed)
-    check("a problem that was named fails the job, after the upload", not good and "::error" in job.printed, job.printed)
+    summary = (job.folder / "summary").read_text()
+    check("the summary of the job shows the verdict, once", summary.count("❌ **unmatched**") == 1, summary)
+    check("a problem that was named fails the job, after the upload", not good, job.printed)
+    check("it is an annotation", "::error title=wrs-emulator%3A unmatched::GET /v1/helo: " in job.printed, job.printed)
     good, _ = job.run("timeout 10 sh -c 'while curl -s -o /dev/null $WRS_BASE_URL/v1/hello; do sleep 0.05; done'", variables)
     check("the emulator is stopped", good)
     good, _ = job.act(command="report")

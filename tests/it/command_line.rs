@@ -14,7 +14,7 @@ fn explain_prints_what_each_rule_makes_of_a_request() {
     assert!(request(&served.url, STATUS, "").starts_with("HTTP/1.1 200 "));
     let requests = served.json(&["requests", "list", "--json"]);
     let why = text(&served.call(&["explain", requests["data"][0]["id"].as_str().expect("an id")]).stdout);
-    let rule = "  · rate-limit-burst, too many requests: matched, but did not apply: it lets 5 matching requests through first\n";
+    let rule = "  · rate-limit-burst, too many requests: matched, but did not apply: it lets 5 matching requests through first; this was the 1st\n";
     assert!(why.contains("\nrules (") && why.ends_with(rule), "{why}");
 }
 

@@ -14,6 +14,9 @@ use crate::support::{PATIENCE, text, wrs_emulator};
 
 const CURL: &str = "curl -s -o /dev/null";
 
+/// What `exec` says if its command did not use the emulator.
+const NOTHING_ARRIVED: &str = "note: 0 requests arrived; does your code read WRS_BASE_URL?\n";
+
 /// A scenario that refuses two status checks.
 const TWO_REFUSALS: &str = "[[rule]]\nname = 'two'\nwhen = { operation = 'system.status' }\ntimes = 2\nreply = { error = 'rate_limit_exceeded' }\n";
 
@@ -57,12 +60,12 @@ fn the_command_has_the_streams_and_its_exit_code_is_told() {
     let greeting = exec(&[], "read line; echo \"$line back\"; echo aside >&2");
     assert_eq!(
         (greeting.status.code(), text(&greeting.stdout).as_str(), said(&greeting).as_str()),
-        (Some(0), " back\n", "aside\n")
+        (Some(0), " back\n", format!("aside\n{NOTHING_ARRIVED}").as_str())
     );
     for code in [0, 1, 3, 255] {
         let output = exec(&[], &format!("exit {code}"));
         assert_eq!(output.status.code(), Some(code));
-        assert_eq!((text(&output.stdout), said(&output)), (String::new(), String::new()), "exit {code}");
+        assert_eq!((text(&output.stdout), said(&output)), (String::new(), NOTHING_ARRIVED.to_owned()), "exit {code}");
     }
     assert_eq!(exec(&[], "kill -TERM $$").status.code(), Some(128 + 15));
     assert_eq!(exec(&[], "kill -KILL $$").status.code(), Some(128 + 9));
@@ -115,8 +118,10 @@ fn the_environment_leads_to_the_emulator() {
         "{beyond:?}"
     );
     // A separate control listener has its own address, and TLS its own scheme.
-    let apart =
-        exec(&["--control-listen", "127.0.0.1:0", "--fail-on", "unmatched"], "test $WRS_BASE_URL != $WRS_EMULATOR_URL");
+    let apart = exec(
+        &["--control-listen", "127.0.0.1:0", "--fail-on", "unmatched"],
+        &format!("{CURL} $WRS_BASE_URL/v1/hello; test $WRS_BASE_URL != $WRS_EMULATOR_URL"),
+    );
     assert_eq!(apart.status.code(), Some(0), "{apart:?}");
     let trusted = exec(&["--tls", "self-signed"], "curl -sS --cacert $WRS_EMULATOR_CA $WRS_BASE_URL/v1/hello");
     assert!(trusted.status.code() == Some(0) && text(&trusted.stdout).contains("Hello"), "{trusted:?}");
@@ -153,7 +158,29 @@ fn behind_a_proxy_the_command_and_our_own_calls_reach_the_emulator() {
     let list = "a.test,localhost,127.0.0.1,::1,127.0.0.9";
     assert_eq!((text(&output.stdout), said(&output)), (format!("{list} {list}\n7\n"), String::new()));
     // Without a proxy nothing is said.
-    assert_eq!(said(&exec(&[], "true")), "");
+    assert_eq!(said(&exec(&[], "curl -s $WRS_BASE_URL/v1/hello")), "");
+}
+
+/// `tests/clients/trust.py` asks clients in more languages.
+#[test]
+fn the_command_trusts_an_emulator_that_serves_tls() {
+    let calls = "curl -sSf $WRS_BASE_URL/v1/hello && curl -sSf --cacert $WRS_EMULATOR_CA $WRS_BASE_URL/v1/hello && \
+                 python3 -c 'import os, urllib.request; urllib.request.urlopen(os.environ[\"WRS_BASE_URL\"] + \"/v1/hello\")' && \
+                 echo $JAVA_TOOL_OPTIONS && dirname $SSL_CERT_FILE";
+    let flags = ["exec", "--quiet", "--tls", "self-signed", "--", "sh", "-ec", calls];
+    let output = run(wrs_emulator(&flags).envs(NO_SUCH_PROXY));
+    assert_eq!((output.status.code(), said(&output).as_str()), (Some(0), ""), "{output:?}");
+    let printed = text(&output.stdout);
+    let folder = printed.lines().last().expect("a folder");
+    assert_eq!(printed.matches("Hello").count(), 2, "{printed}");
+    let java = format!("-Djavax.net.ssl.trustStore={folder}/bundle.p12 -Djavax.net.ssl.trustStoreType=PKCS12");
+    assert!(printed.contains(&java), "{printed}");
+    assert!(!std::path::Path::new(folder).exists(), "{folder} is removed");
+    // A client whose variable names something else is left alone.
+    let output = run(wrs_emulator(&["exec", "--tls", "self-signed", "--", "sh", "-c", "echo $CURL_CA_BUNDLE"])
+        .env("CURL_CA_BUNDLE", "/no/such/file"));
+    assert_eq!(text(&output.stdout), "/no/such/file\n");
+    assert!(said(&output).contains("note: `CURL_CA_BUNDLE` names no file of certificates"), "{output:?}");
 }
 
 #[test]
@@ -305,12 +332,13 @@ fn a_run_that_uses_nothing_fails_if_that_is_asked_for() {
     let hello = format!("{CURL} $WRS_BASE_URL/v1/hello");
     let delivered = format!("{}; {}", subscribe("app"), fire("app", "[200]"));
     for (fail_on, script, part) in [
-        ("unused", "true", Some("the journal has no requests")),
+        ("unused", "true", Some("0 requests arrived; does your code read WRS_BASE_URL?")),
         ("unused", hello.as_str(), None),
         ("undelivered,unused", hello.as_str(), Some("nothing was delivered")),
         ("undelivered,unused", delivered.as_str(), None),
         ("unfinished,unused", hello.as_str(), Some("no scenario is active")),
-        ("undelivered", "true", None),
+        ("undelivered", "true", Some("0 requests arrived; does your code read WRS_BASE_URL?")),
+        ("undelivered", hello.as_str(), None),
     ] {
         let output = exec(&["--fail-on", fail_on], script);
         let code = i32::from(part.is_some());
@@ -319,6 +347,33 @@ fn a_run_that_uses_nothing_fails_if_that_is_asked_for() {
             assert!(said(&output).contains("\u{2717} unused: ") && said(&output).contains(part), "{output:?}");
         }
     }
+    let allowed = exec(&["--fail-on", "undelivered", "--allow-unused"], "true");
+    assert_eq!(allowed.status.code(), Some(0), "{allowed:?}");
+    assert!(said(&allowed).starts_with("✓ undelivered: "), "{allowed:?}");
+    let contradicting = exec(&["--fail-on", "unused", "--allow-unused"], "echo ran");
+    assert_eq!((contradicting.status.code(), text(&contradicting.stdout).as_str()), (Some(2), ""), "{contradicting:?}");
+    // Without --fail-on the exit code stays the command's.
+    let unasked = exec(&[], "exit 3");
+    assert_eq!((unasked.status.code(), said(&unasked).as_str()), (Some(3), NOTHING_ARRIVED));
+    assert_eq!(said(&exec(&["--quiet"], "true")), "");
+}
+
+#[test]
+fn tests_that_made_no_request_are_named() {
+    let ended = |key: &str, test: &str| {
+        format!(
+            "{CURL} -H 'Content-Type: application/json' -d '{{\"key\":\"{key}\",\"test\":\"{test}\",\"outcome\":\"passed\"}}' \
+             $WRS_EMULATOR_URL/_emulator/outcome"
+        )
+    };
+    let call = format!("{CURL} -H 'Authorization: Bearer sk_test_one' $WRS_BASE_URL/v1/nothing");
+    let script = format!("{call}; {}; {}", ended("sk_test_one", "test_one"), ended("sk_test_two", "test_two"));
+    let output = exec(&["--fail-on", "unmatched"], &script);
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("(404); test test_one, key sk_test_one\n"), "{said}");
+    assert!(said.contains("\n! test test_two, key sk_test_two made no request\n"), "{said}");
+    assert_eq!(said.matches("made no request").count(), 1, "{said}");
 }
 
 #[test]
@@ -349,24 +404,26 @@ fn verdicts_are_written_as_json_and_as_junit() {
         .map(|case| {
             let outcome =
                 case.children().find(roxmltree::Node::is_element).map_or("passed", |node| node.tag_name().name());
-            (case.attribute("name").expect("a name"), outcome)
+            let name = case.attribute("name").expect("a name");
+            (name.split_once(": no endpoint").map_or(name, |(problem, _)| problem), outcome)
         })
         .collect();
     assert_eq!(
         cases,
         [
-            ("unmatched", "failure"),
+            ("unmatched: GET /v1/a&b'c%3Cd", "failure"),
+            ("unmatched: GET /v1/[\"x\"]", "failure"),
             ("undelivered", "passed"),
-            ("forged", "skipped"),
-            ("unfinished", "skipped"),
-            ("findings", "skipped"),
-            ("unused", "skipped")
         ]
     );
     let failure = document.descendants().find(|node| node.has_tag_name("failure")).expect("a failure");
-    assert_eq!(failure.attribute("message"), Some("2 requests matched no endpoint"));
+    assert!(failure.attribute("message").is_some_and(|message| message.contains("(404), by req_")), "{xml}");
     let reported = failure.text().expect("the entries");
-    assert!(reported.contains("GET /v1/a&b'c%3Cd: ") && reported.contains("req_"), "{reported}");
+    assert!(reported.contains("2 requests matched no endpoint") && reported.contains("req_"), "{reported}");
+    let suite = document.descendants().find(|node| node.has_tag_name("testsuite")).expect("a suite");
+    assert!(suite.attribute("time").is_some_and(|time| time.parse::<f64>().is_ok_and(|time| time > 0.0)), "{xml}");
+    let at = suite.attribute("timestamp").expect("a time");
+    assert!(at.parse::<jiff::civil::DateTime>().is_ok(), "{at}");
     // Without --fail-on a file is written all the same, and nothing is reported.
     let quiet = exec(&[&flags[..], &["json"]].concat(), &script);
     assert_eq!((quiet.status.code(), said(&quiet).as_str()), (Some(0), ""), "{quiet:?}");
@@ -417,14 +474,15 @@ fn the_verdict_is_a_command_of_its_own_as_well() {
         ("", 0),
         ("--fail-on undelivered,unfinished", 0),
         ("--fail-on unmatched", 1),
-        ("--fail-on unmatched --key sk_test_local", 0),
+        ("--fail-on unmatched --key sk_test_local", 1),
+        ("--fail-on unmatched --key sk_test_local --allow-unused", 0),
         ("--fail-on everything", 2),
         ("--wait 400s", 2),
     ] {
         let output = ask(flags);
         assert_eq!(output.status.code(), Some(code), "{flags}: {output:?}");
         let reported = text(&output.stdout).contains("✗ unmatched: 1 request");
-        assert_eq!(reported, flags.is_empty() || code == 1, "{flags}: {output:?}");
+        assert_eq!(reported, flags.is_empty() || flags == "--fail-on unmatched", "{flags}: {output:?}");
     }
     let vacuous = text(&ask("--fail-on unfinished").stdout);
     assert!(vacuous.contains("note: no scenario is active"), "{vacuous}");
@@ -459,7 +517,9 @@ fn a_report_is_written_however_the_command_ends() {
     ] {
         let script = format!("{request}; {script}");
         let (output, document) = reported(name, &[], &["sh", "-c", &script]);
-        assert_eq!((output.status.code(), said(&output).as_str()), (Some(code), ""), "{script}");
+        assert_eq!(output.status.code(), Some(code), "{script}");
+        let last = said(&output);
+        assert!(last.starts_with("note: the report is in `/") && last.ends_with(&format!("/{name}`\n")), "{last}");
         let document = document.unwrap_or_else(|| panic!("{script}: no report"));
         let expected = json!({
             "command": ["sh", "-c", script], "exit_status": code, "signal": signal, "problem": null,
@@ -488,7 +548,7 @@ fn a_report_is_written_however_the_command_ends() {
 #[test]
 fn a_report_has_the_end_of_what_the_command_printed_and_the_command_prints_it_all_the_same() {
     let script = "echo one; sleep 0.05; echo sk_live_abcdefgh1234 >&2; printf '\\033[31mlast\\033[0m\\n'";
-    let (output, document) = reported("run.json", &[], &["sh", "-c", script]);
+    let (output, document) = reported("run.json", &["--quiet"], &["sh", "-c", script]);
     assert_eq!(
         (text(&output.stdout).as_str(), said(&output).as_str()),
         ("one\n\u{1b}[31mlast\u{1b}[0m\n", "sk_live_abcdefgh1234\n")

@@ -111,7 +111,8 @@ async fn the_rules_of_active_scenarios_say_what_they_make_of_a_request() {
     assert_eq!(found[0].2, "header.x-team is absent; expected \"red\"");
     assert!(found[1].2.starts_with("operation is `system.status`; expected `events.subscribe`"), "{found:?}");
     // The counters have moved since; the decision has not.
-    let of_first = ("after one", "matched, but did not apply: it lets 1 matching request through first");
+    let of_first =
+        ("after one", "matched, but did not apply: it lets 1 matching request through first; this was the 1st");
     assert_eq!((found[2].0.as_str(), found[2].1, found[2].2.as_str()), (of_first.0, false, of_first.1));
     assert_eq!((found.len(), found[3].0.as_str(), found[3].1), (4, "the rest", true));
     let limited = get(&emulator, "/v1/system/status").await;
@@ -120,7 +121,7 @@ async fn the_rules_of_active_scenarios_say_what_they_make_of_a_request() {
     assert_eq!(third.status, 200);
     assert_eq!(rules(&explained(&emulator, &first).await), found);
     let third = rules(&explained(&emulator, &third).await);
-    assert_eq!(third[2].2, "matched, but did not apply: it applies to 1 matching request at most");
+    assert_eq!(third[2].2, "matched, but did not apply: it has been used 1 of 1 time");
     let found = rules(&explained(&emulator, &limited).await);
     assert_eq!((found.len(), found[2].0.as_str(), found[2].1), (3, "after one", true));
     let (check, detail) = decided(&explained(&emulator, &limited).await);
@@ -186,17 +187,6 @@ async fn a_request_is_explained_by_the_settings_that_answered_it() {
     let after = (explained(&emulator, &refused).await, explained(&emulator, &scripted).await);
     assert_eq!((&after.0["steps"], &after.0["summary"]), (&before.0["steps"], &before.0["summary"]));
     assert_eq!((&after.1["rules"], &after.1["summary"]), (&before.1["rules"], &before.1["summary"]));
-    // What was replaced is kept for a while, and then said to be gone.
-    for requests in 1..=70 {
-        let payload = json!({ "rate_limit.requests": requests });
-        assert_eq!(control(&emulator, "PATCH", "profile", &payload).await.status, 200);
-    }
-    let gone = explained(&emulator, &scripted).await;
-    assert!(
-        gone["rules"].is_null() && gone["note"].as_str().is_some_and(|note| note.contains("changed too often since")),
-        "{gone}"
-    );
-    assert_eq!(explained(&emulator, &refused).await["steps"], before.0["steps"]);
 }
 
 /// The rules of a request stay what they were, in the explanation and in the saved run, whatever happens to its scenario.
@@ -220,21 +210,23 @@ async fn the_rules_of_a_request_never_contradict_what_decided_it() {
     };
     let before = [of(&answers[0]).await, of(&answers[1]).await];
     assert!(!before[0].1.contains("changed since"), "{}", before[0].1);
-    // Edited so that the other rule comes first, switched off, and taken away.
+    // Edited so that the other rule comes first, switched off and on again, and taken away.
     put_scenario(
         &emulator,
         "mine",
         "[[rule]]\nname = 'then'\nreply = { status = 418 }\n[[rule]]\nname = 'once'\npass = true\n",
     )
     .await;
-    for _ in 0..2 {
+    for edit in 0..100 {
         for (answer, (rules, _)) in answers.iter().zip(&before) {
             let (now, note) = of(answer).await;
             assert_eq!(now, *rules);
             assert!(note.contains("scenarios or settings have changed since"), "{note}");
         }
-        activate(&emulator, &[], None).await;
+        let active: &[&str] = if edit % 2 == 0 { &[] } else { &["mine"] };
+        activate(&emulator, active, None).await;
     }
+    activate(&emulator, &[], None).await;
     assert_eq!(control(&emulator, "DELETE", "scenarios/mine", &Value::Null).await.status, 200);
     let run = view(&emulator, "run").await;
     for (answer, (rules, _)) in answers.iter().zip(&before) {
@@ -242,5 +234,77 @@ async fn the_rules_of_a_request_never_contradict_what_decided_it() {
         let id = answer.header("x-emulator-request-id").expect("an id");
         let saved = run["requests"].as_array().expect("requests").iter().find(|request| request["id"] == id);
         assert_eq!(saved.expect("it is in the document")["explanation"]["rules"], *rules);
+    }
+}
+
+/// Conditions and counters are those of the decision: a body beyond the part that the journal keeps, and counters that have moved since.
+#[tokio::test]
+async fn an_outcome_is_recorded_when_it_is_decided() {
+    let text = r#"
+[[rule]]
+name = "the end"
+when = { operation = "events.subscribe", body."/description" = "at the end" }
+skip = 2
+times = 1
+reply = { status = 418 }
+"#;
+    let emulator = started(crate::support::builder().scenario_text(text)).await;
+    let body = |filler: usize| {
+        let body =
+            json!({ "url": "https://x.example", "events": ["workflow.completed"], "filler": "x".repeat(filler) });
+        body.to_string().replace('}', r#", "description": "at the end" }"#)
+    };
+    let headers = [("authorization", "Bearer sk_test_local"), ("content-type", "application/json")];
+    let mut answers = Vec::new();
+    for filler in [80_000, 1, 1, 80_000] {
+        answers.push(send(&emulator, "POST", "/v1/events/subscribe", &headers, body(filler)).await);
+    }
+    let expected = [
+        "matched, but did not apply: it lets 2 matching requests through first; this was the 1st",
+        "matched, but did not apply: it lets 2 matching requests through first; this was the 2nd",
+        "418",
+        "matched, but did not apply: it has been used 1 of 1 time",
+    ];
+    for (answer, expected) in answers.iter().zip(expected) {
+        let outcome = explained(&emulator, answer).await["rules"][0]["outcome"].clone();
+        assert!(outcome.as_str().is_some_and(|outcome| outcome.contains(expected)), "{outcome} {expected}");
+    }
+}
+
+/// Rules that an index leaves out are counted, and so are those beyond the first few that were tried.
+#[tokio::test]
+async fn of_a_thousand_rules_the_first_are_listed_and_the_others_counted() {
+    let looked_up = |number: usize| format!("[[rule]]\nwhen.query.id = \"{number}\"\nreply = {{ status = 418 }}\n");
+    let tried =
+        |number: usize| format!("[[rule]]\nwhen.query.id.matches = \"^{number}$\"\nreply = {{ status = 418 }}\n");
+    let text: String = (0..1_000).map(looked_up).chain((1_000..1_020).map(tried)).collect();
+    let emulator = started(crate::support::builder().scenario_text(&text)).await;
+    let long = "x".repeat(3_000);
+    for (id, status, listed, last, note) in [
+        ("999", 418, 1, (true, "418"), "not listed: 999 rules for another value of `query.id`"),
+        (
+            "none",
+            200,
+            16,
+            (false, "query.id is \"none\"; expected something that matches /^1015$/"),
+            "not listed: 1000 rules for another value of `query.id`, 4 more rules that did not apply",
+        ),
+        (&long, 200, 16, (false, "query.id is too long to be shown; expected"), "4 more rules that did not apply"),
+        (
+            "1017",
+            418,
+            17,
+            (true, "418"),
+            "not listed: 1000 rules for another value of `query.id`, 1 more rule that did not apply",
+        ),
+    ] {
+        let answer = get(&emulator, &format!("/v1/system/status?id={id}")).await;
+        assert_eq!(answer.status, status, "{id}");
+        let explanation = explained(&emulator, &answer).await;
+        let rules = explanation["rules"].as_array().expect("rules");
+        let (rule, note_found) = (rules.last().expect("some rules"), explanation["note"].as_str().expect("a note"));
+        assert_eq!((rules.len(), &rule["applied"]), (listed, &json!(last.0)), "{id}: {explanation}");
+        assert!(rule["outcome"].as_str().is_some_and(|outcome| outcome.contains(last.1)), "{id}: {rule}");
+        assert!(note_found.ends_with(note), "{id}: {note_found}");
     }
 }

@@ -7,6 +7,7 @@ mod broken_files;
 mod calibrate;
 mod calibrate_command;
 mod captures;
+mod ci;
 mod circles;
 mod clashes;
 mod cli_json;

@@ -268,16 +268,17 @@ fn what_refuses_genuine_deliveries_is_named_too() {
 fn a_receiver_that_refuses_the_valid_delivery_is_diagnosed() {
     let refused = |diagnosis: &str, behaviour: fn(&Request) -> Does| {
         let address = receiver(behaviour);
-        let (code, report) = report(address, &[]);
-        assert_eq!(code, Some(1));
+        let (code, report) = report(address, &["--all"]);
+        assert_eq!((code, &report["not_sent"]), (Some(1), &0.into()));
         let found = report["diagnosis"].as_str().unwrap_or_else(|| panic!("no diagnosis: {report}"));
         assert!(found.contains(diagnosis), "{diagnosis}: {found}");
         assert!(report["requests"].as_u64().expect("a number") <= 100, "{report}");
-        let shown = text(&probe(address, &[]).stdout);
+        let shown = text(&probe(address, &["--all"]).stdout);
         assert!(shown.starts_with("the valid delivery was not accepted: ") && shown.contains(diagnosis), "{shown}");
         report
     };
-    let wrong = refused("it reads the secret as `utf8_with_prefix` (--secret-key utf8_with_prefix)", |request| {
+    let reading = "it reads the whole secret as text; decode the base64 after `whsec_` (it accepts --secret-key utf8_with_prefix)";
+    let wrong = refused(reading, |request| {
         let signed = request.is_signed(&request.expected(&request.body, KeyReading::Utf8WithPrefix));
         Answers(if signed && request.is_recent() { 200 } else { 401 })
     });
@@ -307,6 +308,68 @@ fn a_receiver_that_refuses_the_valid_delivery_is_diagnosed() {
         redirects["cases"][0]["observed"] == "302 to https://app.example.com/login \"from the \u{1b}receiver\"",
         "{redirects}"
     );
+}
+
+#[test]
+fn a_probe_ends_where_it_is_certain_why_the_valid_delivery_is_refused() {
+    let by = |content: fn(&Request) -> Vec<u8>, hex: bool, bare: bool, reading: KeyReading| {
+        move |request: &Request| {
+            let key = SigningKey::read(
+                SECRET,
+                &Scheme::new(SchemeName::Standard, &Layered::default().profile().webhooks.custom),
+                reading,
+            );
+            let key = key.expect("a key").as_bytes().to_vec();
+            let expected = hmac(&key, &content(request), hex);
+            let sent = request.header("webhook-signature");
+            let sent = if bare { sent } else { sent.strip_prefix("v1,").unwrap_or_default() };
+            Answers(if sent == expected { 200 } else { 401 })
+        }
+    };
+    let standard: fn(&Request) -> Vec<u8> = |request| {
+        let start = format!("{}.{}.", request.header("webhook-id"), request.header("webhook-timestamp"));
+        [start.as_bytes(), &request.body].concat()
+    };
+    let body: fn(&Request) -> Vec<u8> = |request| request.body.clone();
+    let right = "the scheme `standard` signs `{id}.{timestamp}.{body}`, in base64 after `v1,`";
+    let text_secret = "it reads the secret as text; decode the base64 after `whsec_` (it accepts --secret-key utf8)";
+    for (receives, diagnosis) in [
+        (by(standard, false, false, KeyReading::Utf8), text_secret.to_owned()),
+        (by(standard, true, false, KeyReading::Auto), format!("it expects a signature in hex; {right}")),
+        (by(body, false, false, KeyReading::Auto), format!("it expects a signature over the body alone; {right}")),
+        (
+            by(body, true, true, KeyReading::Utf8),
+            format!(
+                "{text_secret}, and it expects a signature over the body alone and in hex and without the prefix in front of it; {right}"
+            ),
+        ),
+    ] {
+        let address = receiver(receives);
+        let (code, report) = report(address, &[]);
+        assert_eq!((code, &report["diagnosis"]), (Some(1), &diagnosis.clone().into()), "{report}");
+        let cases = report["cases"].as_array().expect("cases").len();
+        let not_sent = report["not_sent"].as_u64().expect("a number");
+        assert!(cases == 1 && not_sent > 24, "{report}");
+        let shown = text(&probe(address, &[]).stdout);
+        let first: Vec<&str> = shown.lines().take(3).collect();
+        assert_eq!(first[1..], [diagnosis, format!("{not_sent} further cases not sent; --all sends them")], "{shown}");
+        assert!(shown.lines().count() < 15, "{shown}");
+    }
+    // A refusal that nothing explains does not end it.
+    let (_, report) = report(receiver(|_| Answers(401)), &[]);
+    assert!(report["not_sent"] == 0 && report["cases"].as_array().is_some_and(|cases| cases.len() > 24), "{report}");
+}
+
+/// What many receivers compute by hand.
+fn hmac(key: &[u8], content: &[u8], hex: bool) -> String {
+    use base64::Engine as _;
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key);
+    let tag = ring::hmac::sign(&key, content);
+    if hex {
+        tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    } else {
+        base64::engine::general_purpose::STANDARD.encode(tag)
+    }
 }
 
 #[test]

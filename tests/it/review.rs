@@ -62,6 +62,21 @@ fn every_format_is_read_by_its_own_kind_of_reader() {
 }
 
 #[test]
+fn sightings_of_one_kind_are_one_line() {
+    let served = Served::start(&["--clock", "frozen"]);
+    for _ in 0..=30 {
+        let head = "POST /v1/events/subscribe HTTP/1.1\r\nAuthorization: Bearer sk_test_local";
+        request(&served.url, head, "{}");
+    }
+    let said = text(&served.call(&["review", "findings"]).stdout);
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains("refused as invalid")).collect();
+    assert_eq!(lines.len(), 1, "{said}");
+    assert!(lines[0].starts_with("    30 times: POST /v1/events/subscribe repeats req_"), "{said}");
+    assert!(lines[0].contains(", which was refused as invalid, without a change; first req_"), "{said}");
+    assert!(!said.contains("more\n"), "{said}");
+}
+
+#[test]
 fn a_report_goes_to_a_file() {
     let served = faulty();
     let folder = tempfile::tempdir().expect("a folder");
@@ -142,6 +157,21 @@ fn a_run_fails_for_findings_if_they_are_named() {
     assert!(code == Some(0) && said.starts_with(sound), "{said}");
     assert_eq!(exec(&["--fail-on", "undelivered"], KEY_IN_URL).0, Some(0));
     assert_eq!(exec(&[], KEY_IN_URL), (Some(0), String::new()));
+}
+
+#[test]
+fn likely_findings_are_warnings_and_fail_if_that_is_asked_for() {
+    // Each on its own connection, so that they may come from several programs.
+    let calls = "for i in $(seq 20); do curl -s -o /dev/null -H 'Authorization: Bearer wrong' $WRS_BASE_URL/v1/system/status; done";
+    let run = |flags: &[&str]| exec(&[&["--clock", "frozen"], flags].concat(), calls);
+    let (code, said) = run(&["--fail-on", "findings"]);
+    let (shown, line) = ("\n! findings: likely: req_", "with a key that was refused each time: ");
+    assert!(code == Some(0) && said.contains(shown) && said.contains(line), "{said}");
+    let (code, said) = run(&["--fail-on", "findings=likely"]);
+    assert!(code == Some(1) && said.starts_with(SEEN) && said.contains(line) && !said.contains('!'), "{said}");
+    let file = accepting(&["loop-after-401"]);
+    let accepted = ["--fail-on", "findings=likely", "--accept", file.path().to_str().expect("text")];
+    assert_eq!(run(&accepted).0, Some(0));
 }
 
 #[test]

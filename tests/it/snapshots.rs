@@ -318,6 +318,31 @@ async fn one_key_is_saved_and_loaded_alone() {
     refused(&second, "PUT", "snapshot?key=sk_test_b", &saved, 422, "not one of the key").await;
 }
 
+/// Attempts before a snapshot count, wherever one is named by its number.
+#[tokio::test]
+async fn a_delivery_goes_on_with_the_next_attempt() {
+    let (first, second) = (start().await, start().await);
+    subscribe_sink(&first, "app").await;
+    control(&first, "POST", "sink/app", &json!({ "respond": [500] })).await;
+    let fired = crate::support::fire(&first, &json!({ "type": "workflow.completed" })).await;
+    let id = fired["deliveries"][0]["id"].as_str().expect("an id");
+    let saved = view(&first, "snapshot?key=*").await;
+    assert_eq!(control(&second, "PUT", "snapshot", &saved).await.status, 200);
+    let explained = view(&second, &format!("explain/{id}")).await;
+    let shown = [&explained["summary"], &explained["steps"][0]["check"], &explained["advice"][0]["text"]];
+    for (shown, expected) in shown.into_iter().zip([
+        "attempt 1 failed and another is due: what the receiver answered is not in the snapshot",
+        "attempt 2",
+        "to run attempt 2 now, with everything else that is due by then:",
+    ]) {
+        assert_eq!(shown, expected, "{explained}");
+    }
+    let due = view(&second, "run?limit=0").await["due"][0]["message"].clone();
+    assert!(due.as_str().is_some_and(|due| due.starts_with("attempt 2 to deliver workflow.completed")), "{due}");
+    second.control().advance(std::time::Duration::from_hours(1)).await;
+    assert_eq!(view(&second, &format!("explain/{id}")).await["summary"], "delivered at attempt 2");
+}
+
 /// A scenario that is only valid with settings changed while running comes back with them, and a refused one brings none.
 #[tokio::test]
 async fn settings_come_before_the_scenarios_that_need_them() {

@@ -38,7 +38,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) fn wrs_emulator(arguments: &[&str]) -> Command {
     let mut command = with_default_signals(env!("CARGO_BIN_EXE_wrs-emulator"));
     command.args(arguments).current_dir(std::env::temp_dir()).stdin(Stdio::null());
-    let ours = |name: &str| name.starts_with("WRS_") || name.to_lowercase().ends_with("_proxy");
+    let ours = |name: &str| {
+        ["WRS_", "GITHUB_", "GITLAB_"].iter().any(|prefix| name.starts_with(prefix))
+            || name.to_lowercase().ends_with("_proxy")
+    };
     for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
         command.env_remove(name);
     }

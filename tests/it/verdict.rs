@@ -38,6 +38,9 @@ async fn requests_that_led_to_no_endpoint_are_unmatched() {
     assert_eq!(send(&emulator, "GET", "/favicon.ico", &[], "").await.status, 404);
     let preflight = [("origin", "https://a.example"), ("access-control-request-method", "POST")];
     assert_eq!(send(&emulator, "OPTIONS", STATUS, &preflight, "").await.status, 405);
+    let rows = view(&emulator, "requests?key=*").await;
+    let by_browser = rows["data"].as_array().expect("rows").iter().filter(|row| row["by_browser"] == true);
+    assert_eq!(by_browser.count(), 2, "{rows}");
     let reported = verdict(&emulator, "?key=*").await;
     let found = messages(&reported, "unmatched");
     assert_eq!(found.len(), 5, "{found:#?}");
@@ -200,7 +203,9 @@ async fn a_verdict_names_what_there_was_nothing_of() {
     let emulator = start().await;
     let idle = verdict(&emulator, "").await;
     assert_eq!(kinds(&idle), ["unmatched", "undelivered", "forged", "unfinished"]);
-    assert_eq!(messages(&idle, "unused")[0], "the journal has no requests, so none could be unmatched");
+    assert_eq!(messages(&idle, "unused")[0], "0 requests arrived; does your code read WRS_BASE_URL?");
+    let of_one = messages(&verdict(&emulator, "?key=sk_test_other").await, "unused");
+    assert_eq!(of_one[0], "0 requests arrived with this key; does your code read WRS_BASE_URL and WRS_API_KEY?");
     subscribe_sink(&emulator, "app").await;
     assert_eq!(kinds(&verdict(&emulator, "").await), ["undelivered", "forged", "unfinished"]);
     fire(&emulator, &json!({ "type": "workflow.completed" })).await;

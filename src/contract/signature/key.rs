@@ -119,6 +119,17 @@ fn hmac_key(bytes: &[u8], hash: Hash) -> hmac::Key {
     hmac::Key::new(algorithm, bytes)
 }
 
+/// The secret whose text is hexadecimal, as `whsec_` and base64, which [`KeyReading::Base64`] reads as those bytes.
+pub(crate) fn from_hex(secret: &str) -> Option<String> {
+    let digits = secret.strip_prefix(PREFIX).unwrap_or(secret);
+    // Shorter texts are hardly keys.
+    let is_hex =
+        digits.len() >= 32 && digits.len().is_multiple_of(2) && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).ok();
+    let bytes: Vec<u8> = is_hex.then(|| (0..digits.len()).step_by(2).filter_map(byte).collect())?;
+    Some(format!("{PREFIX}{}", STANDARD.encode(bytes)))
+}
+
 /// True if the libraries of `scheme` read secrets as base64.
 const fn reads_base64(scheme: &Scheme) -> bool {
     matches!(scheme.name, SchemeName::Standard | SchemeName::Svix)

@@ -7,9 +7,10 @@
 //! Independent of deliveries, retries, subscriptions, sockets or clocks.
 //!
 //! Reading order: `scheme` (every scheme as one row of data), `key` (secrets), `verify`, `sign` (genuine and forged
-//! deliveries), `diagnose` (what would make a rejected delivery verify), `rewrite` (what happens to
-//! bodies).
+//! deliveries), `diagnose` (what would make a rejected delivery verify), `departure` (signatures computed by hand),
+//! `rewrite` (what happens to bodies).
 
+mod departure;
 mod diagnose;
 mod key;
 mod rewrite;
@@ -17,7 +18,9 @@ mod scheme;
 mod sign;
 mod verify;
 
+pub use departure::Departure;
 pub use diagnose::{Change, Evidence, Remedy};
+pub(crate) use key::from_hex;
 pub use key::{SecretProblem, SigningKey, secret_warnings, undecorated};
 pub use rewrite::rewrites;
 pub use scheme::{CustomScheme, Encoding, Hash, KeyReading, Scheme, SchemeName, SchemeNames};

@@ -1,5 +1,7 @@
 //! A kind of finding with its texts and its function; what the function returns; and the findings as they are shown.
 
+use std::collections::HashMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -208,6 +210,18 @@ pub(crate) struct Finding {
     pub(crate) count: usize,
     /// The first of them.
     pub(crate) evidence: Vec<Shown>,
+    /// All of them, those that differ in numbers and ids alone together; at most 20.
+    #[serde(default)]
+    pub(crate) groups: Vec<ShownGroup>,
+}
+
+/// Requests or deliveries that show a finding in the same way.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct ShownGroup {
+    pub(crate) count: usize,
+    pub(crate) first: Shown,
+    pub(crate) last: Shown,
 }
 
 /// A request or delivery that shows a finding.
@@ -247,8 +261,45 @@ impl Check {
             cwe: self.cwe,
             count,
             evidence: found().take(MAX_SHOWN).map(|sighting| sighting.shown.clone()).collect(),
+            groups: grouped(found().map(|sighting| &sighting.shown), MAX_SHOWN),
         })
     }
+}
+
+/// The sightings that are alike, in the order of their first, of at most so many kinds.
+fn grouped<'s>(sightings: impl Iterator<Item = &'s Shown>, most: usize) -> Vec<ShownGroup> {
+    let mut groups: Vec<ShownGroup> = Vec::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
+    for shown in sightings {
+        let at = *known.entry(template(&shown.detail)).or_insert(groups.len());
+        match groups.get_mut(at) {
+            Some(group) => {
+                group.count += 1;
+                group.last = shown.clone();
+            }
+            None => groups.push(ShownGroup { count: 1, first: shown.clone(), last: shown.clone() }),
+        }
+    }
+    groups.truncate(most);
+    groups
+}
+
+/// A detail without its numbers and ids.
+fn template(detail: &str) -> String {
+    let word = |word: &str| {
+        if let Some(("req" | "dlv" | "evt" | "sub" | "wf", _)) = word.split_once('_') {
+            return "#".to_owned();
+        }
+        let mut kept = String::new();
+        for c in word.chars() {
+            let c = if c.is_ascii_digit() { '#' } else { c };
+            if c != '#' || !kept.ends_with('#') {
+                kept.push(c);
+            }
+        }
+        kept
+    };
+    detail.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 impl Shown {
@@ -256,5 +307,26 @@ impl Shown {
     pub(crate) fn id(&self) -> &str {
         let request = self.request.as_ref().map(|id| &id.0);
         request.or(self.delivery.as_ref().map(|id| &id.0)).map_or("", String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sightings_that_differ_in_numbers_and_ids_are_one_group() {
+        let shown =
+            |id: usize, detail: String| Shown { request: Some(format!("req_{id}").into()), delivery: None, detail };
+        let hammering =
+            |id: usize| shown(id, format!("GET /v1/a followed 3 refusals in a row after {id}, 1{id}, 1 ms"));
+        let early = shown(99, "GET /v1/a came 2 ms after the 429 of req_01kabc".to_owned());
+        let sightings: Vec<Shown> = [hammering(1), early.clone()].into_iter().chain((2..=20).map(hammering)).collect();
+        let groups = grouped(sightings.iter(), 20);
+        let facts: Vec<_> = groups.iter().map(|group| (group.count, group.first.id(), group.last.id())).collect();
+        assert_eq!(facts, [(20, "req_1", "req_20"), (1, "req_99", "req_99")]);
+        assert_eq!(grouped(sightings.iter(), 1).len(), 1);
+        assert_ne!(template("POST /v1/a"), template("GET /v1/a"));
+        assert_eq!(template("12 ms after req_01k2"), template("3 ms after req_01kabc"));
     }
 }

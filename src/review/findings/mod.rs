@@ -13,7 +13,7 @@ mod retries;
 mod traffic;
 
 pub use check::{Check, Confidence, Severity};
-pub(crate) use check::{Finding, Findings, NotExercised};
+pub(crate) use check::{Finding, Findings, NotExercised, ShownGroup};
 use check::{Judged, Rule};
 use traffic::Subject;
 pub(crate) use traffic::Traffic;

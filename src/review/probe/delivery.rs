@@ -8,14 +8,16 @@ use serde_json::{Value, json};
 
 use super::table::{Case, Event, Expectation, Sending, Signing};
 use crate::contract::signature::{
-    CustomScheme, KeyReading, Message, Scheme, SchemeName, Signed, SigningKey, TOLERANCE_SECONDS, another_key,
-    rewrites, sign, sign_as, sign_forged, verify,
+    CustomScheme, Departure, KeyReading, Message, Scheme, SchemeName, Signed, SigningKey, TOLERANCE_SECONDS,
+    another_key, from_hex, rewrites, sign, sign_as, sign_forged, verify,
 };
 use crate::contract::timestamp::{Precision, format_timestamp};
 use crate::contract::types::{REFERENCE_MATCHED, WORKFLOW_COMPLETED};
 
 /// Most requests that try to find out what the receiver verifies instead of a valid delivery.
-const MAX_VARIATIONS: usize = 24;
+const MAX_VARIATIONS: usize = 48;
+/// How many of them have a body in another form before the rarest differences are tried.
+const COMMON_REWRITES: usize = 8;
 
 /// What every delivery of a probe is signed with.
 #[derive(Clone, Debug)]
@@ -108,17 +110,13 @@ fn delivery(sending: &Sending, signing: &ProbeSigning, occasion: Occasion<'_>, b
     ProbeRequest { method: sending.method, headers, body: body.into(), is_slow: sending.is_slow }
 }
 
-/// Valid deliveries signed with the secret read in another way, signed by another scheme, or with a body in another form. Each
-/// comes with an explanation: what a receiver does wrong if it accepts this one but not the usual delivery.
+/// Valid deliveries signed with the secret read in another way, signed by another scheme or by hand, or with a body in another form.
+/// Each comes with an explanation: what a receiver does wrong if it accepts this one but not the usual delivery.
 pub(super) fn variations(signing: &ProbeSigning, occasion: Occasion<'_>) -> Vec<(String, ProbeRequest)> {
     let mut found = Vec::new();
-    let mut seen: Vec<Vec<u8>> = first_key(signing).into_iter().collect();
-    for reading in KeyReading::ALL {
-        let other = ProbeSigning { reading, ..signing.clone() };
-        let Some(key) = first_key(&other).filter(|key| !seen.contains(key)) else { continue };
-        seen.push(key);
-        let what = format!("it reads the secret as `{0}` (--secret-key {0})", reading.name());
-        found.push((what, make(&Sending::VALID, &other, occasion)));
+    let readings = readings(signing);
+    for (what, other) in &readings {
+        found.push((what.clone(), make(&Sending::VALID, other, occasion)));
     }
     for name in SchemeName::ALL {
         let other = ProbeSigning { scheme: Scheme::new(name, &signing.custom), ..signing.clone() };
@@ -127,14 +125,67 @@ pub(super) fn variations(signing: &ProbeSigning, occasion: Occasion<'_>) -> Vec<
             found.push((what, make(&Sending::VALID, &other, occasion)));
         }
     }
-    for (form, body) in rewrites(body(Event::Plain, occasion).as_bytes()).take(MAX_VARIATIONS) {
-        let what = format!(
-            "it verifies the body {form}, whatever came: verify the bytes as received, not what was parsed and serialised again"
+    let departures = signing.scheme.departures();
+    let departing = |(departures, scheme): &(Vec<Departure>, Scheme), other: &ProbeSigning| {
+        let request = make(&Sending::VALID, &ProbeSigning { scheme: scheme.clone(), ..other.clone() }, occasion);
+        let departures: Vec<String> = departures.iter().map(Departure::to_string).collect();
+        let (scheme, departures) = (&signing.scheme, departures.join(" and "));
+        let (name, content, form) = (scheme.name(), scheme.content(), scheme.written());
+        (format!("it expects a signature {departures}; the scheme `{name}` signs `{content}`, {form}"), request)
+    };
+    found.extend(departures.iter().map(|departure| departing(departure, signing)));
+    let mut rewritten = rewrites(body(Event::Plain, occasion).as_bytes())
+        .map(|(form, body)| {
+            let what = format!(
+                "it verifies the body {form}, whatever came: verify the bytes as received, not what was parsed and serialised again"
+            );
+            (what, delivery(&Sending::VALID, signing, occasion, body))
+        })
+        .take(MAX_VARIATIONS)
+        .collect::<Vec<_>>();
+    let rare = rewritten.split_off(rewritten.len().min(COMMON_REWRITES));
+    found.extend(rewritten);
+    for (reading, other) in &readings {
+        found.extend(
+            departures
+                .iter()
+                .map(|departure| departing(departure, other))
+                .map(|(what, request)| (format!("{reading}, and {what}"), request)),
         );
-        found.push((what, delivery(&Sending::VALID, signing, occasion, body)));
     }
+    found.extend(rare);
     found.truncate(MAX_VARIATIONS);
     found
+}
+
+/// The other ways to read the secret that give other keys, and what a receiver does that reads it so.
+fn readings(signing: &ProbeSigning) -> Vec<(String, ProbeSigning)> {
+    let mut seen: Vec<Vec<u8>> = first_key(signing).into_iter().collect();
+    let is_text = signing.secrets.first().is_some_and(|secret| seen.iter().any(|key| key == secret.as_bytes()));
+    let right = if is_text { "use the text as it is" } else { "decode the base64 after `whsec_`" };
+    let mut others: Vec<(String, ProbeSigning)> = KeyReading::ALL
+        .into_iter()
+        .map(|reading| {
+            let what = match reading {
+                KeyReading::Utf8 => "it reads the secret as text",
+                KeyReading::Utf8WithPrefix => "it reads the whole secret as text",
+                KeyReading::Auto | KeyReading::Base64 => "it decodes the secret from base64",
+            };
+            let what = format!("{what}; {right} (it accepts --secret-key {})", reading.name());
+            (what, ProbeSigning { reading, ..signing.clone() })
+        })
+        .collect();
+    let hex: Vec<String> = signing.secrets.iter().filter_map(|secret| from_hex(secret)).collect();
+    let what = format!("it decodes the secret from hex; {right}");
+    others.push((what, ProbeSigning { reading: KeyReading::Base64, secrets: hex, ..signing.clone() }));
+    others.retain(|(_, other)| match first_key(other) {
+        Some(key) if !seen.contains(&key) => {
+            seen.push(key);
+            true
+        }
+        _ => false,
+    });
+    others
 }
 
 fn first_key(signing: &ProbeSigning) -> Option<Vec<u8>> {

@@ -53,6 +53,8 @@ pub struct Probe {
     pub timeout: Duration,
     /// Names of the cases to run besides the valid delivery; all if empty.
     pub only: Vec<String>,
+    /// Send all of them even if it is certain why the valid delivery was not accepted.
+    pub all: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -69,7 +71,9 @@ pub struct ProbeReport {
     /// What is wrong, if the valid delivery was not accepted: nearly everything else follows from that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diagnosis: Option<String>,
-    /// One for each case, in the order of the table.
+    /// Cases that were not sent, because the diagnosis is certain and all else follows from it.
+    pub not_sent: usize,
+    /// One for each case that was sent, in the order of the table.
     pub cases: Vec<ProbedCase>,
     /// Names of cases that mean nothing under the scheme.
     pub not_applicable: Vec<&'static str>,
@@ -121,6 +125,23 @@ impl Probe {
     }
 }
 
+/// Why the valid delivery was not accepted.
+struct Diagnosis {
+    text: String,
+    /// True if nothing else explains it.
+    is_certain: bool,
+}
+
+impl Diagnosis {
+    fn certain(text: String) -> Self {
+        Self { text, is_certain: true }
+    }
+
+    fn likely(text: String) -> Self {
+        Self { text, is_certain: false }
+    }
+}
+
 struct Run<'a> {
     probe: &'a Probe,
     addresses: Vec<SocketAddr>,
@@ -132,7 +153,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     async fn all(&self) -> Result<ProbeReport, DialProblem> {
-        let Probe { signing, only, .. } = self.probe;
+        let Probe { signing, only, all, .. } = self.probe;
         let is_chosen =
             |case: &&Case| only.is_empty() || case.name == VALID || only.iter().any(|name| name == case.name);
         let occasion = Occasion { id: "probe", workflow: "probe", now: machine::wall_time() };
@@ -144,6 +165,8 @@ impl Run<'_> {
         let (reply, took) = self.send(request.clone()).await?;
         let accepts_valid = reply.is_success();
         let diagnosis = if accepts_valid { None } else { Some(self.diagnose(&reply).await) };
+        let is_certain = diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.is_certain);
+        let (rest, not_sent) = if is_certain && !all { (&[][..], rest.len()) } else { (rest, 0) };
         let mut probed = vec![probed_case(valid, true, &[(request, reply, took)])];
 
         // A receiver that handles one request at a time cannot answer others during a slow one.
@@ -166,7 +189,8 @@ impl Run<'_> {
             passed: count(|outcome| outcome == Outcome::Pass),
             failed: count(Outcome::is_failure),
             incomplete: count(|outcome| outcome == Outcome::Incomplete),
-            diagnosis,
+            diagnosis: diagnosis.map(|diagnosis| diagnosis.text),
+            not_sent,
             cases: probed,
             not_applicable: not_applicable.iter().map(|case| case.name).collect(),
         })
@@ -191,7 +215,7 @@ impl Run<'_> {
     }
 
     /// Why the valid delivery was not accepted, as far as further deliveries can show it.
-    async fn diagnose(&self, reply: &Reply) -> String {
+    async fn diagnose(&self, reply: &Reply) -> Diagnosis {
         let text = match reply {
             Reply::Failed { reason: FailureReason::Timeout, .. } | Reply::Unsent(_) => {
                 "it accepts requests but does not answer them in time; look at its log"
@@ -199,26 +223,36 @@ impl Run<'_> {
             Reply::Failed { .. } => "it ends connections without a valid answer; look at its log",
             Reply::Answered { status, .. } => match status {
                 429 => "it answered 429 to the first request; raise its limit of requests",
-                404 | 405 => return format!("it answered {status} to a POST; check the path of the URL"),
-                300..=399 => "it redirects deliveries; probe the URL that it redirects to",
+                404 | 405 => {
+                    return Diagnosis::certain(format!("it answered {status} to a POST; check the path of the URL"));
+                }
+                300..=399 => {
+                    return Diagnosis::certain(
+                        "it redirects deliveries; probe the URL that it redirects to".to_owned(),
+                    );
+                }
                 400..=499 => return self.accepted_variation().await,
-                _ => return format!("it answered {status} to the valid delivery; look at its log"),
+                _ => return Diagnosis::likely(format!("it answered {status} to the valid delivery; look at its log")),
             },
         };
-        text.to_owned()
+        Diagnosis::likely(text.to_owned())
     }
 
-    async fn accepted_variation(&self) -> String {
+    async fn accepted_variation(&self) -> Diagnosis {
         let id = format!("{}diagnosis", self.name);
         let occasion = Occasion { id: &id, workflow: &self.name, now: machine::wall_time() };
         for (what, request) in variations(&self.probe.signing, occasion) {
+            // The cases need time as well.
+            if self.began.elapsed() > MAX / 2 {
+                break;
+            }
             if matches!(self.send(request).await, Ok((reply, _)) if reply.is_success()) {
-                return what;
+                return Diagnosis::certain(what);
             }
         }
-        "it accepts no other reading of the secret, scheme or form of the body either; check that it has this secret, that its \
-         clock is right, and that it does not look for the workflow of the event"
-            .to_owned()
+        let text = "it accepts no other reading of the secret, scheme, form of the signature or of the body either; check that it has \
+                    this secret, that its clock is right, and that it does not look for the workflow of the event";
+        Diagnosis::likely(text.to_owned())
     }
 
     fn request(&self, case: &Case, at: usize, event: usize) -> ProbeRequest {

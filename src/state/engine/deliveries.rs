@@ -336,6 +336,11 @@ impl Evictable for DeliveryStore {
 }
 
 impl DeliveryRecord {
+    /// Attempts made, those before a snapshot included.
+    pub fn attempts_made(&self) -> u32 {
+        self.planned.attempts_before.saturating_add(self.made)
+    }
+
     pub fn forgery(&self) -> Option<Forgery> {
         self.attempts.last()?.forgery()
     }

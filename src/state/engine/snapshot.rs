@@ -111,7 +111,7 @@ impl Engine {
                 found.entry(Arc::clone(&event.workspace)).or_default().push(PendingDelivery {
                     planned: Arc::clone(&record.planned),
                     event: Arc::clone(event),
-                    attempts: record.planned.attempts_before.saturating_add(record.made),
+                    attempts: record.attempts_made(),
                     due: record.next.unwrap_or_else(|| event.due_of(&record.planned)),
                 });
             }

@@ -146,12 +146,20 @@ pub(crate) struct Request {
     pub(crate) generation: u64,
     /// The scenario that decided.
     pub(crate) scenario: Option<String>,
+    /// True if a browser asked for it by itself, so that it is no problem: an icon, or leave for a request across origins.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) by_browser: bool,
     /// The quota after it, where it was counted.
     #[serde(default)]
     pub(crate) quota: Option<QuotaState>,
 }
 
 impl Request {
+    /// The status, or what the connection did instead of an answer.
+    pub(crate) fn status_text(&self) -> String {
+        self.broken.clone().unwrap_or_else(|| self.status.to_string())
+    }
+
     /// The path with the query.
     pub(crate) fn target(&self) -> String {
         self.query.as_ref().map_or_else(|| self.path.clone(), |query| format!("{}?{query}", self.path))

@@ -2,21 +2,19 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
 use jiff::Timestamp;
 
-use crate::clock::Instant;
 use crate::contract::error::{ErrorKind, FieldProblem};
 use crate::contract::keys::{KeyRefusal, KeyRules, Keys, bearer_token, check_key, workspace_of};
 use crate::contract::routes::Operation;
 use crate::contract::types::Environment;
-use crate::scenario::EffectiveConfig;
-use crate::scenario::rule_counters::LimitTrace;
+use crate::scenario::TriedRules;
 use crate::state::quota::QuotaCheck;
 use crate::state::workspace::Workspace;
 use crate::util::header_lines::{fields, push_headers};
@@ -42,15 +40,11 @@ pub struct RequestRecord {
     pub reason: Reason,
     pub quota: Option<QuotaCheck>,
     pub scripted: Option<DecidingRule>,
-    /// What held the rules back that matched and did not apply.
-    pub limits: LimitTrace,
+    /// The rules that did not apply; `None` if none was active, or it did not come to them.
+    pub tried_rules: Option<Box<TriedRules>>,
     /// Parts of the answer that could not be produced, such as a template that failed; a few short texts.
     pub warnings: Vec<String>,
     pub generation: u64,
-    /// The configuration that answered it, while it is still in use.
-    pub config: Weak<EffectiveConfig>,
-    /// When it arrived, by the workspace's clock.
-    pub instant: Instant,
     pub arrival: ConnectionInfo,
     pub written: WrittenAt,
 }
@@ -82,7 +76,8 @@ impl WrittenAt {
 
 impl RequestRecord {
     pub fn bytes(&self) -> usize {
-        self.transcript.bytes.len() + self.warnings.iter().map(String::len).sum::<usize>()
+        let tried = self.tried_rules.as_ref().map_or(0, |tried| tried.bytes());
+        self.transcript.bytes.len() + self.warnings.iter().map(String::len).sum::<usize>() + tried
     }
 }
 
@@ -152,6 +147,8 @@ pub struct DecidingRule {
     pub scenario: Arc<str>,
     /// The rule's name, or its position as `rule 2`.
     pub rule: Arc<str>,
+    /// Where it begins in the scenario's text; from 1.
+    pub line: usize,
     /// How often the rule has applied, this request included.
     pub turn: u64,
     pub action: Arc<str>,

@@ -4,7 +4,7 @@ import { advance, attemptLine, redeliver } from './command.js';
 import { foreign, h, prose, s } from './element.js';
 import { actionButton, bodyBlock, commandLine, copyMenu, filterable, fold, headersTable, link, mark, pairs } from './parts.js';
 import { SCHEMES, difference, headerOf, schemesOf, signatureHeaders, takenApart } from './signature.js';
-import { bytesText, capital, count, dateTime, duration, isRefused, oneLine } from './text.js';
+import { bytesText, capital, dateTime, duration, isRefused, oneLine, sentence } from './text.js';
 
 const ROLES = { id: 'id', time: 'timestamp', body: 'body', rest: 'as it is' };
 
@@ -127,22 +127,6 @@ function attemptPart(page, attempt, isLast, isSigned) {
       fold('Signature', isSigned, signaturePart(page, attempt))));
 }
 
-/** @param {DeliveryDetail} delivery @param {Explanation} explanation @returns {string} */
-function sentenceOfDelivery(delivery, explanation) {
-  const last = delivery.last;
-  const answer = last && 'status' in last ? `the receiver answered ${last.status}` : last ? last.detail : 'no attempt yet';
-  const number = delivery.attempts.length;
-  if (delivery.forgery === 'refused') return `Correctly refused: ${answer}. It was forged on purpose.`;
-  if (delivery.forgery === 'accepted') return `The receiver accepted a forged webhook: ${answer}. It was forged on purpose, so the receiver does not verify signatures.`;
-  const state = {
-    delivered: `Delivered at attempt ${number}: ${answer}.`,
-    pending: `Not delivered yet, after ${number} of its attempts: ${answer}.`,
-    exhausted: `Gave up after ${count(number, 'attempt')}: ${answer}.`,
-    cancelled: `Cancelled: ${explanation.summary ?? answer}.`,
-  }[delivery.status] ?? oneLine(delivery.status);
-  return state + (delivery.damage ? ' It was tampered with on purpose.' : '');
-}
-
 /** Words for the status of a delivery. @type {Record<string, [string, 'ok' | 'bad' | 'info' | 'quiet']>} */
 const STATES = { delivered: ['delivered', 'ok'], pending: ['pending', 'info'], exhausted: ['gave up', 'bad'], cancelled: ['cancelled', 'quiet'] };
 
@@ -162,7 +146,7 @@ export function deliveryPane(page, explanation) {
   const copies = /** @type {[string, string][]} */ ([['CLI: explain', page.cli(['explain', delivery.id])], ['CLI: send it again', page.cli(redeliver(delivery.id).cli)], ...(last ? [['curl', attemptLine(last)]] : [])]);
   return h('article', null,
     h('div', null, h('h2', null, foreign(delivery.type)), h('p.actions.small', null, mark(...stateOf(delivery)), h('span.quiet', null, foreign(oneLine(delivery.url, 120))))),
-    h('p.sentence', null, prose(sentenceOfDelivery(delivery, explanation))),
+    h('p.sentence', null, prose(sentence(explanation.summary))),
     // One attempt is told by the sentence.
     delivery.attempts.length > 1 || next != null ? attemptsLine(delivery) : null,
     delivery.damage ? h('p.note', null, mark('deliberate', 'warn'), ' ', prose(delivery.damage)) : null,

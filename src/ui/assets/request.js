@@ -4,7 +4,7 @@ import { againPart, scenarioOf, testsOf } from './again.js';
 import { advance, changeSetting, repeatLine, trigger } from './command.js';
 import { foreign, h, icon, prose, s } from './element.js';
 import { actionButton, bodyBlock, copyMenu, filterable, fold, headersTable, link, mark, meter, pairs, statusMark } from './parts.js';
-import { capital, count, dateTime, duration, oneLine } from './text.js';
+import { capital, count, dateTime, duration, oneLine, sentence } from './text.js';
 
 /** @param {string} verdict @returns {Node} */
 function stepMark(verdict) {
@@ -79,7 +79,7 @@ export function requestPane(page, explanation) {
   const copies = /** @type {[string, string][]} */ ([['curl', repeatLine(request, page.base)], ['CLI: explain', page.cli(['explain', request.id])], ...testsOf(request).map(([name, text]) => [name === 'curl' ? 'Test: curl' : `Test: ${name}`, text]), ...(request.status >= 200 ? [['Scenario', scenarioOf(request, request.status)]] : [])]);
   return h('article', null,
     h('div', null, h('h2', null, foreign(`${request.method} ${oneLine(request.path, 400)}`)), h('p.actions.small', null, mark(status, colour), h('span.quiet', null, `${dateTime(request.at)} · ${duration(request.latency_ms)}`))),
-    h('p.sentence', null, prose(sentenceOf(request, explanation))),
+    h('p.sentence', null, prose(sentence(explanation.summary))),
     request.warnings?.map((warning) => h('p.note', null, mark('warning', 'warn'), ' ', prose(warning))),
     h('div.actions', null, copyMenu(page, request.id, copies)),
     nextPart(page, request),
@@ -100,22 +100,14 @@ export function requestPane(page, explanation) {
     againPart(page, request));
 }
 
-/** @param {RequestDetail} request @param {Explanation} explanation @returns {string} */
-function sentenceOf(request, explanation) {
-  if (explanation.summary) return `${capital(explanation.summary)}.`;
-  if (!request.status) return `The connection was broken on purpose (${request.broken ?? 'reset'})${request.scenario ? ` by scenario ${request.scenario}` : ''}.`;
-  return `${request.status}: ${request.reason.replace(/_/g, ' ')}${request.scenario ? `, by scenario ${request.scenario}` : ''}.`;
-}
-
 /** @param {Page} page @param {Explanation} explanation @returns {Node} */
 export function eventPane(page, explanation) {
   const event = /** @type {EventRow} */ (explanation.event);
   const deliveries = event.deliveries ?? [];
-  const sentence = explanation.summary ?? (deliveries.length ? 'It goes to each subscription below.' : 'No subscription matched it.');
   const again = trigger({ type: event.type, data: '', key: event.workspace ? page.store.keyOfWorkspace.get(event.workspace) ?? '' : '', subscription: '', count: 1, delay: '', tamper: '', duplicate: 1, shuffle: false, drop: false });
   return h('article', null,
     h('div', null, h('h2', null, foreign(event.type)), h('p.actions.small', null, mark('event', 'info'), h('span.quiet', null, dateTime(event.created_at)))),
-    h('p.sentence', null, prose(capital(sentence))),
+    h('p.sentence', null, prose(sentence(explanation.summary))),
     event.damage ? h('p.note', null, mark('deliberate', 'warn'), ' ', prose(event.damage)) : null,
     h('div.actions', null, page.isDocument ? null : actionButton(page, { ...again, id: `again ${event.id}`, label: 'Trigger another' }), copyMenu(page, event.id, [['CLI', page.cli(again.cli)], ['CLI: explain', page.cli(['explain', event.id])]])),
     h('section', null, h('h3', null, 'Where it went'), deliveries.length

@@ -42,12 +42,10 @@ function errorMessage({ status, answer, error: known }) {
 export function requestEntry(row) {
   if (typeof row.path !== 'string') throw new Error('no path');
   const isScripted = row.scenario !== null && ['scripted', 'answered', 'subscribed'].includes(row.reason);
-  // A browser asks for it by itself; the verdict does not count it either.
-  const isIcon = row.method === 'GET' && row.path === '/favicon.ico';
   const path = oneLine(row.path + (row.query ? `?${row.query}` : ''), MOST_TEXT);
   return entry('request', row.id, row.at, {
     text: `${oneLine(row.method, 20)} ${path}`, workspace: row.workspace, key: row.key, status: row.status, operation: row.operation, method: row.method,
-    path, scenario: row.scenario, failed: !isScripted && !isIcon && (row.status === 0 || row.status >= 400), latency: row.latency_ms, mark: row.broken ?? row.reason,
+    path, scenario: row.scenario, failed: !isScripted && !row.by_browser && (row.status === 0 || row.status >= 400), latency: row.latency_ms, mark: row.broken ?? row.reason,
     message: errorMessage(row), quota: row.quota ?? null,
   });
 }
@@ -234,9 +232,9 @@ export class Store {
     const request = requests?.find((one) => one.id === id);
     if (request) return { explanation: { ...request.explanation, request } };
     const delivery = deliveries?.find((one) => one.id === id);
-    if (delivery) return { explanation: { steps: [], delivery } };
+    if (delivery) return { explanation: { summary: delivery.summary, steps: [], delivery } };
     const event = events?.find((one) => one.id === id);
-    return event ? { explanation: { steps: [], event } } : { error: 'This record is not in the file: it was trimmed, or evicted before the file was saved.' };
+    return event ? { explanation: { summary: event.summary, steps: [], event } } : { error: 'This record is not in the file: it was trimmed, or evicted before the file was saved.' };
   }
 
   /** @param {string} id @param {Detail} detail */

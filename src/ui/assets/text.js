@@ -96,6 +96,11 @@ export function count(number, noun, many) {
   return `${NUMBERS.format(number)} ${number === 1 ? noun : many ?? `${noun}s`}`;
 }
 
+/** A summary as a sentence; empty in a file of an earlier version. @param {string | undefined} summary @returns {string} */
+export function sentence(summary) {
+  return summary ? `${capital(summary)}.` : '';
+}
+
 /** `a`, `a and b`, `a, b and c`. @param {string[]} words @param {string} last @returns {string} */
 export function listed(words, last = 'and') {
   return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} ${last} ${words[words.length - 1]}`;

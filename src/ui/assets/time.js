@@ -58,9 +58,10 @@ export function timeView(page) {
   const step = (/** @type {string} */ by, /** @type {string} */ label) => actionButton(page, { ...advance(by, key), id: `advance ${by} ${key}`, label, isQuiet: true });
   const results = ['1s', '1m', '1h'].map((each) => page.ui.results.get(`advance ${each} ${key}`)).filter(Boolean);
   const said = results[results.length - 1];
-  const state = clock.mode === 'frozen' ? mark('frozen', 'warn') : mark('runs', 'ok');
+  const state = { frozen: mark('frozen', 'warn'), auto: mark('moves while a call waits', 'info'), real: mark('runs', 'ok') }[clock.mode];
+  const modes = /** @type {const} */ (['real', 'frozen', 'auto']).filter((mode) => mode !== clock.mode).map((mode) => clockMode(mode, key));
   return [
-    h('div.title', null, h('h2', { tabindex: -1 }, 'Time'), page.isDocument ? null : copyMenu(page, 'time', commandsOf(page, [by(), clockMode(clock.mode === 'frozen' ? 'real' : 'frozen', key), ...(toNext ? [{ ...toNext, label: 'To the next event' }] : [])]))),
+    h('div.title', null, h('h2', { tabindex: -1 }, 'Time'), page.isDocument ? null : copyMenu(page, 'time', commandsOf(page, [by(), ...modes, ...(toNext ? [{ ...toNext, label: 'To the next event' }] : [])]))),
     h('div.card', null,
       h('p.label', null, key ? foreign(`The clock of ${oneLine(key, 60)}`) : 'The emulator’s clock'),
       h('p.now', null, runningClock(page, key)),
@@ -68,7 +69,7 @@ export function timeView(page) {
       page.isDocument ? null : h('div.actions', null,
         step('1s', '+1 s'), step('1m', '+1 min'), step('1h', '+1 h'),
         toNext ? actionButton(page, { ...toNext, id: 'advance to next', label: 'To the next event' }, false, 'primary') : null,
-        clock.mode === 'frozen' ? actionButton(page, clockMode('real', key)) : actionButton(page, clockMode('frozen', key)),
+        modes.map((mode) => actionButton(page, mode)),
         key ? actionButton(page, clockMode('follow', key)) : null,
         moved ? actionButton(page, { ...setClock('now', key), id: 'real time', label: 'Back to real time' }) : null),
       said && !said.busy && !said.ok ? h('p.bad', { role: 'alert' }, foreign(said.message)) : null),

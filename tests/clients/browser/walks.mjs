@@ -55,7 +55,7 @@ export async function delivery(emulator) {
   const { page, verify } = await openTab(`${emulator.page}#/deliveries`);
   await rows(page).filter({ hasText: "reference.matched" }).first().click();
   const details = page.getByRole("region", { name: "Details" });
-  await details.getByText(/^Correctly refused: the receiver answered 401. It was forged on purpose/).waitFor();
+  await details.getByText(/^Refused, as a forgery should be: the receiver answered 401/).waitFor();
   await details.getByRole("region", { name: "Signed content, in its parts" }).waitFor();
   const differing = details.getByRole("region", { name: "Body signed and body sent" });
   await differing.waitFor();

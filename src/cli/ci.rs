@@ -1,0 +1,121 @@
+//! What CI systems show of a verdict without being asked: annotations and the summary of a job at GitHub, a section of the log at GitLab.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use super::failure::warn;
+use super::report::{Cause, Report};
+use crate::clock::machine;
+use crate::redact::visible_lines;
+use crate::util::file;
+use crate::util::wording::counted;
+
+/// GitHub shows at most this many annotations of a step.
+const MAX_ANNOTATIONS: usize = 10;
+
+/// The CI system that runs this program.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ci {
+    /// With the file of the job's summary.
+    GitHub(Option<PathBuf>),
+    GitLab,
+}
+
+impl Ci {
+    pub(super) fn of_environment() -> Option<Self> {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        if variable("GITHUB_ACTIONS").is_some_and(|value| value == "true") {
+            return Some(Self::GitHub(variable("GITHUB_STEP_SUMMARY").map(PathBuf::from)));
+        }
+        variable("GITLAB_CI").map(|_| Self::GitLab)
+    }
+
+    /// Prints an annotation for each cause to stderr, where it is no part of a command's data, and appends to the summary of the job.
+    pub(super) fn publish(&self, report: &Report, title: &str, fails: bool, kept: Option<&Path>) {
+        let Self::GitHub(summary) = self else { return };
+        print_to_stderr(&annotations(report, if fails { "error" } else { "warning" }));
+        let Some(path) = summary else { return };
+        let mut text = report.markdown(title);
+        if let Some(kept) = kept {
+            let _ = write!(text, "\nThe whole run: `{}`\n", kept.display());
+        }
+        if let Err(problem) = file::append(path, text + "\n") {
+            warn(&format!("the summary of the job cannot be written to `{}`: {problem}", path.display()));
+        }
+    }
+
+    /// A section of GitLab's log, open if it has to be read.
+    pub(super) fn section(text: &str, fails: bool) -> String {
+        let (start, end) = ("\u{1b}[0Ksection_start", "\u{1b}[0Ksection_end");
+        let (now, collapsed) = (machine::wall_time().as_second(), if fails { "" } else { "[collapsed=true]" });
+        let clear = "\r\u{1b}[0K";
+        format!(
+            "{start}:{now}:wrs_emulator{collapsed}{clear}wrs-emulator: verdict\n{text}{end}:{now}:wrs_emulator{clear}\n"
+        )
+    }
+}
+
+pub(super) fn print_to_stderr(text: &str) {
+    // If stderr is closed, the exit code still reports the problem.
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// A workflow command of GitHub for each cause.
+fn annotations(report: &Report, level: &str) -> String {
+    let mut found: Vec<(&str, String)> = Vec::new();
+    for case in report.judged().filter(|case| !case.has_passed()) {
+        if case.causes.is_empty() {
+            found.push((&case.name, case.message.clone()));
+        }
+        found.extend(case.causes.iter().map(|cause| (&*case.name, Cause::sentence(cause))));
+    }
+    let more = found.len().saturating_sub(MAX_ANNOTATIONS);
+    if more > 0 {
+        found.truncate(MAX_ANNOTATIONS - 1);
+        found.push(("verdict", format!("{} more", counted(more + 1, "cause"))));
+    }
+    let line = |(kind, message): &(&str, String)| {
+        let (kind, message) = (property(&visible_lines(kind)), data(&visible_lines(message)));
+        format!("::{level} title=wrs-emulator%3A {kind}::{message}\n")
+    };
+    found.iter().map(line).collect()
+}
+
+/// A message of a workflow command.
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// The value of a property of a workflow command.
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::report::Case;
+
+    fn report(messages: &[&str]) -> Report {
+        let cause = |message: &&str| Cause { message: (*message).to_owned(), shown_by: vec!["req_1".to_owned(); 2] };
+        let causes = messages.iter().map(cause).collect();
+        let failed = Case { causes, ..Case::failed("a:b,c", "kind", "message", Vec::new()) };
+        Report { cases: vec![Case::passed("fine"), failed], ..Report::empty("verdict") }
+    }
+
+    #[test]
+    fn a_message_of_a_client_stays_within_its_annotation() {
+        let expected = "::error title=wrs-emulator%3A a%3Ab%2Cc::/%25zz%0A::set-output a:b, 2 times, first by req_1\n";
+        assert_eq!(annotations(&report(&["/%zz\n::set-output a:b"]), "error"), expected);
+    }
+
+    #[test]
+    fn what_github_would_not_show_is_counted() {
+        let messages: Vec<String> = (0..12).map(|number| number.to_string()).collect();
+        let messages: Vec<&str> = messages.iter().map(String::as_str).collect();
+        let lines = annotations(&report(&messages), "warning");
+        assert_eq!(lines.lines().count(), MAX_ANNOTATIONS);
+        assert!(lines.ends_with("::warning title=wrs-emulator%3A verdict::3 causes more\n"), "{lines}");
+    }
+}

@@ -1,0 +1,205 @@
+//! What happened to a request, an event or a delivery, in words: told once, for listings, explanations, the verdict, the run document,
+//! the stream and the log. Independent of who shows it.
+
+use hyper::StatusCode;
+
+use super::render::cell;
+use crate::redact::Redactor;
+use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
+use crate::state::journal::record::{AttemptResult, Bytes};
+use crate::state::journal::{DecidingRule, Reason, RequestRecord};
+use crate::state::quota::QuotaCheck;
+use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, is_elsewhere, status_text};
+use crate::util::duration::duration_text;
+use crate::util::wording::counted;
+
+/// The check that decided the answer to a request, and why.
+pub(crate) fn decision(request: &RequestRecord) -> (&'static str, String) {
+    let (method, target) = request.transcript.request_line();
+    let path = target.split('?').next().unwrap_or_default();
+    match &request.reason {
+        Reason::Refused(_, text) if request.operation.is_none() => ("http", text.clone()),
+        Reason::Refused(_, text) => ("content", text.clone()),
+        Reason::NotFound(message) => ("route", message.to_string()),
+        Reason::Announced(entry) => ("route", format!("`{entry}` is announced in the contract but not available yet")),
+        Reason::MethodNotAllowed(allow) => ("route", format!("`{path}` accepts {allow}, not {method}")),
+        Reason::Unauthorized { advice, .. } => ("authentication", advice.to_string()),
+        Reason::RateLimited => {
+            let used = request.quota.as_ref().map(quota_text).unwrap_or_default();
+            ("quota", format!("the quota is used up: {used}"))
+        }
+        Reason::Scripted => ("scenario", request.scripted.as_ref().map(rule_text).unwrap_or_default()),
+        Reason::Invalid(problems) => {
+            let texts = problems.iter().map(|problem| format!("`{}` {}", problem.field, problem.reason));
+            ("operation", texts.collect::<Vec<_>>().join("; "))
+        }
+        Reason::Answered => ("operation", "every check passed".to_owned()),
+        Reason::Subscribed { id, created, warnings } => {
+            let made = if *created { "was created" } else { "had the same URL, so it was updated" };
+            let warned: String = warnings.iter().map(|warning| format!("; warning: {warning}")).collect();
+            ("operation", format!("every check passed and {id} {made}{warned}"))
+        }
+        Reason::Panicked(text) => ("operation", format!("the emulator failed: {text}")),
+    }
+}
+
+/// Why a request matched no endpoint; `None` if it matched one.
+pub(super) fn no_endpoint(request: &RequestRecord) -> Option<String> {
+    let (check, why) = decision(request);
+    ["http", "route"].contains(&check).then_some(why)
+}
+
+/// True if a browser asked for this by itself: an icon, or leave for a request across origins.
+pub(super) fn is_by_browser(request: &RequestRecord) -> bool {
+    let (method, target) = request.transcript.request_line();
+    let is_preflight = method == "OPTIONS"
+        && request.transcript.headers().any(|(name, _)| name.eq_ignore_ascii_case("access-control-request-method"));
+    is_preflight || (method == "GET" && target == "/favicon.ico")
+}
+
+/// The method and target of a request.
+pub(crate) fn request_line(method: &str, target: &str) -> String {
+    if method.is_empty() { "bytes that are not an HTTP request".to_owned() } else { format!("{method} {target}") }
+}
+
+/// The answer, as the begin of a sentence.
+pub(super) fn answer_text(request: &RequestRecord) -> String {
+    let status = request.status;
+    let words = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+    match (request.broken, words) {
+        (Some("reset"), _) => "connection reset".to_owned(),
+        (Some("empty"), _) => "connection closed without an answer".to_owned(),
+        (Some(broken), _) => format!("{broken} instead of an answer"),
+        (None, Some(words)) => format!("{status} {words}"),
+        (None, None) => status.to_string(),
+    }
+}
+
+/// The rule that decided a request, and what it did.
+pub(crate) fn rule_text(by: &DecidingRule) -> String {
+    format!("scenario `{}`, {}, turn {}: {}", by.scenario, by.rule, by.turn, by.action)
+}
+
+/// How much of a quota a request found used.
+pub(super) fn quota_text(quota: &QuotaCheck) -> String {
+    let used = quota.limit - quota.remaining.min(quota.limit);
+    let mut text = format!("{used} of {} requests used in a window of {}", quota.limit, duration_text(quota.window));
+    if !quota.allowed {
+        text.push_str(&format!("; the next is allowed in {}", duration_text(quota.wait)));
+    }
+    text
+}
+
+/// Where an event went.
+pub(super) fn of_event(event: &EventRecord) -> String {
+    match (event.deliveries.len(), event.skipped.len()) {
+        (0, 0) => "no receiver got it: there was no subscription".to_owned(),
+        (0, skipped) => format!("no receiver got it: {skipped} subscriptions did not match"),
+        (deliveries, skipped) => format!("it went to {deliveries} of {} subscriptions", deliveries + skipped),
+    }
+}
+
+/// What happened to a delivery so far.
+pub(super) fn of_delivery(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> String {
+    let attempts = delivery.attempts_made();
+    let last = || match delivery.attempts.last() {
+        Some(attempt) => of_attempt(attempt, redactor),
+        None if attempts == 0 => "no attempt was made".to_owned(),
+        None if delivery.made == 0 => "what the receiver answered is not in the snapshot".to_owned(),
+        None => "the receiver's answer was evicted, because the pending deliveries use too much memory".to_owned(),
+    };
+    match delivery.status {
+        _ if delivery.forgery() == Some(Forgery::Accepted) => format!("accepted, although it is forged: {}", last()),
+        _ if delivery.forgery() == Some(Forgery::Refused) => format!("refused, as a forgery should be: {}", last()),
+        DeliveryStatus::Delivered => format!("delivered at attempt {attempts}"),
+        DeliveryStatus::Exhausted => format!("given up after {}: {}", counted(attempts, "attempt"), last()),
+        DeliveryStatus::Cancelled => format!("cancelled: {}", delivery.note.clone().unwrap_or_else(last)),
+        DeliveryStatus::Pending if attempts == 0 => "the first attempt has not ended yet".to_owned(),
+        DeliveryStatus::Pending => format!("attempt {attempts} failed and another is due: {}", last()),
+    }
+}
+
+/// How an attempt ended, and why that is no success.
+pub(super) fn of_attempt(attempt: &AttemptRecord, redactor: Redactor<'_>) -> String {
+    let ending = ending(&attempt.outcome, redactor);
+    let Some(status) = attempt.outcome.status() else { return ending };
+    let why = match status {
+        200..=299 => "",
+        _ if attempt.forgery().is_some() => "",
+        _ if attempt.forged => "; a receiver refuses a forged delivery with a 4xx",
+        300..=399 => "; redirects are failures and not followed",
+        _ => "; only 2xx accepts an event",
+    };
+    format!("the receiver {ending}{why}")
+}
+
+/// What a receiver answered, with the first line of its body, or why it did not answer.
+pub(crate) fn ending(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> String {
+    match outcome {
+        AttemptOutcome::Answered { status, body, note, .. } => {
+            let note = note.as_deref().map(|note| redactor.text(note));
+            answered(*status, note.as_deref(), redactor.first_line(body))
+        }
+        AttemptOutcome::Failed { detail, .. } => detail.clone(),
+    }
+}
+
+/// [`ending`] of an attempt as the control API shows it.
+pub(crate) fn outcome_text(outcome: Option<&AttemptResult>) -> String {
+    match outcome {
+        Some(AttemptResult::Answered { status, body, note, .. }) => {
+            let line = match body {
+                Bytes::Text(body) => Redactor::default().first_line(body.as_bytes()),
+                Bytes::Binary { .. } => None,
+            };
+            answered(*status, note.as_deref(), line)
+        }
+        Some(AttemptResult::Failed { detail, .. }) => cell(detail),
+        None => "not tried yet".to_owned(),
+    }
+}
+
+fn answered(status: u16, note: Option<&str>, line: Option<String>) -> String {
+    let answered = format!("answered {}", cell(status_text(status, note)));
+    line.map_or_else(|| answered.clone(), |line| format!("{answered}: {}", cell(line)))
+}
+
+/// What a receiver's answer to a forged delivery means, as the end of a line.
+pub(crate) fn forgery_text(forgery: Option<Forgery>) -> &'static str {
+    match forgery {
+        Some(Forgery::Accepted) => "; accepted, but must be refused",
+        Some(Forgery::Refused) => "; refused, as it should be",
+        None => "",
+    }
+}
+
+/// True if a receiver did what it should: it accepted a delivery, or refused a forged one.
+pub(crate) fn went_well(is_accepted: bool, forgery: Option<Forgery>) -> bool {
+    forgery.map_or(is_accepted, |forgery| forgery == Forgery::Refused)
+}
+
+/// A forged delivery that its receiver accepted.
+pub(super) fn accepted_forgery(delivery: &DeliveryRecord) -> String {
+    let status = delivery.attempts.last().and_then(|attempt| attempt.outcome.status()).unwrap_or_default();
+    format!("answered {status}; {}", delivery.event.damage.as_deref().unwrap_or("forged"))
+}
+
+/// True if a delivery failed as intended: it was dropped on purpose, or forged and refused.
+pub(super) fn is_on_purpose(delivery: &DeliveryRecord) -> bool {
+    let refused =
+        delivery.attempts.last().is_some_and(|attempt| matches!(attempt.outcome, AttemptOutcome::Answered { .. }));
+    delivery.event.lost || (delivery.event.tamper.is_some() && refused)
+}
+
+/// Where a delivery or an attempt goes: the subscription's URL, and the forward's target if there is one.
+pub(crate) fn destination(url: &str, dialled: Option<&str>) -> String {
+    match dialled {
+        Some(dialled) if is_elsewhere(url, dialled) => format!("{}, sent to {}", cell(url), cell(dialled)),
+        _ => cell(url),
+    }
+}
+
+/// The deliberate damage of an event or a delivery, as the end of a line.
+pub(crate) fn damage_text(damage: Option<&str>) -> String {
+    damage.map_or_else(String::new, |damage| format!("; {}", cell(damage)))
+}
