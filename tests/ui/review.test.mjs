@@ -8,9 +8,10 @@ const { causesOf, headline, oftenOf } = await import("../../src/ui/assets/causes
 const { Store, attemptEntry, requestEntry } = await import("../../src/ui/assets/store.js");
 const { summaryView } = await import("../../src/ui/assets/summary.js");
 
+const EVIDENCE = { request: "req_1", delivery: null, detail: "GET /<b>\u202e: no endpoint" };
 const finding = (change = {}) => ({
   code: "wrong-path", title: "A request matches no endpoint", severity: "medium", confidence: "certain", clause: "Endpoints", why: "It does nothing.", remedy: "correct it", cwe: null,
-  count: 1, evidence: [{ request: "req_1", delivery: null, detail: "GET /<b>\u202e: no endpoint" }], ...change,
+  count: 1, evidence: [EVIDENCE], groups: [{ count: 1, first: EVIDENCE, last: EVIDENCE }], ...change,
 });
 const findings = (data, change = {}) => ({
   data, not_exercised: [{ code: "secret-weak", title: "A signing secret can be guessed", exercise: "subscribe" }, { code: "receiver-slow", title: "A receiver is slow", exercise: "wrs-emulator trigger x" }],
@@ -47,10 +48,11 @@ test("the first sentence says whether it is ready and why", () => {
 });
 
 test("a finding is shown as text, with links to what shows it", () => {
-  const root = shown({}, findings([finding({ count: 3, evidence: [...finding().evidence, { request: null, delivery: "dlv_1", detail: "x" }] })]));
+  const delivery = (id) => ({ request: null, delivery: id, detail: "x" });
+  const root = shown({}, findings([finding({ count: 4, groups: [...finding().groups, { count: 2, first: delivery("dlv_1"), last: delivery("dlv_2") }] })]));
   const article = root.querySelector("article");
-  assert.deepEqual([...article.querySelectorAll("ul a")].map((node) => node.getAttribute("href")), ["#/activity/req_1", "#/deliveries/dlv_1"]);
-  for (const text of ["GET /<b>\\u{202e}: no endpoint", "and 1 more", "It does nothing.", "Correct it", "Endpoints"]) assert.ok(article.textContent.includes(text), text);
+  assert.deepEqual([...article.querySelectorAll("ul a")].map((node) => node.getAttribute("href")), ["#/activity/req_1", "#/deliveries/dlv_1", "#/deliveries/dlv_2"]);
+  for (const text of ["GET /<b>\\u{202e}: no endpoint", "(2 times) x", "and 1 more", "It does nothing.", "Correct it", "Endpoints"]) assert.ok(article.textContent.includes(text), text);
   assert.equal(root.querySelector("article b"), null);
   assert.match(root.textContent, /A receiver is slow\? receiver-slowwrs-emulator trigger x/);
   assert.match(root.textContent, /Not visible in traffichow it stores keys/);

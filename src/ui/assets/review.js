@@ -30,9 +30,9 @@ export function readiness(findings, isAsked = true) {
 
 /** One finding with its number in the whole list. @param {Page} page @param {FindingRow} one @param {number} number @returns {Node} */
 function findingPart(page, one, number) {
-  const ids = one.evidence.map(({ request, delivery }) => request ?? delivery ?? '');
-  const evidence = one.evidence.map(({ request, detail }, i) => h('li', null, link(page, { view: request ? 'activity' : 'deliveries', id: ids[i], filter: '' }, ids[i]), ' ', prose(detail)));
-  const more = one.count - evidence.length;
+  const record = (/** @type {FindingRow['evidence'][0]} */ { request, delivery }) => link(page, { view: request ? 'activity' : 'deliveries', id: request ?? delivery ?? '', filter: '' }, request ?? delivery ?? '');
+  const evidence = one.groups.map(({ count: alike, first, last }) => h('li', null, record(first), alike > 1 ? [' to ', record(last), ` (${count(alike, 'time')})`] : null, ' ', prose(first.detail)));
+  const more = one.count - one.groups.reduce((sum, group) => sum + group.count, 0);
   return h('li', { key: `${one.code} ${one.confidence}`, value: number }, h('article.card', null,
     h('div.title', null, h('h3', null, h('span.quiet', null, `${number}. `), prose(one.title)), mark(one.severity, SEVERITIES[one.severity] ?? 'warn'), mark(one.confidence, one.confidence === 'certain' ? 'info' : 'quiet'), link(page, { id: one.code }, one.code)),
     h('ul', { 'aria-label': `Seen for ${one.code}` }, evidence),
