@@ -29,6 +29,7 @@ class Emulator {
     // Built-in receivers are shared by name, so each key uses its own name.
     this.sink = `t${createHash("sha256").update(key).digest("hex").slice(0, 20)}`;
     this.sinkUrl = `https://${this.sink}.sink.localhost/hooks`;
+    this.forks = 0;
     /** The clock of this key. */
     this.clock = {
       /** Stops it; with `at`, a timestamp, at that time. */
@@ -136,6 +137,15 @@ class Emulator {
   /** The state of this key as a document. */
   save() {
     return this.get("snapshot");
+  }
+
+  /** The emulator of a new key with the state of this one: subscriptions, secrets, settings, quota, clock, scenarios. */
+  async fork(key = `${this.key}_${(this.forks += 1)}`) {
+    const copy = new Emulator(this.url, key);
+    // An earlier run may have left something there.
+    await copy.reset();
+    await this.control("POST", "snapshot/fork", { from: this.key, key });
+    return copy;
   }
 
   /** Restores a saved state. */

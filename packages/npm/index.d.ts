@@ -39,6 +39,7 @@ export class Emulator {
   reset(): Promise<unknown>;
   save(): Promise<unknown>;
   load(snapshot: unknown): Promise<unknown>;
+  fork(key?: string): Promise<Emulator>;
   explain(id: string): Promise<string>;
   ended(test: string, failure?: string, output?: string): Promise<unknown>;
   story(): Promise<string[]>;

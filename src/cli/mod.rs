@@ -4,6 +4,7 @@
 
 mod arguments;
 mod calibrate;
+mod call_command;
 mod child;
 mod ci;
 mod client;
@@ -22,7 +23,6 @@ mod parse;
 mod probe;
 mod profile;
 mod report;
-mod row;
 mod run;
 mod scenarios;
 mod serve;
@@ -190,8 +190,8 @@ pub fn main() -> ExitCode {
     if let Err(problem) = check_machine() {
         return report(&Failure::io(problem.to_string()));
     }
-    if let Some((command, matches)) = row::find(&matches) {
-        return row::run(&command, matches).unwrap_or_else(|failure| report(&failure));
+    if let Some((command, matches)) = call_command::find(&matches) {
+        return call_command::run(&command, matches).unwrap_or_else(|failure| report(&failure));
     }
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let result = match cli.command {

@@ -10,8 +10,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
+use super::call_command::with_calls;
 use super::failure::{Failure, note, report, set_json, warn};
-use super::row::with_calls;
 use crate::contract::nearest;
 use crate::util::wording::shell_word;
 

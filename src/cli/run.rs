@@ -14,12 +14,12 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 
 use super::arguments::{CallArgs, LAST, OutputFile, Target, address, bound, examples};
+use super::call_command::print_answer;
 use super::client::{Call, MAX_SNAPSHOT, parsed, runtime};
 use super::document::{MAX, RunDocument, RunRecords};
 use super::failure::{Code, Failure, note};
 use super::har::archive;
 use super::output::{print, print_as_is, print_json, ready_line, show};
-use super::row::print_answer;
 use super::signals::{Adopted, Signals};
 use crate::control::api::{DOCUMENT_BOUND, DeliveryWhole, LoadSnapshot, SaveSnapshot, Sent, Since, Time, WorkspaceId};
 use crate::control::{Access, Viewer, operation_named};

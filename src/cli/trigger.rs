@@ -7,10 +7,10 @@ use clap::{ArgMatches, Args, FromArgMatches as _, Subcommand};
 use serde_json::{Map, Value};
 
 use super::arguments::{CallArgs, examples};
+use super::call_command::print_answer;
 use super::client::Call;
 use super::failure::Failure;
 use super::output::show;
-use super::row::print_answer;
 use super::verdict::Kind;
 use crate::contract::signature::Tamper;
 use crate::control::api::{

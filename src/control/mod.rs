@@ -21,7 +21,6 @@ mod input;
 mod judged;
 mod metrics;
 mod openapi;
-mod outcome;
 mod page;
 mod profile;
 pub(crate) mod render;
@@ -36,6 +35,7 @@ pub(crate) mod story;
 mod stream;
 mod subscriptions;
 mod system;
+mod test_outcome;
 mod verdict;
 
 /// The calls that the command line makes, and their answers.

@@ -20,7 +20,7 @@ use super::page::page;
 use super::reply::json;
 use super::{
     Control, ControlError, PREFIX, Reply, activation, clock, deliveries, events, explain, findings, metrics, openapi,
-    outcome, profile, report, requests, run, scenarios, snapshot, stream, subscriptions, system, verdict,
+    profile, report, requests, run, scenarios, snapshot, stream, subscriptions, system, test_outcome, verdict,
 };
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
@@ -74,7 +74,7 @@ static CALLS: LazyLock<Vec<Route>> = LazyLock::new(|| {
         scenarios::ReloadScenarios,
         clock::ShowClock,
         clock::MoveClock,
-        outcome::ReportOutcome,
+        test_outcome::ReportOutcome,
         snapshot::Reset,
         snapshot::SaveSnapshot,
         snapshot::LoadSnapshot,

@@ -17,15 +17,15 @@ use super::due::{Due, due};
 use super::endpoint::{Call, Endpoint, Made};
 use super::explain::Explanation;
 use super::fields::{AnyKey, List};
-use super::outcome::{Ending, TestOutcome};
 use super::profile::{Profile, Setting};
 use super::reply::masked;
 use super::scenarios::ScenarioWhole;
 use super::subscriptions::Subscription;
+use super::test_outcome::{Ending, TestOutcome};
 use super::verdict::{ScenarioPlayer, Verification, configs, judge, players};
 use super::{
-    Control, ControlError, clock, deliveries, events, explain, findings, outcome, profile, requests, scenarios, story,
-    stream, subscriptions,
+    Control, ControlError, clock, deliveries, events, explain, findings, profile, requests, scenarios, story, stream,
+    subscriptions, test_outcome,
 };
 use crate::contract::keys::Keys;
 use crate::diagnostic::Diagnostic;
@@ -307,20 +307,20 @@ impl GetRun {
 fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redactor<'_>) -> Run {
     // Read first, so that a viewer who then follows the stream misses nothing; duplicates share an id.
     let history = History::read(control, scope, redactor.key_settings());
-    let generation = control.library.load();
+    let snapshot = control.library.load();
     let mover = control.mover(scope.0.clone());
     let name = scope.key();
     // Judging reads every record, so a call for a part of the document, as the page makes all the time, does without it.
     let findings = limit.is_none().then(|| findings::judge(control, scope));
     let (due, due_later) = due(control, scope, redactor);
-    let mut keys = keys(control, scope, &generation, &history, redactor);
+    let mut keys = keys(control, scope, &snapshot, &history, redactor);
     let mut subscriptions = subscriptions::all_of(control, scope, redactor);
     if limit == Some(0) {
         // The page asks for this every few seconds.
         keys.iter_mut().filter_map(|key| key.test.as_mut()).for_each(|test| test.output = None);
     }
-    let (mut progress, progress_omitted) = progress(control, scope, &generation, redactor);
-    let mut names = generation.names();
+    let (mut progress, progress_omitted) = progress(control, scope, &snapshot, redactor);
+    let mut names = snapshot.names();
     // Read before the records are made, as `next_attempt_in_ms` in them counts from about then.
     let now = mover.clock().now();
     let records = Records::newest(control, scope, &history, limit.unwrap_or(MAX_RECORDS), redactor);
@@ -335,13 +335,13 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         ..records.omitted
     };
     let scenario = |name: Arc<str>| RunScenario {
-        scenario: scenarios::whole(&generation, &name),
+        scenario: scenarios::whole(&snapshot, &name),
         progress: progress.remove(&name).unwrap_or_default(),
     };
     Run {
         format: RUN_FORMAT.to_owned(),
         version: RUN_VERSION,
-        emulator: facts(control, &generation, redactor),
+        emulator: facts(control, &snapshot, redactor),
         recorded_at: time(now.wall),
         key: name.as_deref().map(|name| redactor.key(name).into_owned()),
         exec: None,
@@ -358,8 +358,8 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         notices: records.notices,
         subscriptions,
         scenarios: names.into_iter().map(scenario).collect(),
-        clashes: clashes(&generation, name.as_deref()),
-        active: name.is_none().then(|| generation.active().names.iter().map(ToString::to_string).collect()),
+        clashes: clashes(&snapshot, name.as_deref()),
+        active: name.is_none().then(|| snapshot.active().names.iter().map(ToString::to_string).collect()),
         profile: profile::settings(control, name.as_deref(), redactor),
         assumptions: List { data: profile::in_force(control, name.as_deref(), redactor) },
         omitted,
@@ -504,7 +504,7 @@ fn keys(
             subscriptions,
             scenarios: config.active.iter().map(|scenario| scenario.name.to_string()).collect(),
             clock: own_clock(workspace),
-            test: test.map(|test| outcome::shown(&test, redactor)),
+            test: test.map(|test| test_outcome::shown(&test, redactor)),
             settings: if Arc::ptr_eq(config, base) { Vec::new() } else { profile::differing(config, base) },
         }
     };

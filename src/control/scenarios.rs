@@ -280,20 +280,20 @@ impl Text for Reloaded {
 }
 
 fn list(request: ListScenarios, cx: &Context) -> Result<Scenarios, ControlError> {
-    let generation = cx.library.load();
+    let snapshot = cx.library.load();
     let key = named(cx, &request.key)?;
     let active: Vec<String> = match key.as_deref() {
-        None => names(&generation.active().names),
-        key => generation.config_for(key).active.iter().map(|scenario| scenario.name.to_string()).collect(),
+        None => names(&snapshot.active().names),
+        key => snapshot.config_for(key).active.iter().map(|scenario| scenario.name.to_string()).collect(),
     };
     let row = |name: &Arc<str>| ScenarioRow {
         active: active.iter().any(|active| **active == **name),
-        ..row(&generation, name, generation.find(name).as_deref())
+        ..row(&snapshot, name, snapshot.find(name).as_deref())
     };
     Ok(Scenarios {
-        generation: generation.number,
-        data: generation.names().iter().map(row).collect(),
-        active_by_key: own_lists(&generation, cx.redactor()),
+        generation: snapshot.number,
+        data: snapshot.names().iter().map(row).collect(),
+        active_by_key: own_lists(&snapshot, cx.redactor()),
         diagnostics: cx.library.diagnostics(),
         active,
     })
@@ -305,12 +305,12 @@ pub(super) fn named(cx: &Context, key: &OneKey) -> Result<Option<Arc<str>>, Cont
     Ok(key.map(|key| cx.workspace_name(Some(key))).transpose()?)
 }
 
-pub(super) fn own_lists(generation: &ScenarioSnapshot, redactor: Redactor<'_>) -> Vec<KeyList> {
+pub(super) fn own_lists(snapshot: &ScenarioSnapshot, redactor: Redactor<'_>) -> Vec<KeyList> {
     let list = |(key, own): (&Arc<str>, &Activation)| KeyList {
         key: redactor.key(key).into_owned(),
         active: names(&own.names),
     };
-    generation.active_by_key().iter().map(list).collect()
+    snapshot.active_by_key().iter().map(list).collect()
 }
 
 fn names(names: &[Arc<str>]) -> Vec<String> {
@@ -318,8 +318,8 @@ fn names(names: &[Arc<str>]) -> Vec<String> {
 }
 
 /// A scenario as a row of the listing. One whose file was never valid has only its problem.
-fn row(generation: &ScenarioSnapshot, name: &str, scenario: Option<&Scenario>) -> ScenarioRow {
-    let (state, problem) = match generation.held_back(name) {
+fn row(snapshot: &ScenarioSnapshot, name: &str, scenario: Option<&Scenario>) -> ScenarioRow {
+    let (state, problem) = match snapshot.held_back(name) {
         None => (ScenarioState::Ok, None),
         Some(Stale::Deleted) => (ScenarioState::Deleted, None),
         Some(Stale::Broken(problem)) => (ScenarioState::Broken, Some(&**problem)),
@@ -334,7 +334,7 @@ fn row(generation: &ScenarioSnapshot, name: &str, scenario: Option<&Scenario>) -
         name: name.to_owned(),
         title: scenario.map(|scenario| scenario.title.clone()),
         origin,
-        active: generation.active().names.iter().any(|active| **active == *name),
+        active: snapshot.active().names.iter().any(|active| **active == *name),
         rules: scenario.map_or(0, |scenario| scenario.rules.len()),
         emits: scenario.map_or(0, |scenario| scenario.emits.len()),
         state,
@@ -343,16 +343,16 @@ fn row(generation: &ScenarioSnapshot, name: &str, scenario: Option<&Scenario>) -
 }
 
 fn show(request: ShowScenario, cx: &Context) -> Result<ScenarioWhole, ControlError> {
-    let generation = cx.library.load();
-    let scenario = generation.find(&request.name).ok_or_else(|| unknown(&generation, &request.name))?;
-    Ok(whole(&generation, &scenario.name))
+    let snapshot = cx.library.load();
+    let scenario = snapshot.find(&request.name).ok_or_else(|| unknown(&snapshot, &request.name))?;
+    Ok(whole(&snapshot, &scenario.name))
 }
 
 /// A scenario with its text, which is empty if its file was never valid.
-pub(super) fn whole(generation: &ScenarioSnapshot, name: &str) -> ScenarioWhole {
-    let scenario = generation.find(name);
+pub(super) fn whole(snapshot: &ScenarioSnapshot, name: &str) -> ScenarioWhole {
+    let scenario = snapshot.find(name);
     ScenarioWhole {
-        row: row(generation, name, scenario.as_deref()),
+        row: row(snapshot, name, scenario.as_deref()),
         description: scenario.as_ref().and_then(|scenario| scenario.description.clone()),
         text: scenario.map(|scenario| scenario.text.to_string()).unwrap_or_default(),
     }
@@ -429,11 +429,11 @@ fn reload(_: ReloadScenarios, cx: &Context) -> Result<Reloaded, ControlError> {
     Ok(Reloaded { generation, files: count, changes: reload.changes, diagnostics: reload.found })
 }
 
-fn unknown(generation: &ScenarioSnapshot, name: &str) -> ControlError {
-    if let Some(Stale::Broken(problem)) = generation.held_back(name) {
+fn unknown(snapshot: &ScenarioSnapshot, name: &str) -> ControlError {
+    if let Some(Stale::Broken(problem)) = snapshot.held_back(name) {
         return ControlError::not_found(format!("`{name}` was never valid: {}", problem.one_line()));
     }
-    let names = generation.names();
+    let names = snapshot.names();
     let hint = match crate::contract::nearest(name, names.iter().map(AsRef::as_ref)) {
         Some(near) => format!("; did you mean `{near}`?"),
         None => String::new(),

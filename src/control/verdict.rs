@@ -194,8 +194,8 @@ async fn verify(request: GetVerdict, cx: Arc<Context>) -> Result<Verification, C
 }
 
 pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verification {
-    let generation = control.library.load();
-    let configs = configs(&generation, scope);
+    let snapshot = control.library.load();
+    let configs = configs(&snapshot, scope);
     let (mut unmatched, judged_requests) = unmatched(control, scope, redactor);
     let found = control.deliveries.list(None, usize::MAX, |delivery| scope.covers(Some(&delivery.event.workspace)));
     let deliveries: Vec<DeliveryRecord> = found.into_iter().rev().map(|(_, delivery)| delivery).collect();
@@ -208,7 +208,7 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
     let answered = |forgery: Forgery| deliveries.iter().filter(move |it| it.forgery() == Some(forgery));
     let mut forged: Vec<_> = answered(Forgery::Accepted).map(|it| problem(it, story::accepted_forgery(it))).collect();
     let refused_forgeries = answered(Forgery::Refused).count();
-    let mut unfinished = unfinished(control, scope, &generation, &configs, redactor);
+    let mut unfinished = unfinished(control, scope, &snapshot, &configs, redactor);
     let (forgotten_entries, forgotten_deliveries) = (control.journal.fill().evicted, control.deliveries.evicted());
     let no_requests = match scope.0 {
         None => "0 requests arrived; does your code read WRS_BASE_URL?",
@@ -343,12 +343,12 @@ impl ScenarioPlayer {
 }
 
 /// The configurations with active scenarios in the scope.
-pub(super) fn configs(generation: &ScenarioSnapshot, scope: &Scope) -> Vec<Arc<EffectiveConfig>> {
+pub(super) fn configs(snapshot: &ScenarioSnapshot, scope: &Scope) -> Vec<Arc<EffectiveConfig>> {
     let mut configs: Vec<Arc<EffectiveConfig>> = if let Scope(Some(workspace)) = scope {
-        vec![Arc::clone(generation.config_for(Some(workspace.name())))]
+        vec![Arc::clone(snapshot.config_for(Some(workspace.name())))]
     } else {
-        let own = generation.active_by_key().keys().map(|key| generation.config_for(Some(key)));
-        [generation.config_for(None)].into_iter().chain(own).map(Arc::clone).collect()
+        let own = snapshot.active_by_key().keys().map(|key| snapshot.config_for(Some(key)));
+        [snapshot.config_for(None)].into_iter().chain(own).map(Arc::clone).collect()
     };
     configs.retain(|config| config.activation != 0);
     configs
@@ -359,13 +359,13 @@ pub(super) fn configs(generation: &ScenarioSnapshot, scope: &Scope) -> Vec<Arc<E
 fn unfinished(
     control: &Control,
     scope: &Scope,
-    generation: &ScenarioSnapshot,
+    snapshot: &ScenarioSnapshot,
     configs: &[Arc<EffectiveConfig>],
     redactor: Redactor<'_>,
 ) -> Vec<Unfinished> {
     let mut entries = Vec::new();
     for config in configs {
-        let players = players(control, scope, generation, config);
+        let players = players(control, scope, snapshot, config);
         for scenario in config.active.iter() {
             let played = ScenarioRun { scenario, players: &players, redactor };
             entries.extend(played.rules());
@@ -380,11 +380,11 @@ fn unfinished(
 pub(super) fn players(
     control: &Control,
     scope: &Scope,
-    generation: &ScenarioSnapshot,
+    snapshot: &ScenarioSnapshot,
     config: &Arc<EffectiveConfig>,
 ) -> Vec<ScenarioPlayer> {
     let player = |workspace: &Arc<Workspace>| {
-        let keys = member_keys(generation, workspace).into_iter().map(Some).collect();
+        let keys = member_keys(snapshot, workspace).into_iter().map(Some).collect();
         ScenarioPlayer::new(workspace, keys, config.activation)
     };
     if let Scope(Some(workspace)) = scope {
@@ -392,9 +392,9 @@ pub(super) fn players(
     }
     let has_started = |workspace: &Arc<Workspace>| workspace.lock().counters.has_started(config.activation);
     let all = control.registry.all();
-    let own = all.iter().filter(|workspace| {
-        Arc::ptr_eq(generation.config_for(Some(workspace.name())), config) && has_started(workspace)
-    });
+    let own = all
+        .iter()
+        .filter(|workspace| Arc::ptr_eq(snapshot.config_for(Some(workspace.name())), config) && has_started(workspace));
     let anonymous = Some(control.registry.anonymous()).filter(|anonymous| has_started(anonymous));
     own.map(player)
         .chain(anonymous.map(|anonymous| ScenarioPlayer::new(&anonymous, vec![None], config.activation)))
@@ -493,8 +493,8 @@ impl<'a> ScenarioRun<'a> {
 }
 
 /// The keys of a workspace: those of its group, or the one that it is named after.
-fn member_keys(generation: &ScenarioSnapshot, workspace: &Workspace) -> Vec<String> {
-    let profile = &generation.config_for(Some(workspace.name())).profile;
+fn member_keys(snapshot: &ScenarioSnapshot, workspace: &Workspace) -> Vec<String> {
+    let profile = &snapshot.config_for(Some(workspace.name())).profile;
     let group = profile.keys.workspaces.get(workspace.name().as_ref());
     group.cloned().unwrap_or_else(|| vec![workspace.name().to_string()])
 }

@@ -201,17 +201,17 @@ pub const GENERATION: HeaderName = HeaderName::from_static("x-emulator-generatio
 const PREVIEW: HeaderName = HeaderName::from_static("x-emulator-preview");
 
 pub(super) fn all_headers(
-    identified: &RequestContext,
+    cx: &RequestContext,
     id: &HeaderValue,
     status: StatusCode,
     content_type: HeaderValue,
     further: ExtraHeaders,
 ) -> HeaderMap {
-    let (request, profile) = (&identified.request, identified.profile());
+    let (request, profile) = (&cx.request, cx.profile());
     let mut headers = body_headers(status, content_type);
     headers.insert(GENERATION, HeaderValue::from(request.generation));
-    if let Some(quota) = identified.identity.quota() {
-        let clock = identified.workspace().clock();
+    if let Some(quota) = cx.identity.quota() {
+        let clock = cx.workspace().clock();
         push_quota_headers(&mut headers, quota, profile, || clock.shared_time(request.now));
     }
     if request.is_preview {

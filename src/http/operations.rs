@@ -25,56 +25,52 @@ use crate::state::journal::Reason;
 use crate::state::workspace::{Listed, Registry};
 
 impl Api {
-    pub(super) fn answer_operation(&self, identified: &RequestContext, operation: Operation) -> Answer {
+    pub(super) fn answer_operation(&self, cx: &RequestContext, operation: Operation) -> Answer {
         match operation {
-            Operation::SystemStatus => system_status(identified),
-            Operation::EventsSubscribe => events_subscribe(identified),
-            Operation::Hello => identified.ok(&identified.profile().hello.body, Reason::Answered),
-            Operation::WorkflowsList => list_workflows(identified),
-            Operation::WorkflowsCreate => create_workflow(identified),
-            Operation::WorkflowsRead => read_workflow(identified),
-            Operation::WorkflowsUpdate => update_workflow(identified),
-            Operation::WorkflowsCancel => cancel_workflow(identified),
-            Operation::UsersList => list_users(identified),
-            Operation::UsersRead => read_user(identified),
-            Operation::OauthToken => issue_token(identified, &self.engine.registry),
+            Operation::SystemStatus => system_status(cx),
+            Operation::EventsSubscribe => events_subscribe(cx),
+            Operation::Hello => cx.ok(&cx.profile().hello.body, Reason::Answered),
+            Operation::WorkflowsList => list_workflows(cx),
+            Operation::WorkflowsCreate => create_workflow(cx),
+            Operation::WorkflowsRead => read_workflow(cx),
+            Operation::WorkflowsUpdate => update_workflow(cx),
+            Operation::WorkflowsCancel => cancel_workflow(cx),
+            Operation::UsersList => list_users(cx),
+            Operation::UsersRead => read_user(cx),
+            Operation::OauthToken => issue_token(cx, &self.engine.registry),
         }
     }
 }
 
-fn system_status(identified: &RequestContext) -> Answer {
-    let profile = identified.profile();
-    let query = match parse_status_query(identified.request.query(), &profile.validation) {
+fn system_status(cx: &RequestContext) -> Answer {
+    let profile = cx.profile();
+    let query = match parse_status_query(cx.request.query(), &profile.validation) {
         Ok(query) => query,
-        Err(error) => return identified.validation_error(error),
+        Err(error) => return cx.validation_error(error),
     };
     let status = SystemStatus {
         ok: true,
         environment: profile.environment,
         version: VERSION,
-        checked_at: ShownTime {
-            instant: identified.request.now.wall,
-            precision: profile.time.precision.of(&identified.identity.id),
-        },
+        checked_at: ShownTime { instant: cx.request.now.wall, precision: profile.time.precision.of(&cx.identity.id) },
         checks: query.include_checks.then(|| profile.status.checks.clone()),
     };
-    identified.ok_json(status.to_json(), Reason::Answered)
+    cx.ok_json(status.to_json(), Reason::Answered)
 }
 
-fn events_subscribe(identified: &RequestContext) -> Answer {
-    let profile = identified.profile();
-    let checked = check_content_type(&identified.request.head.headers, &profile.validation)
-        .and_then(|()| parse_subscribe(&identified.body, &profile.subscribe_rules()));
+fn events_subscribe(cx: &RequestContext) -> Answer {
+    let profile = cx.profile();
+    let checked = check_content_type(&cx.request.head.headers, &profile.validation)
+        .and_then(|()| parse_subscribe(&cx.body, &profile.subscribe_rules()));
     let secret = checked.as_ref().ok().and_then(|checked| checked.request.secret.as_deref());
     let warnings = secret.map(|secret| warnings(secret, profile)).unwrap_or_default();
-    let subscribed =
-        checked.and_then(|checked| identified.workspace().lock().subscribe(checked, profile, identified.request.now));
+    let subscribed = checked.and_then(|checked| cx.workspace().lock().subscribe(checked, profile, cx.request.now));
     match subscribed {
         Ok(subscribed) => {
             let reason = Reason::Subscribed { id: subscribed.id, created: subscribed.created, warnings };
-            identified.ok(&subscribed.body, reason)
+            cx.ok(&subscribed.body, reason)
         }
-        Err(error) => identified.validation_error(error),
+        Err(error) => cx.validation_error(error),
     }
 }
 
@@ -90,84 +86,83 @@ fn warnings(secret: &str, profile: &Profile) -> Vec<String> {
     })
 }
 
-fn list_workflows(identified: &RequestContext) -> Answer {
-    let profile = identified.profile();
-    let listed = parse_workflow_query(identified.request.query(), &profile.validation, &profile.preview)
-        .and_then(|query| identified.workspace().lock().workflows.list(&query, profile, identified.request.now));
-    page(identified, listed)
+fn list_workflows(cx: &RequestContext) -> Answer {
+    let profile = cx.profile();
+    let listed = parse_workflow_query(cx.request.query(), &profile.validation, &profile.preview)
+        .and_then(|query| cx.workspace().lock().workflows.list(&query, profile, cx.request.now));
+    page(cx, listed)
 }
 
-fn create_workflow(identified: &RequestContext) -> Answer {
-    let created = workflow_fields(identified).and_then(|fields| {
-        identified.workspace().lock().create_workflow(fields, identified.profile(), identified.request.now)
-    });
-    result(identified, created)
+fn create_workflow(cx: &RequestContext) -> Answer {
+    let created = workflow_fields(cx)
+        .and_then(|fields| cx.workspace().lock().create_workflow(fields, cx.profile(), cx.request.now));
+    result(cx, created)
 }
 
-fn read_workflow(identified: &RequestContext) -> Answer {
-    let id = id_in(identified.request.path());
-    let found = identified.workspace().lock().workflows.read(id, identified.profile(), identified.request.now);
-    found_or_missing(identified, "workflow", found.map(Ok))
+fn read_workflow(cx: &RequestContext) -> Answer {
+    let id = id_in(cx.request.path());
+    let found = cx.workspace().lock().workflows.read(id, cx.profile(), cx.request.now);
+    found_or_missing(cx, "workflow", found.map(Ok))
 }
 
-fn update_workflow(identified: &RequestContext) -> Answer {
-    let id = id_in(identified.request.path());
-    match workflow_fields(identified) {
+fn update_workflow(cx: &RequestContext) -> Answer {
+    let id = id_in(cx.request.path());
+    match workflow_fields(cx) {
         Ok(fields) => {
-            let (profile, now) = (identified.profile(), identified.request.now);
-            let changed = identified.workspace().lock().workflows.update(id, fields, profile, now);
-            found_or_missing(identified, "workflow", changed.map(Ok))
+            let (profile, now) = (cx.profile(), cx.request.now);
+            let changed = cx.workspace().lock().workflows.update(id, fields, profile, now);
+            found_or_missing(cx, "workflow", changed.map(Ok))
         }
-        Err(error) => identified.validation_error(error),
+        Err(error) => cx.validation_error(error),
     }
 }
 
-fn cancel_workflow(identified: &RequestContext) -> Answer {
-    let id = id_in(identified.request.path());
-    let cancelled = identified.workspace().lock().workflows.cancel(id, identified.profile(), identified.request.now);
-    found_or_missing(identified, "workflow", cancelled)
+fn cancel_workflow(cx: &RequestContext) -> Answer {
+    let id = id_in(cx.request.path());
+    let cancelled = cx.workspace().lock().workflows.cancel(id, cx.profile(), cx.request.now);
+    found_or_missing(cx, "workflow", cancelled)
 }
 
-fn list_users(identified: &RequestContext) -> Answer {
-    let profile = identified.profile();
-    let listed = parse_user_query(identified.request.query(), &profile.validation, &profile.preview)
-        .and_then(|page| identified.workspace().lock().workflows.list_users(&page));
-    page(identified, listed)
+fn list_users(cx: &RequestContext) -> Answer {
+    let profile = cx.profile();
+    let listed = parse_user_query(cx.request.query(), &profile.validation, &profile.preview)
+        .and_then(|page| cx.workspace().lock().workflows.list_users(&page));
+    page(cx, listed)
 }
 
-fn read_user(identified: &RequestContext) -> Answer {
-    let found = identified.workspace().lock().workflows.read_user(id_in(identified.request.path())).cloned();
-    found_or_missing(identified, "user", found.map(Ok))
+fn read_user(cx: &RequestContext) -> Answer {
+    let found = cx.workspace().lock().workflows.read_user(id_in(cx.request.path())).cloned();
+    found_or_missing(cx, "user", found.map(Ok))
 }
 
-fn issue_token(identified: &RequestContext, registry: &Registry) -> Answer {
-    let profile = identified.profile();
-    let headers = &identified.request.head.headers;
-    let mut answer = match parse_token_request(headers, &identified.body, &profile.validation, profile.key_rules()) {
+fn issue_token(cx: &RequestContext, registry: &Registry) -> Answer {
+    let profile = cx.profile();
+    let headers = &cx.request.head.headers;
+    let mut answer = match parse_token_request(headers, &cx.body, &profile.validation, profile.key_rules()) {
         Ok(key) => {
-            let workspace = registry.open(workspace_of(&key, &profile.keys), identified.request.now);
+            let workspace = registry.open(workspace_of(&key, &profile.keys), cx.request.now);
             let lifetime = profile.oauth.token_lifetime.get();
             let expires = workspace.clock().instant().plus(lifetime);
             let token = registry.tokens().issue(&key, expires, &mut workspace.lock().sources.random);
             let body = Token { access_token: &token, token_type: "Bearer", expires_in: lifetime.as_secs() };
-            identified.ok(&body, Reason::Answered)
+            cx.ok(&body, Reason::Answered)
         }
-        Err(problem) => refuse_token(identified, &problem),
+        Err(problem) => refuse_token(cx, &problem),
     };
     answer.headers.push((CACHE_CONTROL, HeaderValue::from_static("no-store")));
     answer
 }
 
-fn refuse_token(identified: &RequestContext, problem: &OauthProblem) -> Answer {
+fn refuse_token(cx: &RequestContext, problem: &OauthProblem) -> Answer {
     let error = problem.error();
     let reason = Reason::Refused(error.kind, problem.text.to_owned());
-    let mut answer = match problem.body(identified.profile().oauth.error_shape) {
+    let mut answer = match problem.body(cx.profile().oauth.error_shape) {
         Some((status, body)) => {
             let status = StatusCode::from_u16(status).expect("400 and 401 are statuses");
-            let body = identified.vary_body(json_bytes(body), BodyKind::Answer);
+            let body = cx.vary_body(json_bytes(body), BodyKind::Answer);
             Answer::json(status, body, reason)
         }
-        None => identified.error(&error, reason),
+        None => cx.error(&error, reason),
     };
     if error.kind == ErrorKind::Unauthorized {
         answer.headers.push((WWW_AUTHENTICATE, HeaderValue::from_static("Basic")));
@@ -175,28 +170,28 @@ fn refuse_token(identified: &RequestContext, problem: &OauthProblem) -> Answer {
     answer
 }
 
-fn workflow_fields(identified: &RequestContext) -> Result<WorkflowFields, Error> {
-    let profile = identified.profile();
-    check_content_type(&identified.request.head.headers, &profile.validation)?;
-    parse_workflow(&identified.body, &profile.validation, profile.errors.malformed_json_status)
+fn workflow_fields(cx: &RequestContext) -> Result<WorkflowFields, Error> {
+    let profile = cx.profile();
+    check_content_type(&cx.request.head.headers, &profile.validation)?;
+    parse_workflow(&cx.body, &profile.validation, profile.errors.malformed_json_status)
 }
 
-fn result<T: Serialize>(identified: &RequestContext, done: Result<T, Error>) -> Answer {
+fn result<T: Serialize>(cx: &RequestContext, done: Result<T, Error>) -> Answer {
     match done {
-        Ok(body) => identified.ok(&body, Reason::Answered),
-        Err(error) => identified.validation_error(error),
+        Ok(body) => cx.ok(&body, Reason::Answered),
+        Err(error) => cx.validation_error(error),
     }
 }
 
-fn found_or_missing<T: Serialize>(identified: &RequestContext, what: &str, found: Option<Result<T, Error>>) -> Answer {
+fn found_or_missing<T: Serialize>(cx: &RequestContext, what: &str, found: Option<Result<T, Error>>) -> Answer {
     if let Some(found) = found {
-        return result(identified, found);
+        return result(cx, found);
     }
-    let shown: String = id_in(identified.request.path()).chars().take(64).flat_map(char::escape_debug).collect();
-    identified.refusal(ErrorKind::NotFound, &format!("there is no {what} `{shown}` in this workspace"))
+    let shown: String = id_in(cx.request.path()).chars().take(64).flat_map(char::escape_debug).collect();
+    cx.refusal(ErrorKind::NotFound, &format!("there is no {what} `{shown}` in this workspace"))
 }
 
-fn page<T: Serialize>(identified: &RequestContext, listed: Result<Listed<T>, Error>) -> Answer {
+fn page<T: Serialize>(cx: &RequestContext, listed: Result<Listed<T>, Error>) -> Answer {
     let body = |Listed { data, next_cursor }| Listing { data, has_more: next_cursor.is_some(), next_cursor };
-    result(identified, listed.map(body))
+    result(cx, listed.map(body))
 }

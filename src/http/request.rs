@@ -45,13 +45,13 @@ pub(super) struct Request {
 }
 
 impl Request {
-    pub(super) fn new(head: Parts, now: Now, generation: &ScenarioSnapshot) -> Self {
-        let config = Arc::clone(generation.config_for(None));
+    pub(super) fn new(head: Parts, now: Now, snapshot: &ScenarioSnapshot) -> Self {
+        let config = Arc::clone(snapshot.config_for(None));
         let path = match plain_path(head.uri.path()) {
             Cow::Borrowed(_) => None,
             Cow::Owned(path) => Some(path),
         };
-        let generation = generation.number;
+        let generation = snapshot.number;
         Self { head, path, now, config, generation, operation: None, is_preview: false, due_before: None }
     }
 
@@ -65,22 +65,22 @@ impl Request {
 
     /// Takes the configuration of the key that the request carries, or of the scenarios that it names in a header. An error says
     /// the problem of that header, and leaves the configuration as it is.
-    pub(super) fn choose_config(&mut self, generation: &ScenarioSnapshot, tokens: &AccessTokens) -> Result<(), String> {
+    pub(super) fn choose_config(&mut self, snapshot: &ScenarioSnapshot, tokens: &AccessTokens) -> Result<(), String> {
         let headers = &self.head.headers;
-        let key = if generation.has_key_configs() { sent_key(headers, Some(tokens)).ok() } else { None };
-        let workspace = key.as_ref().map(|(key, _)| workspace_of(key, &generation.base.profile().keys));
+        let key = if snapshot.has_key_configs() { sent_key(headers, Some(tokens)).ok() } else { None };
+        let workspace = key.as_ref().map(|(key, _)| workspace_of(key, &snapshot.base.profile().keys));
         if let Some(names) = values_of(headers, &SCENARIO).next() {
             let names = names
                 .to_str()
                 .map_err(|_| "X-Emulator-Scenario: expected scenario names, joined by commas".to_owned())?;
             let names: Vec<&str> = names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-            self.config = generation.config_named(workspace, &names).map_err(|problems| {
+            self.config = snapshot.config_named(workspace, &names).map_err(|problems| {
                 let texts: Vec<String> =
                     problems.iter().map(|problem| format!("{}; {}", problem.message, problem.hint)).collect();
                 format!("X-Emulator-Scenario: {}", texts.join("; "))
             })?;
         } else if workspace.is_some() {
-            self.config = Arc::clone(generation.config_for(workspace));
+            self.config = Arc::clone(snapshot.config_for(workspace));
         }
         Ok(())
     }

@@ -79,54 +79,49 @@ impl RequestContext {
 }
 
 impl Api {
-    pub(super) async fn apply_rule(
-        &self,
-        identified: &mut RequestContext,
-        operation: Operation,
-        decision: Decision,
-    ) -> Answer {
+    pub(super) async fn apply_rule(&self, cx: &mut RequestContext, operation: Operation, decision: Decision) -> Answer {
         let (delay, has_templates) = (decision.delay, decision.has_templates);
-        let action = identified.note_rule(decision);
+        let action = cx.note_rule(decision);
         if let Some(delay) = delay {
-            identified.wait(delay).await;
+            cx.wait(delay).await;
         }
         match action {
-            Action::Reply(reply) if has_templates => match self.render(identified, reply).await {
-                Ok(reply) => scripted_reply(identified, &reply),
-                Err(problem) => template_failure(identified, &problem),
+            Action::Reply(reply) if has_templates => match self.render(cx, reply).await {
+                Ok(reply) => scripted_reply(cx, &reply),
+                Err(problem) => template_failure(cx, &problem),
             },
             Action::Patch(patch) if has_templates => {
-                let answer = self.answer_operation(identified, operation);
-                match self.render(identified, patch).await {
+                let answer = self.answer_operation(cx, operation);
+                match self.render(cx, patch).await {
                     Ok(patch) => apply_patch(answer, &patch),
-                    Err(problem) => template_failure(identified, &problem),
+                    Err(problem) => template_failure(cx, &problem),
                 }
             }
-            action => self.apply_action(identified, operation, action),
+            action => self.apply_action(cx, operation, action),
         }
     }
 
     /// Carries out an action without templates, or whose templates are rendered.
-    pub(super) fn apply_action(&self, identified: &mut RequestContext, operation: Operation, action: Action) -> Answer {
+    pub(super) fn apply_action(&self, cx: &mut RequestContext, operation: Operation, action: Action) -> Answer {
         match action {
-            Action::Pass => self.answer_operation(identified, operation),
-            Action::Reply(reply) => scripted_reply(identified, &reply),
-            Action::Patch(patch) => apply_patch(self.answer_operation(identified, operation), &patch),
-            Action::Fault(fault) => self.apply_fault(identified, operation, fault),
+            Action::Pass => self.answer_operation(cx, operation),
+            Action::Reply(reply) => scripted_reply(cx, &reply),
+            Action::Patch(patch) => apply_patch(self.answer_operation(cx, operation), &patch),
+            Action::Fault(fault) => self.apply_fault(cx, operation, fault),
         }
     }
 
     /// The action with its templates rendered and their gaps recorded; if they are long, on a blocking thread.
     async fn render<T: Templated + Send + Sync + 'static>(
         &self,
-        identified: &mut RequestContext,
+        cx: &mut RequestContext,
         action: Arc<T>,
     ) -> Result<T, String> {
         // A separate source, so that templates do not shift the random values drawn after them.
-        let random = identified.workspace().lock().sources.random.fork();
-        let wall = identified.request.now.wall;
+        let random = cx.workspace().lock().sources.random.fork();
+        let wall = cx.request.now.wall;
         let (facts, body) = {
-            let view = identified.view();
+            let view = cx.view();
             (request_facts(&view), view.body.len())
         };
         let rendered = if action.template_bytes() + body > LARGE {
@@ -135,14 +130,14 @@ impl Api {
             action.rendered(&facts, wall, random)
         };
         let (rendered, gaps) = rendered?;
-        if let Some(rule) = &mut identified.rule {
+        if let Some(rule) = &mut cx.rule {
             rule.warn_of_gaps(&gaps);
         }
         Ok(rendered)
     }
 
-    fn apply_fault(&self, identified: &RequestContext, operation: Operation, fault: Fault) -> Answer {
-        let mut answer = self.answer_operation(identified, operation);
+    fn apply_fault(&self, cx: &RequestContext, operation: Operation, fault: Fault) -> Answer {
+        let mut answer = self.answer_operation(cx, operation);
         answer.reason = Reason::Scripted;
         let length = answer.body.len();
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -154,7 +149,7 @@ impl Api {
             Fault::Empty => SendFault::Connection(ConnectionFault::Empty),
             Fault::Garbage { bytes } => {
                 let mut garbage = vec![0; size(bytes)];
-                identified.workspace().lock().sources.random.fill_bytes(&mut garbage);
+                cx.workspace().lock().sources.random.fill_bytes(&mut garbage);
                 SendFault::Connection(ConnectionFault::Garbage(garbage.into()))
             }
         };
@@ -170,10 +165,10 @@ impl Api {
     }
 }
 
-fn scripted_reply(identified: &mut RequestContext, reply: &ScriptedReply) -> Answer {
+fn scripted_reply(cx: &mut RequestContext, reply: &ScriptedReply) -> Answer {
     match reply.error {
-        Some(ErrorKind::Unauthorized) => identified.forget_key(),
-        Some(ErrorKind::RateLimitExceeded) => identified.show_quota_used_up(),
+        Some(ErrorKind::Unauthorized) => cx.forget_key(),
+        Some(ErrorKind::RateLimitExceeded) => cx.show_quota_used_up(),
         _ => {}
     }
     let status = StatusCode::from_u16(reply.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -183,11 +178,11 @@ fn scripted_reply(identified: &mut RequestContext, reply: &ScriptedReply) -> Ans
             let plain = HeaderValue::from_static("text/plain; charset=utf-8");
             Answer::new(status, plain, text.clone(), Reason::Scripted)
         }
-        None if reply.has_envelope() => error_reply(identified, reply, status),
+        None if reply.has_envelope() => error_reply(cx, reply, status),
         None => Answer::json(status, Vec::new(), Reason::Scripted),
     };
-    if let (Some(scripted), Some(quota)) = (reply.quota, identified.identity.quota()) {
-        let headers = quota_headers(identified, scripted, quota, status);
+    if let (Some(scripted), Some(quota)) = (reply.quota, cx.identity.quota()) {
+        let headers = quota_headers(cx, scripted, quota, status);
         answer.headers.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
     }
     answer.headers.extend_from_slice(&reply.headers);
@@ -195,19 +190,14 @@ fn scripted_reply(identified: &mut RequestContext, reply: &ScriptedReply) -> Ans
 }
 
 /// The quota headers with what the scenario says. They replace those of the key's own quota, which stays as it is.
-fn quota_headers(
-    identified: &RequestContext,
-    scripted: ScriptedQuota,
-    quota: &QuotaCheck,
-    status: StatusCode,
-) -> HeaderMap {
+fn quota_headers(cx: &RequestContext, scripted: ScriptedQuota, quota: &QuotaCheck, status: StatusCode) -> HeaderMap {
     let reset = scripted.reset.unwrap_or(quota.reset);
     let remaining = scripted.remaining.unwrap_or(quota.remaining);
     let allowed = status != StatusCode::TOO_MANY_REQUESTS;
     let quota = QuotaCheck { allowed, remaining, reset, wait: reset, ..*quota };
-    let (clock, now) = (identified.workspace().clock(), identified.request.now);
+    let (clock, now) = (cx.workspace().clock(), cx.request.now);
     let mut headers = HeaderMap::new();
-    push_quota_headers(&mut headers, &quota, identified.profile(), || clock.shared_time(now));
+    push_quota_headers(&mut headers, &quota, cx.profile(), || clock.shared_time(now));
     headers
 }
 
@@ -219,21 +209,21 @@ fn apply_patch(mut answer: Answer, patch: &Patch) -> Answer {
     answer
 }
 
-fn error_reply(identified: &RequestContext, reply: &ScriptedReply, status: StatusCode) -> Answer {
+fn error_reply(cx: &RequestContext, reply: &ScriptedReply, status: StatusCode) -> Answer {
     let kind = reply.error.unwrap_or(ErrorKind::InternalError);
     let message = reply.message.as_deref().unwrap_or_else(|| kind.message());
     if reply.code.is_none() && reply.error.is_some() {
         let error = Error { status: status.as_u16(), ..Error::new(kind, message) };
-        return identified.error(&error, Reason::Scripted);
+        return cx.error(&error, Reason::Scripted);
     }
     // A code of the scenario's own, or a message alone: the headers of an error kind do not belong to it.
-    let errors = &identified.profile().errors;
+    let errors = &cx.profile().errors;
     let (code, message) = match reply.code.as_deref() {
         Some(code) => (code, message),
         None => (errors.code(kind_of(status)), errors.message(kind_of(status), message)),
     };
-    let body = envelope(errors, code, message, &[], &identified.identity.id);
-    Answer::json(status, identified.vary_body(body, BodyKind::Error), Reason::Scripted)
+    let body = envelope(errors, code, message, &[], &cx.identity.id);
+    Answer::json(status, cx.vary_body(body, BodyKind::Error), Reason::Scripted)
 }
 
 fn kind_of(status: StatusCode) -> ErrorKind {
@@ -241,7 +231,7 @@ fn kind_of(status: StatusCode) -> ErrorKind {
 }
 
 /// The answer where a template of the scenario fails while it is rendered, which no check can foresee.
-fn template_failure(identified: &RequestContext, problem: &str) -> Answer {
+fn template_failure(cx: &RequestContext, problem: &str) -> Answer {
     let error = Error::new(ErrorKind::InternalError, format!("a scenario's {problem}"));
-    identified.error(&error, Reason::Scripted)
+    cx.error(&error, Reason::Scripted)
 }

@@ -52,26 +52,26 @@ impl Api {
         connection: &Arc<ConnectionState>,
     ) -> Answering {
         let (head, body) = request.into_parts();
-        let generation = self.engine.library.load();
+        let snapshot = self.engine.library.load();
         let now = connection.head_read_at().unwrap_or_else(|| self.engine.registry.clock().now());
         let identity = Identity::unknown(self.engine.registry.anonymous());
-        let mut identified = RequestContext::new(Request::new(head, now, &generation), identity);
+        let mut cx = RequestContext::new(Request::new(head, now, &snapshot), identity);
         let answered = catch_panic_now(|| {
-            let route = self.admit(&mut identified, &generation);
-            self.answer_now(&mut identified, route, body)
+            let route = self.admit(&mut cx, &snapshot);
+            self.answer_now(&mut cx, route, body)
         });
         let answered = match answered {
             Ok(Err(remaining)) => {
                 let (api, connection) = (Arc::clone(self), Arc::clone(connection));
                 return Answering::Later(Box::pin(async move {
-                    let answered = catch_panic(api.continue_later(&mut identified, remaining)).await;
-                    api.record(&mut identified, answered, &connection).fired(&connection).await
+                    let answered = catch_panic(api.continue_later(&mut cx, remaining)).await;
+                    api.record(&mut cx, answered, &connection).fired(&connection).await
                 }));
             }
             Ok(Ok(answer)) => Ok(answer),
             Err(panic) => Err(panic),
         };
-        let recorded = self.record(&mut identified, answered, connection);
+        let recorded = self.record(&mut cx, answered, connection);
         if recorded.due_after.is_none() {
             return Answering::Ready(recorded.released(connection));
         }
@@ -82,23 +82,23 @@ impl Api {
     /// The answer, or the wait before it.
     fn answer_now(
         &self,
-        identified: &mut RequestContext,
+        cx: &mut RequestContext,
         route: Result<&'static Route, Rejection>,
         body: RequestBody,
     ) -> Result<Answer, Pending> {
-        if let Some(firing) = identified.request.due_before.take() {
+        if let Some(firing) = cx.request.due_before.take() {
             return Err(Pending::Events(firing, route, body));
         }
         let operation = match route {
-            Err(error) => return Ok(identified.early_refusal(error)),
+            Err(error) => return Ok(cx.early_refusal(error)),
             Ok(route) if route.has_body() => return Err(Pending::Body(route.operation, body)),
             Ok(route) => route.operation,
         };
-        match identified.decide_by_scenarios() {
-            None => Ok(self.answer_operation(identified, operation)),
+        match cx.decide_by_scenarios() {
+            None => Ok(self.answer_operation(cx, operation)),
             Some(decision) if decision.is_immediate() => {
-                let action = identified.note_rule(decision);
-                Ok(self.apply_action(identified, operation, action))
+                let action = cx.note_rule(decision);
+                Ok(self.apply_action(cx, operation, action))
             }
             Some(decision) => Err(Pending::Rule(operation, decision)),
         }
@@ -121,14 +121,14 @@ impl Api {
         let (head, ()) = hyper::Request::new(()).into_parts();
         let request = Request::new(head, self.engine.registry.clock().now(), &self.engine.library.load());
         let identity = self.anonymous(&request);
-        let mut identified = RequestContext::new(request, identity);
-        let Answer { status: own, content_type, body, reason, .. } = identified.refusal(kind, text);
-        let clock = identified.workspace().clock();
-        let date = http_date(clock.shared_time(identified.request.now));
+        let mut cx = RequestContext::new(request, identity);
+        let Answer { status: own, content_type, body, reason, .. } = cx.refusal(kind, text);
+        let clock = cx.workspace().clock();
+        let date = http_date(clock.shared_time(cx.request.now));
         let date = date.iter().filter_map(|date| date.to_str().ok()).map(|date| format!("date: {date}\r\n"));
         let date = date.collect::<String>();
-        let id = &identified.identity.id;
-        let further = identified.profile().ids.request_header.as_ref();
+        let id = &cx.identity.id;
+        let further = cx.profile().ids.request_header.as_ref();
         let further = further.map_or_else(String::new, |name| format!("{}: {id}\r\n", name.name()));
         let head = format!(
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{date}{REQUEST_ID}: {id}\r\n{further}connection: close\r\n\r\n",
@@ -139,24 +139,20 @@ impl Api {
         let transcript = Transcript::new(&RawExchange {
             id: id.as_bytes(),
             request: None,
-            headers: &identified.request.head.headers,
+            headers: &cx.request.head.headers,
             body: &[],
             answer_headers: &|bytes| push_headers(bytes, &own_headers),
             answer_body: &body,
         });
-        let record = identified.take_record(transcript, status.as_u16(), None, reason, ConnectionInfo::default());
+        let record = cx.take_record(transcript, status.as_u16(), None, reason, ConnectionInfo::default());
         self.engine.journal.append(Entry::Request(Arc::new(record)));
         bytes
     }
 
     /// Identifies the sender of a request and counts the request; returns its route, or why it is answered without one.
-    fn admit(
-        &self,
-        identified: &mut RequestContext,
-        generation: &ScenarioSnapshot,
-    ) -> Result<&'static Route, Rejection> {
-        let RequestContext { request, identity, .. } = identified;
-        let route = self.find_route(request, generation);
+    fn admit(&self, cx: &mut RequestContext, snapshot: &ScenarioSnapshot) -> Result<&'static Route, Rejection> {
+        let RequestContext { request, identity, .. } = cx;
+        let route = self.find_route(request, snapshot);
         let recognized = match &route {
             Ok(route) if route.credential == Credential::Bearer => self.admit_key(request, true),
             // 404 and 405 belong to the key that was sent, if it is valid, and cost it nothing.
@@ -179,7 +175,7 @@ impl Api {
         refused.map_or(route, Err)
     }
 
-    fn find_route(&self, request: &mut Request, generation: &ScenarioSnapshot) -> Result<&'static Route, Rejection> {
+    fn find_route(&self, request: &mut Request, snapshot: &ScenarioSnapshot) -> Result<&'static Route, Rejection> {
         let Parts { method, uri, version, headers, .. } = &request.head;
         if let Err(problem) = check_host(method, uri, *version, headers) {
             return Err(Rejection::Invalid(ErrorKind::BadRequest, problem.to_string()));
@@ -189,7 +185,7 @@ impl Api {
             return Err(Rejection::Invalid(ErrorKind::UriTooLong, text));
         }
         let found = look_up(method, request.path());
-        let chosen = request.choose_config(generation, self.engine.registry.tokens());
+        let chosen = request.choose_config(snapshot, self.engine.registry.tokens());
         let found = match found {
             Lookup::Announced(_) if chosen.is_ok() && request.config.profile.preview.enabled => {
                 request.is_preview = true;
@@ -231,11 +227,11 @@ impl Api {
         Ok(Identity { id, variation_seed, workspace, key: Some(AuthenticatedKey { group_key, quota }), running })
     }
 
-    async fn continue_later(&self, identified: &mut RequestContext, mut remaining: Pending) -> Answer {
+    async fn continue_later(&self, cx: &mut RequestContext, mut remaining: Pending) -> Answer {
         if let Pending::Events(firing, route, body) = remaining {
             // A panic there is the scenario's matter, not this request's.
             let _ = firing.await;
-            remaining = match self.answer_now(identified, route, body) {
+            remaining = match self.answer_now(cx, route, body) {
                 Ok(answer) => return answer,
                 Err(remaining) => remaining,
             };
@@ -243,32 +239,32 @@ impl Api {
         let (operation, decision) = match remaining {
             Pending::Events(..) => unreachable!("they are waited for once"),
             Pending::Body(operation, body) => {
-                match self.bodies.read_content(None, &identified.request.head.headers, &body).await {
-                    Ok(body) => identified.body = body,
-                    Err(problem) => return identified.refusal(problem.kind(), &problem.to_string()),
+                match self.bodies.read_content(None, &cx.request.head.headers, &body).await {
+                    Ok(body) => cx.body = body,
+                    Err(problem) => return cx.refusal(problem.kind(), &problem.to_string()),
                 }
-                (operation, identified.decide_by_scenarios())
+                (operation, cx.decide_by_scenarios())
             }
             Pending::Rule(operation, decision) => (operation, Some(decision)),
         };
         match decision {
-            None => self.answer_operation(identified, operation),
-            Some(decision) => self.apply_rule(identified, operation, decision).await,
+            None => self.answer_operation(cx, operation),
+            Some(decision) => self.apply_rule(cx, operation, decision).await,
         }
     }
 
     /// Makes the journal's entry and the response, and fires the events that follow from the answer.
     fn record(
         &self,
-        identified: &mut RequestContext,
+        cx: &mut RequestContext,
         answered: Result<Answer, String>,
         connection: &ConnectionState,
     ) -> Recorded {
         let answered = answered.unwrap_or_else(|panic| {
-            if identified.identity.id.is_empty() {
-                identified.identity = self.anonymous(&identified.request);
+            if cx.identity.id.is_empty() {
+                cx.identity = self.anonymous(&cx.request);
             }
-            identified.early_refusal(Rejection::Panicked(panic))
+            cx.early_refusal(Rejection::Panicked(panic))
         });
         let Answer { status: answer_status, content_type, headers, body, reason, fault } = answered;
         let (pace, fault) = match fault {
@@ -279,30 +275,30 @@ impl Api {
         let broken = fault.as_ref().map(ConnectionFault::name);
         // 0: the connection breaks off instead of an answer.
         let status = if broken.is_some() { 0 } else { answer_status.as_u16() };
-        identified.refund_if_free(answer_status);
-        if let Some(mut unsettled) = identified.rule.as_mut().and_then(|rule| rule.unsettled.take()) {
+        cx.refund_if_free(answer_status);
+        if let Some(mut unsettled) = cx.rule.as_mut().and_then(|rule| rule.unsettled.take()) {
             // Dropped here, and so settled; with status 0 if the client left before.
             unsettled.status = status;
         }
-        let emits = Self::emits_after(identified, answer_status);
-        let id = id_value(take(&mut identified.identity.id));
-        let headers = all_headers(identified, &id, answer_status, content_type, headers);
-        let Parts { method, uri, headers: request_headers, .. } = &identified.request.head;
+        let emits = Self::emits_after(cx, answer_status);
+        let id = id_value(take(&mut cx.identity.id));
+        let headers = all_headers(cx, &id, answer_status, content_type, headers);
+        let Parts { method, uri, headers: request_headers, .. } = &cx.request.head;
         let transcript = Transcript::new(&RawExchange {
             id: id.as_bytes(),
             request: Some((method, uri)),
             headers: request_headers,
-            body: &identified.body,
+            body: &cx.body,
             answer_headers: &|bytes| push_headers(bytes, &headers),
             answer_body: &body,
         });
         let mut response = Response::new(match pace {
             None => ResponseBody::from(body),
-            Some(pace) => paced(body, pace, identified.workspace()),
+            Some(pace) => paced(body, pace, cx.workspace()),
         });
         *response.status_mut() = answer_status;
         *response.headers_mut() = headers;
-        let clock = identified.workspace().clock();
+        let clock = cx.workspace().clock();
         if clock.is_stopped() {
             // Otherwise hyper adds the machine's.
             let date = http_date(clock.shared_time(clock.now()));
@@ -312,30 +308,30 @@ impl Api {
             response.extensions_mut().insert(ReasonPhrase::from_static(b""));
         }
         // A scenario's delay is over for the clock once the journal has the request.
-        let _running = identified.identity.running.take();
-        let record = Arc::new(identified.take_record(transcript, status, broken, reason, connection.arrival()));
+        let _running = cx.identity.running.take();
+        let record = Arc::new(cx.take_record(transcript, status, broken, reason, connection.arrival()));
         connection.note_record(&record);
         self.engine.journal.append(Entry::Request(record));
-        let due_after = self.fire_after(identified, &emits);
+        let due_after = self.fire_after(cx, &emits);
         Recorded { response, fault, due_after }
     }
 
     /// The emissions that an answer sets off. They follow from requests that led to an endpoint.
-    fn emits_after(identified: &RequestContext, status: StatusCode) -> Vec<Arc<Emit>> {
-        let emits = &identified.request.config.emits;
-        if emits.is_empty() || identified.owner().is_none() || identified.request.operation.is_none() {
+    fn emits_after(cx: &RequestContext, status: StatusCode) -> Vec<Arc<Emit>> {
+        let emits = &cx.request.config.emits;
+        if emits.is_empty() || cx.owner().is_none() || cx.request.operation.is_none() {
             return Vec::new();
         }
-        after_answer(emits.iter(), &identified.view(), status.as_u16())
+        after_answer(emits.iter(), &cx.view(), status.as_u16())
     }
 
     /// Fires the events due after a request; `None` if there are none.
-    fn fire_after(&self, identified: &RequestContext, emits: &[Arc<Emit>]) -> Option<JoinHandle<()>> {
-        let creates = identified.request.operation == Some(Operation::WorkflowsCreate);
+    fn fire_after(&self, cx: &RequestContext, emits: &[Arc<Emit>]) -> Option<JoinHandle<()>> {
+        let creates = cx.request.operation == Some(Operation::WorkflowsCreate);
         if emits.is_empty() && !creates {
             return None;
         }
-        let workspace = identified.owner()?;
+        let workspace = cx.owner()?;
         let at = workspace.clock().instant();
         for emit in emits {
             self.engine.plan_emission(workspace, emit, at);
@@ -394,7 +390,7 @@ mod tests {
         Api { engine, bodies: Arc::new(limits.body_reader()), uri_bytes: limits.uri_bytes }
     }
 
-    fn identified(api: &Api) -> RequestContext {
+    fn cx(api: &Api) -> RequestContext {
         let head = hyper::Request::get("/v1/hello").header("host", "localhost").body(()).expect("a request");
         let request = Request::new(head.into_parts().0, api.engine.registry.clock().now(), &api.engine.library.load());
         let identity = api.anonymous(&request);
@@ -404,7 +400,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_a_500_and_the_next_request_works() {
         let api = api();
-        let mut first = identified(&api);
+        let mut first = cx(&api);
         let connection = ConnectionState::default();
         let responded = catch_panic(async {
             let anonymous = api.engine.registry.anonymous();
@@ -432,7 +428,7 @@ mod tests {
         assert!(recorded, "{entries:?}");
 
         // The workspace's lock was held by the one that panicked.
-        let mut next = identified(&api);
+        let mut next = cx(&api);
         let answer = api.answer_operation(&next, Operation::Hello);
         let response = api.record(&mut next, Ok(answer), &connection).released(&connection);
         assert_eq!(response.status(), StatusCode::OK);

@@ -48,6 +48,7 @@ class Emulator:
         self.sink = "t" + hashlib.sha256(key.encode()).hexdigest()[:20]
         self.sink_url = f"https://{self.sink}.sink.localhost/hooks"
         self.clock = Clock(self)
+        self.forks = 0
 
     def control(self, method, path, body=None, content_type="application/json"):
         """Any call of the control API, `path` below `/_emulator/`."""
@@ -145,6 +146,15 @@ class Emulator:
     def load(self, snapshot):
         """Restores a saved state."""
         return self.control("PUT", "snapshot", snapshot)
+
+    def fork(self, key=None):
+        """The emulator of a new key with the state of this one: subscriptions, secrets, settings, quota, clock, scenarios."""
+        self.forks += 1
+        copy = Emulator(self.url, key or f"{self.key}_{self.forks}")
+        # An earlier run may have left something there.
+        copy.reset()
+        self.control("POST", "snapshot/fork", {"from": self.key, "key": copy.key})
+        return copy
 
     def explain(self, identifier):
         """Why a request (`req_…`) was answered so, or how an event or delivery came about: one sentence."""

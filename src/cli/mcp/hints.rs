@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use crate::cli::row;
+use crate::cli::call_command;
 use crate::cli::trigger;
 
 const PROGRAM: &str = "wrs-emulator ";
@@ -115,9 +115,11 @@ impl Hints {
         })?;
         let all = ["wrs-emulator"].into_iter().chain(words.iter().map(String::as_str));
         let typed =
-            self.definition.clone().try_get_matches_from(all).ok().and_then(|matches| match row::find(&matches) {
-                Some((command, matches)) => (command.sent)(matches).ok(),
-                None => trigger::sent(&matches),
+            self.definition.clone().try_get_matches_from(all).ok().and_then(|matches| {
+                match call_command::find(&matches) {
+                    Some((command, matches)) => (command.sent)(matches).ok(),
+                    None => trigger::sent(&matches),
+                }
             });
         // The name alone is in order even where arguments are needed.
         let Some(sent) = typed else { return given.is_empty().then(|| substitute.tool.to_owned()) };

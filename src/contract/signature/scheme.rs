@@ -98,7 +98,7 @@ pub struct Scheme {
     /// What precedes each signature.
     pub(super) prefix: Cow<'static, str>,
     /// Headers without which the service's own libraries do not read a delivery; `None` stands for the event's type.
-    pub(super) more: &'static [(&'static str, Option<&'static str>)],
+    pub(super) service_headers: &'static [(&'static str, Option<&'static str>)],
 }
 
 /// How the signature header is put together.
@@ -124,7 +124,7 @@ impl Scheme {
         encoding: Encoding::Base64,
         form: HeaderForm::Tokens,
         prefix: Cow::Borrowed("v1,"),
-        more: &[],
+        service_headers: &[],
     };
 
     pub(super) const SVIX: Self = Self {
@@ -147,7 +147,7 @@ impl Scheme {
         encoding: Encoding::Hex,
         form: HeaderForm::Parts,
         prefix: Cow::Borrowed("v1="),
-        more: &[],
+        service_headers: &[],
     };
 
     pub(super) const GITHUB: Self = Self {
@@ -158,7 +158,7 @@ impl Scheme {
         content: Cow::Borrowed("{body}"),
         form: HeaderForm::One,
         prefix: Cow::Borrowed("sha256="),
-        more: &[("x-github-event", None)],
+        service_headers: &[("x-github-event", None)],
         ..Self::STRIPE
     };
 
@@ -178,7 +178,7 @@ impl Scheme {
         signature_header: Cow::Borrowed("x-shopify-hmac-sha256"),
         encoding: Encoding::Base64,
         prefix: Cow::Borrowed(""),
-        more: &[
+        service_headers: &[
             ("x-shopify-topic", None),
             ("x-shopify-shop-domain", Some("wrs-emulator.myshopify.com")),
             ("x-shopify-api-version", Some("2025-07")),
@@ -210,7 +210,7 @@ impl Scheme {
                     encoding: custom.encoding,
                     form: HeaderForm::One,
                     prefix: Cow::Owned(custom.prefix.clone()),
-                    more: &[],
+                    service_headers: &[],
                 }
             }
         }
@@ -233,7 +233,7 @@ impl Scheme {
 
     /// The headers that are sent besides those of the signature, which does not cover them.
     pub fn event_headers<'e>(&self, event_type: &'e str) -> impl Iterator<Item = (&'static str, &'e str)> {
-        self.more.iter().map(move |(name, value)| (*name, value.unwrap_or(event_type)))
+        self.service_headers.iter().map(move |(name, value)| (*name, value.unwrap_or(event_type)))
     }
 
     /// The reading of secrets in force, and the setting that decided it.
