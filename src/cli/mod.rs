@@ -231,7 +231,7 @@ pub fn main() -> ExitCode {
             | Command::Reset(_)
             | Command::Health(_),
         ) => unreachable!("their calls were found"),
-        Some(Command::Mcp(args)) => Ok(mcp::run(args)),
+        Some(Command::Mcp(args)) => Ok(mcp::run(args, parse::definition(Cli::command()))),
         Some(Command::Doctor(args)) => doctor::run(&args),
     };
     match result {

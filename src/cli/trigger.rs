@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{ArgMatches, Args, FromArgMatches as _, Subcommand};
 use serde_json::{Map, Value};
 
 use super::arguments::{CallArgs, examples};
@@ -79,11 +79,9 @@ pub(super) struct TriggerArgs {
 }
 
 pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
-    if let Some(name) = &args.emit {
-        // The scenario defines the event.
-        let fire = api::Fire { key: args.key.as_str().into(), emit: Some(name.clone()), ..Default::default() };
+    if args.emit.is_some() {
         let call = Call::new(&args.common.target);
-        return print_answer(call, &Sent::of(&fire), args.common.json).map(|_| ExitCode::SUCCESS);
+        return print_answer(call, &Sent::of(&planned(&args)), args.common.json).map(|_| ExitCode::SUCCESS);
     }
     let fire = fire(&args)?;
     // Checked when the flag was read.
@@ -114,6 +112,21 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::check_failed(format!("{missed} of {all} {were} not accepted{so_far}")).with_hint(EXPLAIN));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The call that a typed `trigger` makes; `None` if it is another command.
+pub(super) fn sent(matches: &ArgMatches) -> Option<Sent> {
+    let (_, matches) = matches.subcommand().filter(|(name, _)| *name == "trigger")?;
+    let args = TriggerArgs::from_arg_matches(matches).ok()?;
+    Some(match args.emit {
+        Some(_) => Sent::of(&planned(&args)),
+        None => Sent::of(&fire(&args).ok()?),
+    })
+}
+
+/// The scenario defines the event.
+fn planned(args: &TriggerArgs) -> api::Fire {
+    api::Fire { key: args.key.as_str().into(), emit: args.emit.clone(), ..Default::default() }
 }
 
 fn fire(args: &TriggerArgs) -> Result<api::Fire, Failure> {

@@ -401,6 +401,12 @@ pub(crate) fn properties<E: Endpoint>() -> Map<String, Value> {
     take_properties(&mut schema).into_iter().map(property).collect()
 }
 
+/// The fields that a request must have, for the tools.
+pub(crate) fn required<E: Endpoint>() -> Vec<String> {
+    let schema = schema_of::<E>(Contract::Deserialize);
+    schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
 /// A call as it is sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {

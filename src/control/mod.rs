@@ -40,7 +40,7 @@ mod verdict;
 
 /// The calls that the command line makes, and their answers.
 pub(crate) mod api {
-    pub(crate) use crate::control::endpoint::{Answer, Command, Endpoint, Sent, properties};
+    pub(crate) use crate::control::endpoint::{Answer, Command, Endpoint, Sent, properties, required};
     pub(crate) use crate::control::{
         activation::*, clock::*, deliveries::*, events::*, explain::*, fields::*, findings::*, judged::*, profile::*,
         requests::*, run::*, scenarios::*, snapshot::*, stream::*, subscriptions::*, system::*, verdict::*,

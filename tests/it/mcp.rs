@@ -1,4 +1,4 @@
-//! `mcp`: the protocol by hand, line by line. `tests/mcp` uses an official client.
+//! `mcp`: the protocol by hand, line by line. `tests/mcp` uses the official clients.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::{Value, json};
 
-use crate::process::{NOWHERE, SUBSCRIBE, Served, request};
+use crate::process::{NOWHERE, Served, request};
 use crate::support::{PATIENCE, assert_in_step, finish, piped, text, wrs_emulator};
 
 /// A session with a running `mcp`.
@@ -95,10 +95,12 @@ fn answers(url: &str, input: &[u8]) -> Vec<Value> {
 fn a_session_begins_with_a_handshake_in_a_revision_that_both_speak() {
     let mut session = Session::at(NOWHERE);
     for (requested, spoken) in [
+        ("2025-11-25", "2025-11-25"),
         ("2025-06-18", "2025-06-18"),
         ("2025-03-26", "2025-03-26"),
         ("2024-11-05", "2024-11-05"),
-        ("2999-01-01", "2025-06-18"),
+        ("2026-07-28", "2025-11-25"),
+        ("2999-01-01", "2025-11-25"),
     ] {
         let params =
             json!({"protocolVersion": requested, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
@@ -113,9 +115,112 @@ fn a_session_begins_with_a_handshake_in_a_revision_that_both_speak() {
     assert_eq!(session.end(), Some(0));
 }
 
+/// What a request of the stateless revision carries.
+fn envelope(revision: &str) -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": revision,
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
+}
+
+#[test]
+fn a_request_without_a_handshake_names_its_revision() {
+    let mut session = Session::at(NOWHERE);
+    let meta = envelope("2026-07-28");
+    let found = session.ask("server/discover", &json!({"_meta": meta}))["result"].clone();
+    assert_eq!(found["supportedVersions"], json!(["2026-07-28"]));
+    assert_eq!(found["capabilities"], json!({"tools": {}}));
+    // A client may discover with another process than it uses.
+    let instructions = found["instructions"].as_str().expect("a text");
+    assert!(instructions.contains("`status`") && !instructions.contains("sk_test_agent_"), "{instructions}");
+    let listed = session.ask("tools/list", &json!({"_meta": meta}))["result"].clone();
+    let called = session.ask("tools/call", &json!({"_meta": meta, "name": "assumptions"}))["result"].clone();
+    assert_eq!(called["isError"], json!(true), "no emulator runs: {called}");
+    for result in [&found, &listed] {
+        assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(0), &json!("private")), "{result}");
+    }
+    for result in [found, listed.clone(), called] {
+        assert_eq!(result["resultType"], "complete", "{result}");
+        assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "wrs-emulator", "{result}");
+    }
+    // The same tools as after a handshake, whose results have no such fields.
+    let plain = session.ask("tools/list", &json!({"_meta": {"progressToken": 1}}))["result"].clone();
+    assert_eq!(plain, json!({"tools": listed["tools"]}));
+    assert_eq!(session.end(), Some(0));
+}
+
+#[test]
+fn a_request_without_a_handshake_must_be_complete() {
+    let mut session = Session::at(NOWHERE);
+    let refused = session.ask("tools/list", &json!({"_meta": envelope("2025-06-18")}))["error"].clone();
+    assert_eq!(refused["code"], json!(-32022), "{refused}");
+    assert_eq!(refused["data"], json!({"supported": ["2026-07-28"], "requested": "2025-06-18"}));
+    let mut without = envelope("2026-07-28");
+    without.as_object_mut().expect("an object").remove("io.modelcontextprotocol/clientCapabilities");
+    let no_text = json!({"io.modelcontextprotocol/protocolVersion": 5});
+    for (method, params, code, part) in [
+        ("server/discover", json!({}), -32602, "/protocolVersion`: expected a string"),
+        ("server/discover", json!({"_meta": 5}), -32602, "/protocolVersion`: expected a string"),
+        ("tools/list", json!({"_meta": no_text}), -32602, "/protocolVersion`: expected a string"),
+        ("tools/list", json!({"_meta": without}), -32602, "/clientCapabilities`: expected an object"),
+        ("server/discover", json!({"_meta": envelope("2027-01-01")}), -32022, "revision `2027-01-01`"),
+        ("ping", json!({"_meta": envelope("2026-07-28")}), -32601, "unknown method `ping`"),
+        ("subscriptions/listen", json!({"_meta": envelope("2026-07-28")}), -32601, "unknown method"),
+        ("tools/call", json!({"_meta": envelope("2026-07-28"), "name": "x"}), -32602, "unknown tool `x`"),
+    ] {
+        let error = session.ask(method, &params)["error"].clone();
+        assert_eq!(error["code"], json!(code), "{method} {params}: {error}");
+        assert!(error["message"].as_str().is_some_and(|text| text.contains(part)), "{method} {params}: {error}");
+    }
+    // A handshake begins a session, whatever its `_meta` has.
+    let params = json!({"_meta": envelope("2026-07-28"), "protocolVersion": "2025-06-18"});
+    assert_eq!(session.ask("initialize", &params)["result"]["protocolVersion"], "2025-06-18");
+}
+
+/// Hints name tools and their arguments, not commands and flags.
+#[test]
+fn hints_are_worded_for_an_agent() {
+    let served = Served::start(&["--clock", "frozen"]);
+    let mut session = Session::at(&served.url);
+    let own = after(&session.done("status", &json!({})), "your key: ").to_owned();
+    let event = json!({"type": "workflow.completed"});
+    let message = session.refused("fire_event", &event);
+    assert!(message.contains("subscribe first, with `subscribe {\"url\":\"URL\"}`"), "{message}");
+    session.done("subscribe", &json!({"url": "https://app.sink.localhost/x"}));
+    session.done("fire_event", &json!({"type": "workflow.completed", "count": 2}));
+    let page = session.done("find_deliveries", &json!({"limit": 1}));
+    let cursor = after(&page, "\n… more: cursor ");
+    let next = session.done("find_deliveries", &json!({"cursor": cursor}));
+    assert!(next.contains("dlv_") && !next.contains("more"), "{next}");
+    let findings = session.done("review_findings", &json!({}));
+    assert!(
+        findings.contains(": fire_event {\"type\":\"workflow.completed\",\"tamper\":\"signature\"}\n"),
+        "{findings}"
+    );
+
+    // The advice about a failure can be followed as it is.
+    session.done("subscribe", &json!({"url": "https://nowhere.example.com/x"}));
+    let fired = session.done("fire_event", &event);
+    assert!(fired.contains("`wrs-emulator forwards add "), "a command for people stays: {fired}");
+    let explained = session.done("explain", &json!({}));
+    let advice = explained.lines().find_map(|line| line.trim().strip_prefix("advance_clock ")).expect("a call");
+    let arguments: Value = serde_json::from_str(advice).expect("arguments");
+    assert_eq!(arguments["key"], json!(own));
+    session.done("advance_clock", &arguments);
+
+    // What was sent over the wire is shown as it was.
+    let agent = "wrs-emulator explain latest --key KEY";
+    let head = format!("GET /v1/system/status HTTP/1.1\r\nAuthorization: Bearer {own}\r\nUser-Agent: {agent}");
+    request(&served.url, &head, "");
+    let explained = session.done("explain", &json!({}));
+    assert!(explained.contains(&format!("\nuser-agent: {agent}\n")), "{explained}");
+    assert_eq!(explained.matches("wrs-emulator").count(), 1, "{explained}");
+}
+
 /// Also without an emulator; and briefly, because each agent reads it.
 #[test]
-fn twelve_tools_are_listed_with_schemas_and_hints() {
+fn thirteen_tools_are_listed_with_schemas_and_hints() {
     let mut session = Session::at(NOWHERE);
     let tools = session.ask("tools/list", &json!({}))["result"]["tools"].clone();
     assert!(tools.to_string().len() <= 12 * 1024, "{}", tools.to_string().len());
@@ -123,11 +228,12 @@ fn twelve_tools_are_listed_with_schemas_and_hints() {
     let lines: String = tools.iter().map(|tool| format!("{tool}\n")).collect();
     assert_in_step("tests/it/tools.jsonl", &lines);
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().expect("a name")).collect();
-    let expected = "status find_requests find_deliveries explain check_scenario play_scenario fire_event advance_clock \
+    let expected = "status find_requests find_deliveries explain check_scenario play_scenario subscribe fire_event advance_clock \
                     verification review_findings assumptions reset";
     assert_eq!(names.join(" "), expected);
     for (name, expected) in [
         ("explain", [true, false, true]),
+        ("subscribe", [false, false, false]),
         ("fire_event", [false, false, false]),
         ("play_scenario", [false, false, true]),
         ("reset", [false, true, false]),
@@ -165,10 +271,13 @@ fn each_tool_answers_its_question() {
 
     // The program under test uses the session's key.
     let ours = format!("Authorization: Bearer {key}");
-    let subscribe = SUBSCRIBE.replace("Bearer sk_test_local", &format!("Bearer {key}"));
-    assert_ne!(subscribe, SUBSCRIBE);
-    let hook = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
-    assert!(request(&served.url, &subscribe, hook).starts_with("HTTP/1.1 200 "));
+    let hook = json!({"url": "https://app.sink.localhost/x", "events": ["workflow.completed"]});
+    let subscribed = session.done("subscribe", &hook);
+    assert!(subscribed.contains(" created: ") && subscribed.contains("\nsecret: whsec_"), "{subscribed}");
+    assert!(session.done("subscribe", &hook).contains(" updated: "));
+    let listed = served.json(&["subscriptions", "list", "--json"]);
+    assert_eq!(listed["data"][0]["key"], json!(key), "{listed}");
+    assert_eq!(listed["data"].as_array().map(Vec::len), Some(1), "{listed}");
     let hello = format!("GET /v1/system/status HTTP/1.1\r\n{ours}");
     assert!(request(&served.url, &hello, "").starts_with("HTTP/1.1 200 "));
     assert!(request(&served.url, "GET /v1/helo HTTP/1.1", "").starts_with("HTTP/1.1 404 "));
@@ -232,6 +341,7 @@ fn only_keys_of_the_session_are_reset_and_never_all() {
     for (tool, mut arguments) in [
         ("reset", json!({})),
         ("play_scenario", json!({"active": []})),
+        ("subscribe", json!({"url": "https://app.sink.localhost/x"})),
         ("fire_event", json!({"type": "workflow.completed"})),
         ("advance_clock", json!({"advance": "1h"})),
     ] {
@@ -289,6 +399,13 @@ fn a_tool_says_what_is_wrong_and_what_to_do() {
         ("play_scenario", json!({"toml": "rule = 5"}), "check_scenario lists every problem"),
         ("play_scenario", json!({"active": 5}), "active: expected a value of type array"),
         ("fire_event", json!({"type": "workflow.completed", "wait": "2m"}), "wait: expected at most 50 s"),
+        ("subscribe", json!({}), "subscribe needs the argument `url`"),
+        ("subscribe", json!({"url": "ftp://x"}), "url: must be an absolute https URL"),
+        (
+            "subscribe",
+            json!({"url": "https://a.sink.localhost", "events": "x"}),
+            "events: expected a value of type array",
+        ),
         ("fire_event", json!({"type": 7}), "type: expected a value of type string"),
         ("fire_event", json!({"type": "workflow.completed"}), "no subscription"),
         ("advance_clock", json!({}), "expected `mode`"),
