@@ -266,7 +266,7 @@ mod tests {
     fn the_help_names_the_commands_without_a_key_of_their_own() {
         let text = crate::cli::EXAMPLES;
         let paragraph = text.split("\n\n").find(|text| text.starts_with("Keys: ")).expect("a paragraph");
-        let (of_variable, of_default) = paragraph.split_once("If neither").expect("two halves");
+        let (of_variable, of_default) = paragraph.split_once("; else").expect("two halves");
         for (path, command) in every_command(&definition()) {
             let Some(key) = command.get_arguments().find(|known| known.get_long() == Some("key")) else { continue };
             let default = key.get_default_values().first().and_then(|value| value.to_str()).unwrap_or("*");
