@@ -2,8 +2,8 @@
 # The steps of action.yml. Usage: action.sh start | report | judge
 #
 #   start    finds or makes the binary, serves on a free port until the job ends or `judge` stops it, and exports where
-#   report   writes what happened to a folder and to the summary of the job
-#   judge    fails for the problems in FAIL_ON, and stops the emulator
+#   report   writes what happened to a folder
+#   judge    writes the summary of the job, fails for the problems in FAIL_ON, and stops the emulator
 set -euo pipefail
 folder="$RUNNER_TEMP/wrs-emulator"
 

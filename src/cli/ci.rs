@@ -45,13 +45,14 @@ impl Ci {
         }
     }
 
-    /// A section of GitLab's log, open if it has to be read.
-    pub(super) fn section(text: &str, fails: bool) -> String {
+    /// The beginning and the end of a section of GitLab's log, open if it has to be read.
+    pub(super) fn section(fails: bool) -> (String, String) {
         let (start, end) = ("\u{1b}[0Ksection_start", "\u{1b}[0Ksection_end");
         let (now, collapsed) = (machine::wall_time().as_second(), if fails { "" } else { "[collapsed=true]" });
         let clear = "\r\u{1b}[0K";
-        format!(
-            "{start}:{now}:wrs_emulator{collapsed}{clear}wrs-emulator: verdict\n{text}{end}:{now}:wrs_emulator{clear}\n"
+        (
+            format!("{start}:{now}:wrs_emulator{collapsed}{clear}wrs-emulator: verdict\n"),
+            format!("{end}:{now}:wrs_emulator{clear}\n"),
         )
     }
 }

@@ -1,7 +1,7 @@
 //! `doctor`: checks the set-up of a user, from the variables of the shell to the receivers of webhooks, and prints the command that mends
 //! each problem.
 //!
-//! It only reads: calls that change nothing, and connections to ports without a request.
+//! It only reads, and connects to ports without a request. A key that made no request yet is opened, as by any call about it.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
@@ -394,7 +394,7 @@ impl<'a> Doctor<'a> {
         }
         let request = ShowProfile { key: key.into(), prefix: Some("keys".to_owned()), ..Default::default() };
         match Call::new(self.target).send(&request) {
-            Ok(_) => Ok((Check::ok("key", format!("{key} is valid")), Some(key))),
+            Ok(_) => Ok((Check::ok("key", format!("{} is valid", Redactor::default().key(key))), Some(key))),
             Err(failure) if failure.code == Code::NotFound => Ok((Check::failed("key", failure.message, export), None)),
             Err(failure) => Err(failure),
         }

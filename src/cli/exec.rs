@@ -136,7 +136,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     // After a signal nothing is waited for.
     let waits_for_report = report_file.is_some() && !was_signalled;
     let (judged, signalled) = tokio::select! {
-        judged = judge(args, target.clone(), judging, file.as_mut(), waits_for_report) => (judged, None),
+        judged = judge(args, target.clone(), judging, file.as_mut(), waits_for_report, was_signalled) => (judged, None),
         number = signals.wait() => (Ok(Vec::new()), Some(number)),
     };
     facts.failed_by = judged.as_ref().map_or(Vec::new(), |kinds| kinds.iter().map(|kind| kind.name()).collect());
@@ -217,14 +217,16 @@ async fn judge(
     judging: Judging,
     file: Option<&mut File>,
     waits_for_report: bool,
+    was_signalled: bool,
 ) -> Result<Vec<Kind>, Failure> {
     let is_requested = !args.fail_on.is_empty() || args.verdict_format.is_some() || file.is_some();
     let ci = Ci::of_environment();
-    let waits = is_requested || waits_for_report || ci.is_some();
+    let is_needed = is_requested || waits_for_report;
+    let waits = (is_needed || ci.is_some()) && !was_signalled;
     let settle = if waits { args.settle } else { Duration::ZERO };
     let verdict = match in_background(move || Verdict::ask(&target, "*", settle, &judging)).await {
         // Nobody asked for it.
-        Err(_) if !waits => return Ok(Vec::new()),
+        Err(_) if !is_needed => return Ok(Vec::new()),
         verdict => verdict?,
     };
     let by_name = args.verdict_file.as_deref().and_then(VerdictFormat::of_file);
@@ -233,7 +235,8 @@ async fn judge(
     let shown = |format| match format {
         VerdictFormat::Text | VerdictFormat::Json if is_json() => compact(&verdict.judged()) + "\n",
         VerdictFormat::Text if ci == Some(Ci::GitLab) => {
-            Ci::section(&render(&verdict, format, colored(&std::io::stderr())), verdict.fails())
+            let (start, end) = Ci::section(verdict.fails());
+            start + &render(&verdict, format, colored(&std::io::stderr())) + &end
         }
         _ => render(&verdict, format, colored(&std::io::stderr())),
     };

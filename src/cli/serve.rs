@@ -1,5 +1,6 @@
 //! `serve`: turns flags into settings and runs the emulator until a signal stops it.
 
+use std::ffi::OsStr;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,7 +27,7 @@ use crate::http::tls::TlsSetting;
 use crate::redact::visible_lines;
 use crate::scenario::Folders;
 use crate::util::duration::parse_duration;
-use crate::util::wording::counted;
+use crate::util::wording::{counted, shell_word};
 use crate::webhook::resolve::LookUp;
 
 #[derive(Debug, Args)]
@@ -316,12 +317,12 @@ fn banner(emulator: &Emulator, profile: Option<&str>, trust: Option<&TrustFiles>
     }
     let (mut trusting, mut exports) = (String::new(), String::new());
     if let Some(files) = trust {
-        let own = files.own().display();
+        let word = |path: &OsStr| shell_word(&path.to_string_lossy()).into_owned();
+        let own = word(files.own());
         trusting = format!("--cacert {own} ");
         let variables = files.variables().filter(|(name, _)| BUNDLE_VARIABLES.contains(name));
-        let variables: String =
-            variables.map(|(name, path)| format!("    export {name}={}\n", path.display())).collect();
-        exports = format!("  its certificate is {own}, until it stops; clients also trust it with\n\n{variables}\n");
+        let variables: String = variables.map(|(name, path)| format!("    export {name}={}\n", word(path))).collect();
+        exports = format!("  its certificate is {own}; until it stops, clients also trust it with\n\n{variables}\n");
     }
     format!(
         "

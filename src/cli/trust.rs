@@ -51,6 +51,9 @@ impl TrustFiles {
     fn write_for(served: &[CertificateDer<'static>], variable: impl Fn(&str) -> Option<OsString>) -> io::Result<Self> {
         // In the places of the system, or those that `SSL_CERT_FILE` and `SSL_CERT_DIR` name.
         let mut trusted = rustls_native_certs::load_native_certs().certs;
+        if trusted.is_empty() {
+            note("no authorities of this machine were found: clients that read the bundle trust the emulator alone");
+        }
         let mut named = Vec::new();
         for name in BUNDLE_VARIABLES {
             match variable(name).map(|path| read(Path::new(&path))) {

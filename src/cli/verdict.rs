@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::arguments::{LAST, Target, examples};
-use super::ci::Ci;
+use super::ci::{Ci, print_to_stderr};
 use super::client::{Call, SHORT};
 use super::failure::{Failure, colored};
 use super::findings::{Accepted, Review};
@@ -89,7 +89,13 @@ pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
     let format = if args.json { VerdictFormat::Json } else { args.format };
     let text = render(&verdict, format, colored(&std::io::stdout()));
     match Ci::of_environment() {
-        Some(Ci::GitLab) if format == VerdictFormat::Text => print_as_is(&Ci::section(&text, verdict.fails())),
+        // The marks go to stderr, where they are no part of the command's data.
+        Some(Ci::GitLab) if format == VerdictFormat::Text => {
+            let (start, end) = Ci::section(verdict.fails());
+            print_to_stderr(&start);
+            print_as_is(&text);
+            print_to_stderr(&end);
+        }
         ci => {
             print_as_is(&text);
             if let Some(ci) = ci {

@@ -29,6 +29,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Notes {
     under_way: usize,
+    requests: usize,
     outside: usize,
     due: BTreeSet<(Instant, u64)>,
     slots: u64,
@@ -46,7 +47,14 @@ impl Agenda {
     #[must_use]
     pub fn begin(&self) -> Running {
         self.shared.notes.lock().under_way += 1;
-        Running { agenda: self.clone(), outside: false }
+        Running { agenda: self.clone(), kind: Kind::Task }
+    }
+
+    /// Records that a request is in flight, which only an automatic clock waits for.
+    #[must_use]
+    pub fn begin_request(&self) -> Running {
+        self.shared.notes.lock().requests += 1;
+        Running { agenda: self.clone(), kind: Kind::Request }
     }
 
     /// A slot for the instant at which a driver must run next; empty at first.
@@ -76,6 +84,11 @@ impl Agenda {
         notes.under_way == 0 && notes.due.first().is_none_or(|(due, _)| *due > now)
     }
 
+    /// Like `is_settled`, and no request is in flight.
+    pub fn is_idle(&self, now: Instant) -> bool {
+        self.is_settled(now) && self.shared.notes.lock().requests == 0
+    }
+
     /// True if everything due by `now` is done or waits for an external receiver.
     pub fn is_settled_inside(&self, now: Instant) -> bool {
         let notes = self.shared.notes.lock();
@@ -103,14 +116,22 @@ impl Agenda {
 #[derive(Debug)]
 pub struct Running {
     agenda: Agenda,
-    outside: bool,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Task,
+    /// A task that waits for an external receiver.
+    Outside,
+    Request,
 }
 
 impl Running {
     /// The same, marked as waiting for an external receiver.
     #[must_use]
     pub fn outside(mut self) -> Self {
-        self.outside = true;
+        self.kind = Kind::Outside;
         self.agenda.change(|notes| notes.outside += 1);
         self
     }
@@ -118,9 +139,12 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.agenda.change(|notes| {
-            notes.under_way -= 1;
-            notes.outside -= usize::from(self.outside);
+        self.agenda.change(|notes| match self.kind {
+            Kind::Request => notes.requests -= 1,
+            kind => {
+                notes.under_way -= 1;
+                notes.outside -= usize::from(kind == Kind::Outside);
+            }
         });
     }
 }

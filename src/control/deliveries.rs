@@ -342,7 +342,7 @@ async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<List<Deliv
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
     let differs = |delivery: &DeliveryRecord| {
         let mut all = differs(filter, delivery);
-        let made = usize::try_from(delivery.made).unwrap_or(usize::MAX);
+        let made = usize::try_from(delivery.attempts_made()).unwrap_or(usize::MAX);
         if request.attempts.is_some() && made < attempts {
             all.push(format!("attempts: expected {attempts} or more, found {made}"));
         }

@@ -189,10 +189,13 @@ pub(super) fn of_request(control: &Control, request: &RequestRecord, redactor: R
 
 /// What to do about a 429 of the quota: when the next request is allowed, and how to make that sooner or visible to the client.
 fn quota_advice(control: &Control, request: &RequestRecord, redactor: Redactor<'_>) -> Option<Vec<Advice>> {
-    let workspace = request.workspace.as_ref().filter(|_| matches!(request.reason, Reason::RateLimited))?;
+    let workspace = request
+        .workspace
+        .as_ref()
+        .filter(|workspace| matches!(request.reason, Reason::RateLimited) && !workspace.is_gone())?;
     let (profile, clock) = (control.profile_for(Some(workspace.name())), workspace.clock());
     let now = clock.now();
-    let quota = workspace.lock().quota(&profile, now);
+    let quota = workspace.lock().quota_of_key(request.group_key.as_ref(), &profile, now);
     let key = redactor.key(workspace.name());
     let mut advice = vec![match quota.filter(|quota| !quota.allowed) {
         None => Advice { text: format!("the quota of {key} is free again"), command: None },

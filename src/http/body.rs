@@ -319,7 +319,7 @@ pub(super) enum Pace {
 
 pub(super) fn paced(body: Bytes, pace: Pace, workspace: &Workspace) -> ResponseBody {
     let (clock, slot) = (workspace.clock().clone(), workspace.agenda().slot());
-    let running = clock.is_auto().then(|| workspace.agenda().begin());
+    let running = clock.is_auto().then(|| workspace.agenda().begin_request());
     let paced = PacedBody { rest: body, has_begun: false, pace, clock, slot, _running: running };
     ResponseBody::stream(unfold(paced, PacedBody::next))
 }

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
@@ -131,11 +132,13 @@ pub(super) struct RequestContext {
     pub(super) rule: Option<AppliedRule>,
     /// The rules that did not apply; `None` if none is active, or it did not come to them.
     pub(super) tried_rules: Option<Box<TriedRules>>,
+    /// How long a rule's delay lasted by the machine's time, while an automatic clock stood still.
+    pub(super) slept: Duration,
 }
 
 impl RequestContext {
     pub(super) fn new(request: Request, identity: Identity) -> Self {
-        Self { request, identity, body: Bytes::new(), rule: None, tried_rules: None }
+        Self { request, identity, body: Bytes::new(), rule: None, tried_rules: None, slept: Duration::ZERO }
     }
 
     pub(super) fn profile(&self) -> &Profile {
@@ -202,7 +205,7 @@ impl RequestContext {
         reason: Reason,
         arrival: ConnectionInfo,
     ) -> RequestRecord {
-        let ended = self.identity.workspace.clock().instant();
+        let ended = self.identity.workspace.clock().instant().plus(self.slept);
         let Self { request, identity, rule, tried_rules, .. } = self;
         let (workspace, group_key, quota) = match &mut identity.key {
             Some(key) => (Some(Arc::clone(&identity.workspace)), key.group_key.take(), key.quota.take()),

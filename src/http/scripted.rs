@@ -49,6 +49,7 @@ impl RequestContext {
         let (workspace, due) = (self.workspace(), self.request.now.instant.plus(delay));
         if workspace.clock().is_auto() {
             tokio::time::sleep(delay).await;
+            self.slept = delay;
             return;
         }
         let mut slot = workspace.agenda().slot();

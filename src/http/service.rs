@@ -206,7 +206,8 @@ impl Api {
     fn anonymous(&self, request: &Request) -> Identity {
         let workspace = self.engine.registry.anonymous();
         let (id, variation_seed) = draw_id(&mut workspace.lock(), &request.config.profile, request.now);
-        Identity { id, variation_seed, workspace, key: None, running: None }
+        let running = workspace.clock().is_auto().then(|| workspace.agenda().begin_request());
+        Identity { id, variation_seed, workspace, key: None, running }
     }
 
     /// The identity of a request with a valid key; counts the request if it is one that counts.
@@ -223,7 +224,7 @@ impl Api {
         };
         request.due_before = is_due.then(|| self.engine.fire_soon(&workspace));
         request.now = now;
-        let running = workspace.clock().is_auto().then(|| workspace.agenda().begin());
+        let running = workspace.clock().is_auto().then(|| workspace.agenda().begin_request());
         Ok(Identity { id, variation_seed, workspace, key: Some(AuthenticatedKey { group_key, quota }), running })
     }
 

@@ -137,6 +137,8 @@ async fn a_delayed_answer_needs_no_waiting_call() {
     let emulator = started(auto().scenario_text(story)).await;
     assert_eq!(get_as(&emulator, KEY, "/v1/system/status").await.status, 200);
     assert_eq!(passed(&emulator, Some(KEY)).await, 0);
+    let listed = view(&emulator, "requests").await;
+    assert!(listed["data"][0]["latency_ms"].as_f64().is_some_and(|latency| latency >= 20.0), "{listed}");
     let drip = "[[rule]]\nfault = { kind = 'drip', bytes = 20, interval = '1ms' }\n";
     put_scenario(&emulator, "drip", drip).await;
     activate(&emulator, &["drip"], None).await;
@@ -227,4 +229,68 @@ fn the_commands_name_the_mode() {
     let own = served.said(&["clock", "freeze", "--key", KEY]) + &served.said(&["clock", "auto", "--key", KEY]);
     assert_eq!(own.matches("sk_test_local alone)").count(), 2, "{own}");
     assert!(own.contains("(frozen, ") && own.contains("(auto, "), "{own}");
+}
+
+/// One that never ends uses up the moves of its own clock alone.
+#[tokio::test]
+async fn an_endless_emission_of_one_key_holds_no_other_up() {
+    let story = "[[emit]]\nevent = 'workflow.completed'\non = { after = '1s' }\ntimes = 5000\ninterval = '1s'\n";
+    let emulator = retrying(Emulator::builder().seed(7), &[500, 200]).await;
+    put_scenario(&emulator, "endless", story).await;
+    for key in [OTHER, KEY] {
+        ask(&emulator, "POST", "clock", &json!({ "key": key, "mode": "auto" })).await;
+    }
+    activate(&emulator, &["endless"], Some(OTHER)).await;
+    ask(&emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
+    ask(&emulator, "POST", "deliveries/wait", &json!({ "status": "delivered", "timeout": "20s" })).await;
+    let warnings = notices(&emulator, true);
+    assert!(warnings.iter().any(|notice| notice.starts_with("the key's clock stands still")), "{warnings:?}");
+}
+
+/// The wait is for the key, whatever becomes of its workspace and its clock in the meantime.
+#[tokio::test]
+async fn a_wait_survives_a_reset_and_a_change_of_the_mode() {
+    let emulator = retrying(auto(), &[500, 200]).await;
+    ask(&emulator, "POST", "clock", &json!({ "mode": "frozen" })).await;
+    let wanted = json!({ "key": KEY, "status": "delivered", "timeout": "20s" });
+    let changes = async {
+        ask(&emulator, "POST", "reset", &json!({ "key": KEY })).await;
+        subscribe_sink(&emulator, "app").await;
+        ask(&emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
+        ask(&emulator, "POST", "clock", &json!({ "mode": "auto" })).await;
+    };
+    let (waited, ()) = tokio::join!(control(&emulator, "POST", "deliveries/wait", &wanted), changes);
+    assert_eq!(waited.status, 200, "{waited:?}");
+    assert_eq!(passed(&emulator, Some(KEY)).await, 3600);
+}
+
+/// Two calls that wait on one clock move it as far as one of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waits_on_one_clock_do_not_overshoot() {
+    let story = "[[emit]]\nevent = 'workflow.completed'\non = { after = '10s' }\ntimes = 50\ninterval = '10s'\n";
+    let emulator = started(auto().scenario_text(story)).await;
+    subscribe_sink(&emulator, "app").await;
+    let wanted = json!({ "key": KEY, "status": "delivered", "count": 20, "timeout": "20s" });
+    let wait = || control(&emulator, "POST", "deliveries/wait", &wanted);
+    let (a, b, c) = tokio::join!(wait(), wait(), wait());
+    assert_eq!((a.status, b.status, c.status), (200, 200, 200));
+    assert_eq!(passed(&emulator, Some(KEY)).await, 200);
+}
+
+/// A request in flight holds only calls that wait; a step is taken at once, as with a frozen clock.
+#[tokio::test]
+async fn a_step_does_not_wait_for_a_request() {
+    let emulator = started(auto().scenario_text("[[rule]]\nfault = { kind = 'stall', bytes = 0 }\n")).await;
+    let stalled = get_as(&emulator, KEY, "/v1/system/status");
+    let step = async {
+        while view(&emulator, &format!("requests?key={KEY}")).await["data"][0].is_null() {
+            tokio::task::yield_now().await;
+        }
+        ask(&emulator, "POST", "clock", &json!({ "key": KEY, "advance": "1h" })).await
+    };
+    tokio::select! {
+        answer = stalled => panic!("{answer:?}"),
+        moved = tokio::time::timeout(PATIENCE, step) => assert_eq!(moved.expect("a step")["mode"], "auto"),
+    }
+    assert_eq!(passed(&emulator, Some(KEY)).await, 3600);
 }

@@ -223,9 +223,10 @@ impl Run<'_> {
             Reply::Failed { .. } => "it ends connections without a valid answer; look at its log",
             Reply::Answered { status, .. } => match status {
                 429 => "it answered 429 to the first request; raise its limit of requests",
-                404 | 405 => {
-                    return Diagnosis::certain(format!("it answered {status} to a POST; check the path of the URL"));
+                404 => {
+                    "it answered 404 to a POST; check the path of the URL, and that it does not look for the workflow of the event"
                 }
+                405 => return Diagnosis::certain("it answered 405 to a POST; check the path of the URL".to_owned()),
                 300..=399 => {
                     return Diagnosis::certain(
                         "it redirects deliveries; probe the URL that it redirects to".to_owned(),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::Engine;
 use crate::clock::agenda::Agenda;
-use crate::clock::{Clock, Instant, Now};
+use crate::clock::{Clock, ClockMode, Instant, Now};
 use crate::state::workspace::{Registry, Workspace};
 
 /// The next due instant of each workspace that has one, by its position.
@@ -60,27 +60,39 @@ impl ClockDriver {
         now
     }
 
-    /// Moves the clock by `step` if the next instant at which something is due is exactly that far, and nothing is in flight; `log` is
-    /// called before. Returns once everything due then is done, or false if something has changed in the meantime.
-    pub async fn jump(&self, step: Duration, log: impl FnOnce()) -> bool {
+    /// Moves an automatic clock from `from` by `step`, if the next instant at which something is due is exactly that far and nothing is in
+    /// flight; `log` is called before. Returns once everything due then is done, or false if something has changed in the meantime.
+    pub async fn jump(&self, from: Instant, step: Duration, log: impl FnOnce()) -> bool {
         let life = self.clock().life();
         let owner = self.workspace.clone().unwrap_or_else(|| self.registry.anonymous());
         let _moving = owner.agenda().moving().lock_owned().await;
         let moved = self.moved();
-        let mut waiting = self.all_due(&moved);
-        if owner.is_gone() || !self.is_idle() || self.next_of(&waiting) != Some(step) {
-            return false;
-        }
-        log();
-        for at in self.step(life, step, &moved, &mut waiting).await {
+        let called = {
+            // A key's clock may be moved by a call about the key and, with the emulator's, by one about all keys.
+            let _one_at_a_time = self.registry.lock_jumps();
+            let mut waiting = self.all_due(&moved);
+            let stands = self.clock().mode() == ClockMode::Auto && self.clock().instant() == from;
+            if owner.is_gone() || !stands || !self.is_idle() || self.next_of(&waiting) != Some(step) {
+                return false;
+            }
+            log();
+            self.begin_step(life, step, &moved, &mut waiting)
+        };
+        self.finish_step(&moved, &called).await;
+        for at in called {
             settle(&moved[at]).await;
         }
         true
     }
 
-    /// True if nothing is running that the clock must not overtake, and everything due is done.
+    /// The name of the workspace; `None` for the emulator's clock.
+    pub fn name(&self) -> Option<Arc<str>> {
+        self.workspace.as_ref().map(|workspace| Arc::clone(workspace.name()))
+    }
+
+    /// True if nothing is running that an automatic clock must not overtake, and everything due is done.
     pub fn is_idle(&self) -> bool {
-        self.moved().iter().all(|workspace| workspace.agenda().is_settled(workspace.clock().instant()))
+        self.moved().iter().all(|workspace| workspace.agenda().is_idle(workspace.clock().instant()))
     }
 
     /// How far the next instant is at which something is due.
@@ -99,21 +111,29 @@ impl ClockDriver {
     /// Moves the clock by one step, and returns the workspaces in which something was due then. They do it one after the other, so that
     /// runs are reproducible; attempts at external receivers are not waited for here.
     async fn step(&self, life: u64, step: Duration, moved: &[Arc<Workspace>], waiting: &mut Waiting) -> Vec<usize> {
+        let called = self.begin_step(life, step, moved, waiting);
+        self.finish_step(moved, &called).await;
+        called
+    }
+
+    fn begin_step(&self, life: u64, step: Duration, moved: &[Arc<Workspace>], waiting: &mut Waiting) -> Vec<usize> {
         let reached = self.clock().instant().plus(step);
         let mut called = Vec::new();
         while waiting.peek().is_some_and(|Reverse((due, _))| *due <= reached) {
             called.extend(waiting.pop().map(|Reverse((_, at))| at));
         }
         called.sort_unstable();
-        let all = called.iter().map(|at| &moved[*at]);
         let follows = |workspace: &&Arc<Workspace>| !workspace.clock().is_same(self.clock());
-        all.clone().filter(follows).for_each(|workspace| workspace.clock().hold());
+        called.iter().map(|at| &moved[*at]).filter(follows).for_each(|workspace| workspace.clock().hold());
         self.clock().advance_in(life, step);
-        for workspace in all {
-            workspace.clock().release();
-            wait_until(workspace, Agenda::is_settled_inside).await;
-        }
         called
+    }
+
+    async fn finish_step(&self, moved: &[Arc<Workspace>], called: &[usize]) {
+        for at in called {
+            moved[*at].clock().release();
+            wait_until(&moved[*at], Agenda::is_settled_inside).await;
+        }
     }
 
     fn moved(&self) -> Vec<Arc<Workspace>> {

@@ -3,6 +3,8 @@
 //! A call about one key moves the clock of that key alone, so that tests with different keys do not disturb each other; a call about all
 //! keys moves the emulator's clock, and each key's that is automatic by itself.
 
+use std::collections::HashMap;
+use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use crate::state::journal::record::time;
 use crate::state::workspace::Workspace;
 use crate::util::duration::duration_text;
 
-/// Most jumps of one wait: an emission that repeats for ever would never let it end.
+/// Most jumps of each clock during one wait: an emission that repeats for ever would never let it end.
 const MAX_JUMPS: usize = 1_000;
 
 impl Engine {
@@ -26,33 +28,39 @@ impl Engine {
         tokio::select! {
             // A jump may have brought what is awaited; then there is no further one.
             biased;
-            done = &mut awaited => return done,
-            () = self.jump_while_idle(workspace) => {}
+            done = &mut awaited => done,
+            never = self.jump_while_idle(workspace) => match never {},
         }
-        awaited.await
     }
 
-    /// Returns if no clock is automatic, or after too many jumps.
-    async fn jump_while_idle(self: &Arc<Self>, workspace: Option<Arc<Workspace>>) {
-        let mut jumps = 0;
+    async fn jump_while_idle(self: &Arc<Self>, workspace: Option<Arc<Workspace>>) -> Infallible {
+        let mut jumps: HashMap<Option<Arc<str>>, usize> = HashMap::new();
         loop {
-            let mut changed = pin!(self.registry.agendas_changed());
+            let (mut changed, mut switched) =
+                (pin!(self.registry.agendas_changed()), pin!(self.registry.mode_changed()));
             changed.as_mut().enable();
+            switched.as_mut().enable();
             let drivers = self.automatic(workspace.as_ref());
-            if drivers.is_empty() {
-                return;
+            // While no clock is automatic, waiting costs nothing. A key that was reset or evicted may get a new workspace.
+            if drivers.is_empty() && workspace.as_ref().is_none_or(|workspace| !workspace.is_gone()) {
+                switched.await;
+                continue;
             }
             let is_idle = drivers.iter().all(ClockDriver::is_idle);
+            let made = |driver: &ClockDriver| jumps.get(&driver.name()).copied().unwrap_or_default();
+            let next = drivers.into_iter().filter(|driver| made(driver) < MAX_JUMPS).filter_map(|driver| {
+                let from = driver.clock().instant();
+                Some((driver.next_step()?, from, driver))
+            });
             // Of equally near instants the first, so that runs are reproducible.
-            let next = drivers.into_iter().filter_map(|driver| Some((driver.next_step()?, driver)));
-            let Some((step, driver)) = next.min_by_key(|(step, _)| *step).filter(|_| is_idle) else {
-                changed.await;
+            let Some((step, from, driver)) = next.min_by_key(|(step, ..)| *step).filter(|_| is_idle) else {
+                tokio::select! {
+                    () = changed => {}
+                    () = switched => {}
+                }
                 continue;
             };
-            if jumps == MAX_JUMPS {
-                return self.note_jump(&driver, format!("stands still: one call moved it {MAX_JUMPS} times"), true);
-            }
-            let engine = Arc::clone(self);
+            let (engine, moved) = (Arc::clone(self), driver.clone());
             // A separate task: if the caller hangs up, the clock does not stop halfway.
             let jump = tokio::spawn(async move {
                 let to = driver.clock().now().wall.saturating_add(step).unwrap_or(jiff::Timestamp::MAX);
@@ -60,10 +68,14 @@ impl Engine {
                     let did = format!("moved by {}, to {}, because a call waits", duration_text(step), time(to));
                     engine.note_jump(&driver, did, false);
                 };
-                driver.jump(step, log).await
+                driver.jump(from, step, log).await
             });
             if jump.await.is_ok_and(|has_moved| has_moved) {
-                jumps += 1;
+                let made = jumps.entry(moved.name()).or_default();
+                *made += 1;
+                if *made == MAX_JUMPS {
+                    self.note_jump(&moved, format!("stands still: one call moved it {MAX_JUMPS} times"), true);
+                }
             }
             // Lets the caller see what has happened.
             tokio::task::yield_now().await;
@@ -75,7 +87,9 @@ impl Engine {
         let is_automatic = |driver: &ClockDriver| driver.clock().mode() == ClockMode::Auto;
         let of = |workspace: &Arc<Workspace>| self.mover(Some(Arc::clone(workspace)));
         match workspace {
-            Some(workspace) if workspace.is_gone() => Vec::new(),
+            Some(workspace) if workspace.is_gone() => {
+                self.registry.find(workspace.name()).iter().map(of).filter(is_automatic).collect()
+            }
             Some(workspace) => Some(of(workspace)).into_iter().filter(is_automatic).collect(),
             None => {
                 let all = self.registry.all();
@@ -86,8 +100,8 @@ impl Engine {
     }
 
     fn note_jump(&self, driver: &ClockDriver, did: String, is_warning: bool) {
-        let (wall, name) = (driver.clock().now().wall, driver.workspace.as_ref().map(|workspace| workspace.name()));
+        let (wall, name) = (driver.clock().now().wall, driver.name());
         let whose = if name.is_some() { "the key's clock" } else { "the emulator's clock" };
-        self.journal.note(wall, name.cloned(), format!("{whose} {did}"), is_warning);
+        self.journal.note(wall, name, format!("{whose} {did}"), is_warning);
     }
 }

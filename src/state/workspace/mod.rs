@@ -268,6 +268,13 @@ impl WorkspaceState {
         quotas.map(|quota| quota.peek(policy, now.instant)).min_by_key(|check| (check.allowed, check.remaining))
     }
 
+    /// The quota of one key of a group, or of the key that the workspace is named after.
+    pub fn quota_of_key(&self, group_key: Option<&Arc<str>>, profile: &Profile, now: Now) -> Option<QuotaCheck> {
+        let policy = Some(&profile.rate_limit).filter(|policy| policy.enabled)?;
+        let quota = group_key.map_or(Some(&self.quota), |key| self.group_quotas.get(key))?;
+        Some(quota.peek(policy, now.instant))
+    }
+
     /// Undoes the counting of a request.
     pub fn refund(&mut self, group_key: Option<&Arc<str>>, profile: &Profile) {
         if profile.rate_limit.enabled {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -31,6 +31,8 @@ pub struct Registry {
     tokens: AccessTokens,
     evicted: AtomicU64,
     agendas_changed: Arc<Notify>,
+    mode_changed: Notify,
+    jumps: Mutex<()>,
 }
 
 impl Registry {
@@ -48,6 +50,8 @@ impl Registry {
             tokens: AccessTokens::default(),
             evicted: AtomicU64::new(0),
             agendas_changed,
+            mode_changed: Notify::new(),
+            jumps: Mutex::default(),
         }
     }
 
@@ -131,6 +135,21 @@ impl Registry {
 
     fn new_workspace(&self, name: Arc<str>, clock: Clock) -> Workspace {
         Workspace::new(name, &self.seed(), clock, self.journal.budget(), &self.agendas_changed)
+    }
+
+    /// Wakes the calls that wait, after a clock may have become automatic.
+    pub fn note_mode(&self) {
+        self.mode_changed.notify_waiters();
+    }
+
+    /// Completes when a clock may have become automatic after the call.
+    pub fn mode_changed(&self) -> Notified<'_> {
+        self.mode_changed.notified()
+    }
+
+    /// Held while one automatic clock is moved.
+    pub fn lock_jumps(&self) -> MutexGuard<'_, ()> {
+        self.jumps.lock()
     }
 
     /// Completes when the agenda of any workspace has changed after the call.

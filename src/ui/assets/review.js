@@ -31,8 +31,10 @@ export function readiness(findings, isAsked = true) {
 /** One finding with its number in the whole list. @param {Page} page @param {FindingRow} one @param {number} number @returns {Node} */
 function findingPart(page, one, number) {
   const record = (/** @type {FindingRow['evidence'][0]} */ { request, delivery }) => link(page, { view: request ? 'activity' : 'deliveries', id: request ?? delivery ?? '', filter: '' }, request ?? delivery ?? '');
-  const evidence = one.groups.map(({ count: alike, first, last }) => h('li', null, record(first), alike > 1 ? [' to ', record(last), ` (${count(alike, 'time')})`] : null, ' ', prose(first.detail)));
-  const more = one.count - one.groups.reduce((sum, group) => sum + group.count, 0);
+  // A file of an earlier version has none.
+  const groups = one.groups ?? one.evidence.map((shown) => ({ count: 1, first: shown, last: shown }));
+  const evidence = groups.map(({ count: alike, first, last }) => h('li', null, record(first), alike > 1 ? [' to ', record(last), ` (${count(alike, 'time')})`] : null, ' ', prose(first.detail)));
+  const more = one.count - groups.reduce((sum, group) => sum + group.count, 0);
   return h('li', { key: `${one.code} ${one.confidence}`, value: number }, h('article.card', null,
     h('div.title', null, h('h3', null, h('span.quiet', null, `${number}. `), prose(one.title)), mark(one.severity, SEVERITIES[one.severity] ?? 'warn'), mark(one.confidence, one.confidence === 'certain' ? 'info' : 'quiet'), link(page, { id: one.code }, one.code)),
     h('ul', { 'aria-label': `Seen for ${one.code}` }, evidence),
