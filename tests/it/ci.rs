@@ -69,12 +69,15 @@ fn a_verdict_of_its_own_is_shown_as_well() {
     assert!(std::fs::read_to_string(&summary).expect("a summary").contains("❌ **unmatched**"));
     let gitlab = |flags: &[&str]| {
         let arguments = [&["verdict", "--url", &served.url], flags].concat();
-        text(&wrs_emulator(&arguments).env("GITLAB_CI", "true").output().expect("it runs").stdout)
+        let output = wrs_emulator(&arguments).env("GITLAB_CI", "true").output().expect("it runs");
+        (text(&output.stdout), text(&output.stderr))
     };
-    let open = gitlab(&["--fail-on", "unmatched"]);
-    assert!(is_section(&open, ":wrs_emulator\r\u{1b}[0Kwrs-emulator: verdict\n✗ unmatched: "), "{open:?}");
-    assert!(is_section(&gitlab(&[]), ":wrs_emulator[collapsed=true]\r"));
-    assert!(gitlab(&["--json"]).starts_with('{'));
+    // The marks are no part of the data.
+    let (data, marks) = gitlab(&["--fail-on", "unmatched"]);
+    assert!(data.starts_with("✗ unmatched: ") && !data.contains('\u{1b}'), "{data:?}");
+    assert!(is_section(&marks, ":wrs_emulator\r\u{1b}[0Kwrs-emulator: verdict\n"), "{marks:?}");
+    assert!(is_section(&gitlab(&[]).1, ":wrs_emulator[collapsed=true]\r"));
+    assert!(gitlab(&["--json"]).0.starts_with('{'));
 }
 
 #[test]
