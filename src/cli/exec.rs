@@ -210,7 +210,7 @@ async fn wait_for(
     }
 }
 
-/// Reads the verdict, prints it if it was requested, and tells a CI system; returns what makes the run fail.
+/// Reads the verdict, prints it if it was requested, and reports it to a CI system; returns the kinds of problems that fail the run.
 async fn judge(
     args: &ExecArgs,
     target: Target,

@@ -119,7 +119,7 @@ pub(super) fn of_delivery(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> 
     }
 }
 
-/// How an attempt ended, and why that is no success.
+/// How an attempt ended, and why it failed.
 pub(super) fn of_attempt(attempt: &AttemptRecord, redactor: Redactor<'_>) -> String {
     let ending = ending(&attempt.outcome, redactor);
     let Some(status) = attempt.outcome.status() else { return ending };

@@ -1,7 +1,7 @@
 //! Moves a clock forward so that everything happens in order: from one due instant to the next, each time waiting until what
 //! was due is done. A retry schedule of three days lasts only as long as its attempts.
 //!
-//! Each workspace's agenda knows what is due next; this file only moves clocks and waits.
+//! Each workspace's agenda knows the next due instant; this file only moves clocks and waits.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -26,7 +26,7 @@ impl Engine {
     ) -> T {
         let mut awaited = pin!(awaited);
         tokio::select! {
-            // A jump may have brought what is awaited; then there is no further one.
+            // First, so that no further jump follows the one that completed the wait.
             biased;
             done = &mut awaited => done,
             never = self.jump_while_idle(workspace) => match never {},

@@ -52,7 +52,7 @@ function refusal(entries, findings) {
   if (status === 401) return { title: scenario ? `the client met the 401 of scenario ${scenario}` : 'a key was not accepted', advice: scenario ? '' : 'Use a key that begins with sk_test_.', command: '', finding: has('loop-after-401') };
   if (!status) return { title: `the connection was broken${scenario ? ` by scenario ${scenario}` : ''}`, advice: 'Retry with a pause, if the request may be sent twice.', command: '', finding: '' };
   const by = scenario ? ` of scenario ${scenario}` : '';
-  // What is wrong with the request is the cause, if one error says it.
+  // If one error names the problem of the request, it is the cause.
   const reason = status === 422 && !scenario && new Set(entries.map((one) => one.message)).size === 1 ? entries[0].message : '';
   return { title: `${oneLine(text, 60)} was refused with ${status}${by}${reason && `: ${oneLine(reason, 120)}`}`, advice: '', command: '', finding: status === 422 ? has('invalid-repeated') : '' };
 }
