@@ -10,7 +10,8 @@ use super::client::{Call, MAX_RUN, parsed};
 use super::failure::{Code, Failure};
 use super::output::{as_value, compact};
 use crate::control::api::{
-    Clock, DeliveryWhole, EmulatorFacts, GetRun, Omitted, RUN_FORMAT, RUN_VERSION, RequestWhole, Sent, WorkspaceId,
+    Clock, DOCUMENT_BOUND, DeliveryWhole, EmulatorFacts, Findings, GetRun, MERGED_BOUND, Omitted, RUN_FORMAT,
+    RUN_VERSION, RequestWhole, Sent, Verification, WorkspaceId,
 };
 use crate::scenario::RuleTrace;
 use crate::ui::{DATA_END, DATA_START};
@@ -33,9 +34,12 @@ pub(super) struct RunRecords {
     pub(super) requests: Vec<ExplainedRequest>,
     pub(super) deliveries: Vec<DeliveryWhole>,
     pub(super) omitted: Omitted,
+    pub(super) verification: Verification,
+    #[serde(default)]
+    pub(super) findings: Option<Findings>,
+    #[serde(default)]
+    pub(super) shards: Vec<IgnoredAny>,
     /// What only the page reads, which must be there.
-    #[serde(rename = "verification")]
-    _verification: IgnoredAny,
     #[serde(rename = "profile")]
     _profile: IgnoredAny,
     #[serde(rename = "events")]
@@ -46,6 +50,13 @@ pub(super) struct RunRecords {
     _subscriptions: IgnoredAny,
     #[serde(rename = "scenarios")]
     _scenarios: IgnoredAny,
+}
+
+impl RunRecords {
+    /// Why older records are not in it.
+    pub(super) fn bound(&self) -> &'static str {
+        if self.shards.is_empty() { DOCUMENT_BOUND } else { MERGED_BOUND }
+    }
 }
 
 #[derive(Deserialize)]
@@ -115,6 +126,18 @@ impl RunDocument {
             refused(&format!("it is not as it was saved: {error}"), &format!("{writer}; or {SAVE}"))
         })?;
         Ok(Self { json: json.to_owned(), records })
+    }
+
+    /// One that was made here.
+    pub(super) fn made(document: &Value) -> Self {
+        let json = compact(document) + "\n";
+        let records = serde_json::from_str(&json).expect("it has the records of a document");
+        Self { json, records }
+    }
+
+    /// All of it.
+    pub(super) fn value(&self) -> Value {
+        serde_json::from_str(&self.json).expect("its records were read")
     }
 
     /// The document with a field that the emulator does not know.

@@ -19,6 +19,7 @@ mod har;
 mod listen;
 mod log;
 mod mcp;
+mod merge;
 mod output;
 mod parse;
 mod probe;
@@ -219,6 +220,7 @@ pub fn main() -> ExitCode {
         Some(Command::Snapshot(SnapshotCommand::Load(args))) => run::load_state(&args),
         Some(Command::Run(RunCommand::Save(args))) => run::save(&args),
         Some(Command::Run(RunCommand::View(args))) => run::view(&args),
+        Some(Command::Run(RunCommand::Merge(args))) => merge::run(&args),
         Some(Command::Run(RunCommand::Schema)) => Ok(print_document(&crate::control::run_schema())),
         Some(Command::Profile(command)) => Ok(profile::profile(&command)),
         Some(Command::Assumptions(args)) => profile::assumptions(args),

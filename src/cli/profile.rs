@@ -143,7 +143,7 @@ pub(super) fn assumptions(args: AssumptionsArgs) -> Result<ExitCode, Failure> {
     }
     let mut rows = ledger(&load_profile(args.profile.profile.as_deref(), &args.profile.set)?);
     for row in &mut rows {
-        Redactor::default().setting(row.setting, &mut row.value);
+        Redactor::default().setting(&row.setting, &mut row.value);
         row.note = Redactor::default().text(&row.note).into_owned();
     }
     let ledger = List { data: rows };

@@ -194,7 +194,7 @@ pub(crate) struct Patched {
 
 impl From<LedgerRow> for Setting {
     fn from(LedgerRow { setting, value, source, note, .. }: LedgerRow) -> Self {
-        Self { knob: setting.to_owned(), value, source, note }
+        Self { knob: setting.into_owned(), value, source, note }
     }
 }
 
@@ -236,7 +236,7 @@ impl Text for Patched {
 pub(super) fn in_force(control: &Control, name: Option<&str>, redactor: Redactor<'_>) -> Vec<LedgerRow> {
     let mut rows = ledger(&control.config_for(name).layered);
     for row in &mut rows {
-        redactor.setting(row.setting, &mut row.value);
+        redactor.setting(&row.setting, &mut row.value);
     }
     rows
 }
@@ -305,7 +305,7 @@ fn compared(
     let (mut changes, mut unchanged) = (Vec::new(), Vec::new());
     let is_below = |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('.'));
     for (before, after) in before.iter().zip(after) {
-        let knob = after.setting;
+        let knob = &*after.setting;
         let is_named = paths.iter().any(|path| path == knob || is_below(path, knob));
         if !is_named && !paths.iter().any(|path| is_below(knob, path)) {
             continue;

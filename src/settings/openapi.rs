@@ -33,7 +33,7 @@ const TAGS: [(&str, &str); 6] = [
 ];
 
 pub fn document(profile: &Profile) -> Value {
-    let served = || ROUTES.iter().filter(|route| is_served(route, profile));
+    let served = || served(profile);
     let tags = TAGS.iter().filter(|(name, _)| served().any(|route| tag_of(route) == *name));
     let tags: Vec<Value> =
         tags.map(|(name, description)| json!({ "name": name, "description": description })).collect();
@@ -92,8 +92,10 @@ fn body_of(schema: &str, media_type: &str) -> Value {
     json!({ "required": true, "content": { media_type: { "schema": reference(schema) } } })
 }
 
-fn is_served(route: &Route, profile: &Profile) -> bool {
-    route.stage == Stage::Open || profile.preview.enabled
+/// The endpoints that are served.
+pub fn served(profile: &Profile) -> impl Iterator<Item = &'static Route> {
+    let announced = profile.preview.enabled;
+    ROUTES.iter().filter(move |route| route.stage == Stage::Open || announced)
 }
 
 fn tag_of(route: &Route) -> &'static str {
@@ -183,6 +185,15 @@ pub fn query_parameters(route: &Route) -> impl Iterator<Item = &'static str> {
 pub fn statuses(route: &Route, profile: &Profile) -> impl Iterator<Item = u16> {
     let answered = responses(route, profile).as_object().cloned().unwrap_or_default();
     answered.into_iter().filter_map(|(status, _)| status.parse().ok()).chain([500])
+}
+
+/// The statuses that an endpoint answers by the rules of the API, in order; without those by which any HTTP server refuses a request.
+pub fn statuses_of_api(route: &Route, profile: &Profile) -> Vec<u16> {
+    let answered = responses(route, profile);
+    let by_api = answered.as_object().into_iter().flatten().filter(|(_, response)| response["x-assumed"] != "http");
+    let mut statuses: Vec<u16> = by_api.filter_map(|(status, _)| status.parse().ok()).collect();
+    statuses.sort_unstable();
+    statuses
 }
 
 fn responses(route: &Route, profile: &Profile) -> Value {

@@ -37,6 +37,7 @@ mod forgeries;
 mod forwards;
 #[path = "../../src/golden_tests.rs"]
 mod golden;
+mod grid;
 mod har;
 mod help;
 mod hostile;
@@ -48,6 +49,7 @@ mod listening;
 mod log;
 mod mcp;
 mod memory;
+mod merge;
 mod metrics;
 mod mistakes;
 mod model;

@@ -13,8 +13,21 @@ import { NUMBERS, count, duration, isRefused, listed, oneLine } from './text.js'
 /** Less than this between one refusal and the next request is no pause. */
 const NO_PAUSE_MS = 100;
 
+/** Tests of merged runs whose command succeeded, by document. @type {WeakMap<RunDocument, Set<KeyRow['test']>>} */
+const expected = new WeakMap();
+
 /** Whether a test failed. Its runner may have expected it: then the command succeeded. @param {RunDocument} run @param {KeyRow['test']} test */
-export const isFailed = (run, test) => test?.outcome === 'failed' && run.exec?.exit_status !== 0;
+export function isFailed(run, test) {
+  if (test?.outcome !== 'failed') return false;
+  if (!run.shards?.length) return run.exec?.exit_status !== 0;
+  let known = expected.get(run);
+  if (!known) {
+    const passed = new Set(run.shards.filter(({ exec }) => exec?.exit_status === 0).map(({ name }) => name));
+    known = new Set(run.keys.filter(({ shard }) => passed.has(shard ?? '')).map((key) => key.test));
+    expected.set(run, known);
+  }
+  return !known.has(test);
+}
 
 /** Whether problems of a kind fail the run: those that `--fail-on` names; without it and without a command, webhooks. @param {RunDocument} run @param {string} kind */
 function failsBy(run, kind) {
