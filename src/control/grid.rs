@@ -30,6 +30,8 @@ pub(crate) struct GridRow {
 pub(crate) struct GridCell {
     pub(crate) status: u16,
     pub(crate) requests: usize,
+    /// True for an answer of the API itself; any other came from a scenario, or from HTTP alone.
+    pub(crate) of_api: bool,
     /// What makes a request get it; absent if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) gap: Option<Gap>,
@@ -62,8 +64,8 @@ impl MetStatuses {
     pub(super) fn grid(self, profile: &Profile, snapshot: &ScenarioSnapshot) -> Vec<GridRow> {
         let scenarios: Vec<_> = snapshot.names().iter().filter_map(|name| snapshot.find(name)).collect();
         let row = |route: &'static Route| {
-            let mut cells: BTreeMap<u16, usize> =
-                openapi::statuses_of_api(route, profile).into_iter().map(|status| (status, 0)).collect();
+            let of_api = openapi::statuses_of_api(route, profile);
+            let mut cells: BTreeMap<u16, usize> = of_api.iter().map(|status| (*status, 0)).collect();
             let met = self.0.range((route.operation, 0)..=(route.operation, u16::MAX));
             cells.extend(met.map(|((_, status), requests)| (*status, *requests)));
             let cell = |(status, requests)| {
@@ -75,7 +77,7 @@ impl MetStatuses {
                     },
                     None => Gap { scenario: None, advice: without_scenario(route, status) },
                 };
-                GridCell { status, requests, gap: (requests == 0).then(gap) }
+                GridCell { status, requests, of_api: of_api.contains(&status), gap: (requests == 0).then(gap) }
             };
             GridRow {
                 operation: route.operation.name().to_owned(),
@@ -115,6 +117,7 @@ pub(super) fn joined(grids: impl IntoIterator<Item = Vec<GridRow>>) -> Vec<GridR
             match known.cells.iter_mut().find(|one| one.status == cell.status) {
                 Some(one) => {
                     one.requests += cell.requests;
+                    one.of_api |= cell.of_api;
                     one.gap = one.gap.take().filter(|_| one.requests == 0);
                 }
                 None => known.cells.push(cell),
@@ -127,7 +130,7 @@ pub(super) fn joined(grids: impl IntoIterator<Item = Vec<GridRow>>) -> Vec<GridR
 
 /// How many of the answers were met, as a line.
 pub(crate) fn grid_summary(rows: &[GridRow]) -> String {
-    let cells = || rows.iter().flat_map(|row| &row.cells);
+    let cells = || rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.of_api);
     let met = cells().filter(|cell| cell.requests > 0).count();
     format!("{met} of {} of the contract met", counted(cells().count(), "answer"))
 }

@@ -390,3 +390,55 @@ fn emulators(shards: &[Shard], first: EmulatorFacts) -> EmulatorFacts {
         ..first
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn ids_and_known_keys_in_a_text_get_the_name_of_the_shard() {
+        let keys = ["sk_test_a", "sk_live_…cdef", "team"].map(str::to_owned).into();
+        let names = Names { shard: "b", keys, scenarios: &BTreeSet::new() };
+        for (text, expected) in [
+            ("after the 429 of req_01k-x_y, 3 ms", "after the 429 of req_01k-x_y@b, 3 ms"),
+            ("workspace ws_1 (key sk_test_a)", "workspace ws_1@b (key sk_test_a@b)"),
+            ("key sk_live_…cdef; sk_test_other", "key sk_live_…cdef@b; sk_test_other"),
+            ("dlv_1@a of a team", "dlv_1@a@b of a team"),
+            ("`sub_1`", "`sub_1@b`"),
+            ("req_ a@b prereq_1 my-evt_1", "req_ a@b prereq_1 my-evt_1"),
+            ("é→req_1", "é→req_1@b"),
+            ("", ""),
+        ] {
+            assert_eq!(names.renamed(text), expected);
+        }
+    }
+
+    #[test]
+    fn what_was_sent_or_written_by_others_stays() {
+        let scenarios = ["mine".to_owned()].into();
+        let names = Names { shard: "b", keys: BTreeSet::new(), scenarios: &scenarios };
+        let mut row = json!({
+            "id": "req_1", "key": "team", "scenario": "mine", "body": "req_1", "headers": [["x", "req_1"]],
+            "answer": { "body": "{\"request_id\":\"req_1\"}" }, "test": { "test": "req_1" }, "scenarios": ["mine", "other"],
+        });
+        let sent = row.clone();
+        names.rename(&mut row, "");
+        assert_eq!(row["id"], "req_1@b");
+        assert_eq!((&row["key"], &row["scenario"]), (&json!("team@b"), &json!("mine@b")));
+        assert_eq!(row["scenarios"], json!(["mine@b", "other"]));
+        for field in ["body", "headers", "answer", "test"] {
+            assert_eq!(row[field], sent[field], "{field}");
+        }
+    }
+
+    #[test]
+    fn a_merged_document_has_the_newest_records_that_it_has_room_for() {
+        let mut few: Vec<usize> = (0..MAX_MERGED + 3).collect();
+        assert_eq!((shorten(&mut few), few.len(), few[0]), (3, MAX_MERGED, 0));
+        let mut large = vec!["x".repeat(1024 * 1024); 20];
+        let dropped = shorten(&mut large);
+        assert!(dropped > 0 && large.len() + dropped == 20, "{dropped}");
+    }
+}

@@ -33,9 +33,10 @@ export function gridPart(page, rows) {
     if (!cell) return h('td', null);
     return cell.requests ? h('td', null, link(page, { view: 'activity', id: '', filter: `operation:${operation} ${status}` }, NUMBERS.format(cell.requests))) : h('td.gap', null, '–', h('span.hidden', null, 'no request'));
   };
-  const met = all.filter(({ requests }) => requests).length;
+  const ofApi = all.filter((cell) => cell.of_api);
+  const met = ofApi.filter(({ requests }) => requests).length;
   return section('Contract',
-    h('p.sentence', null, `Requests got ${met} of the ${count(all.length, 'answer')} of the contract.`),
+    h('p.sentence', null, `Requests got ${met} of the ${count(ofApi.length, 'answer')} of the contract.`),
     h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Requests by operation and status' }, h('table.grid', null,
       h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Operation'), statuses.map((status) => h('th', { scope: 'col' }, String(status))))),
       h('tbody', null, rows.map((row) => h('tr', { key: row.operation }, h('th', { scope: 'row' }, foreign(row.operation)), statuses.map((status) => shown(row, status))))))),

@@ -101,7 +101,7 @@ function changed(page, run) {
 }
 
 /** How a command ended. @param {NonNullable<RunDocument['exec']>} exec */
-const outcomeOf = (exec) => exec.problem ?? (exec.signal ? `ended by signal ${exec.signal}` : `exit status ${exec.exit_status}`);
+const commandOutcome = (exec) => exec.problem ?? (exec.signal ? `ended by signal ${exec.signal}` : `exit status ${exec.exit_status}`);
 
 /** The last lines that the command printed, or each command of merged runs. @param {RunDocument} run @returns {(Node | null)[]} */
 function outputParts({ exec, keys, shards }) {
@@ -117,7 +117,7 @@ function shardsPart(shards) {
   return section('Runs', h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Merged runs' }, h('table.grid', null,
     h('thead', null, h('tr', null, heads.map((head) => h('th', { scope: 'col' }, head)))),
     h('tbody', null, shards.map(({ name, exec, requests, deliveries, emulator }) => h('tr', { key: name }, h('th', { scope: 'row' }, foreign(name)),
-      h('td', null, exec ? foreign(oneLine(commandOf(exec.command.map(String)), 80), 'code') : '–'), h('td', null, exec ? h(exec.exit_status ? 'span.bad' : 'span', null, foreign(outcomeOf(exec))) : '–'),
+      h('td', null, exec ? foreign(oneLine(commandOf(exec.command.map(String)), 80), 'code') : '–'), h('td', null, exec ? h(exec.exit_status ? 'span.bad' : 'span', null, foreign(commandOutcome(exec))) : '–'),
       h('td', null, NUMBERS.format(requests)), h('td', null, NUMBERS.format(deliveries)), h('td', null, foreign(emulator.seed ?? 'not fixed')), h('td', null, foreign(emulator.version))))))));
 }
 
@@ -136,7 +136,7 @@ function environment(page, run) {
   ];
   if (emulator.scenario_folders?.length) facts.push(['Scenarios', foreign(emulator.scenario_folders.join(', '))]);
   if (run.exec?.command.length) facts.push(['Command', foreign(commandOf(run.exec.command.map(String)), 'code')]);
-  if (run.exec) facts.push(['Outcome', foreign(outcomeOf(run.exec))]);
+  if (run.exec) facts.push(['Outcome', foreign(commandOutcome(run.exec))]);
   return section('Environment', pairs(facts));
 }
 
