@@ -6,7 +6,7 @@ on the machine, in turn, with its defaults.
     cargo build --profile dist && cargo bench --profile dist --bench bare_hyper --bench deliveries --no-run
     npm install --prefix target/compare $(cat benches/compare/packages.txt)
     cargo install httpmock --version 0.9.0 --features standalone --locked --root target/compare
-    cargo install oha --version 1.14.0 --locked --root target/compare
+    cargo install oha --version 1.16.0 --locked --root target/compare
     python3 benches/compare/compare.py            # --quick for a short form, --write to renew the table and the plot
 
 Needs Debian's `wrk`; `node` and `java` for those that run on them. What is not installed is named in the table, never
