@@ -47,15 +47,15 @@ pub fn ledger(layered: &Layered) -> Vec<LedgerRow> {
     SETTINGS
         .iter()
         .map(|setting| LedgerRow {
-            setting: setting.path.into(),
+            setting: setting.path.as_str().into(),
             contract: setting.contract.into(),
             assumed: setting.assumed.into(),
             values: setting.values(),
             observed_by: setting.observed_by.into(),
             default: setting.default.clone(),
-            value: paths::json_at(&layered.table, setting.path),
-            source: layered.source(setting.path).to_owned(),
-            note: layered.note(setting.path).to_owned(),
+            value: paths::json_at(&layered.table, &setting.path),
+            source: layered.source(&setting.path).to_owned(),
+            note: layered.note(&setting.path).to_owned(),
         })
         .collect()
 }
