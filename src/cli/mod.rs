@@ -36,6 +36,9 @@ mod verdict;
 
 use std::process::ExitCode;
 
+#[doc(hidden)]
+pub use document::try_document;
+
 use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use arguments::{LAST, examples};
