@@ -35,6 +35,7 @@ mod files;
 mod findings;
 mod forgeries;
 mod forwards;
+mod frozen;
 #[path = "../../src/golden_tests.rs"]
 mod golden;
 mod har;
