@@ -47,6 +47,7 @@ mod layers;
 mod library;
 mod listening;
 mod log;
+mod matrix;
 mod mcp;
 mod memory;
 mod metrics;

@@ -188,6 +188,7 @@ async fn real_answers_of_announced_endpoints_fit_the_document() {
 }
 
 /// An event of each type, with the usual data, fits the choice between them, and no other type or data does.
+// proves EVENT_TYPES MATCHED EVENT_DATA COMPLETED_ID COMPLETED_STATUS
 #[tokio::test]
 async fn delivered_events_fit_the_schema_of_their_type() {
     let extra = ["events.extra=[\"_\", \"a.b\", \"a_b\"]", "events.data.a_b={ n = 1, at = { id = \"{{ ulid() }}\" } }"];
