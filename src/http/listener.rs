@@ -145,16 +145,10 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-#[cfg(unix)]
 fn is_connecting(listener: &TcpListener) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
-}
-
-#[cfg(not(unix))]
-fn is_connecting(_: &TcpListener) -> bool {
-    true
 }
 
 #[cfg(test)]

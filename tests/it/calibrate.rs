@@ -293,7 +293,7 @@ async fn no_wrong_url_can_be_subscribed() {
 fn each_setting_says_what_observes_it() {
     let cassette = Cassette::new("http://localhost", KEY, 40, true, false);
     for setting in SETTINGS.iter() {
-        let by_calls = infer(&cassette, setting.path).is_some();
+        let by_calls = infer(&cassette, &setting.path).is_some();
         let says = setting.observed_by;
         let by_delivery = says.starts_with("a delivery");
         assert!(

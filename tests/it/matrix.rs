@@ -14,7 +14,7 @@ use crate::support::{assert_in_step, builder, run, started, text, view, wrs_emul
 #[test]
 fn each_clause_names_what_serves_it_and_every_setting_belongs_to_one() {
     let routes: Vec<String> = ROUTES.iter().map(|route| format!("{} {}", route.method, route.path)).collect();
-    let settings: Vec<&str> = SETTINGS.iter().map(|setting| setting.path).collect();
+    let settings: Vec<&str> = SETTINGS.iter().map(|setting| setting.path.as_str()).collect();
     let is_known = |by: &str| {
         let mut groups = settings.iter().flat_map(|path| path.match_indices('.').map(|(end, _)| &path[..end]));
         ["every answer", "every delivery"].contains(&by)
