@@ -246,8 +246,20 @@ impl Row {
     }
 }
 
+/// The clauses about a call that its answer keeps.
+pub(super) fn kept_promises(call: &Exchange) -> BTreeSet<&'static str> {
+    let of_call = step(&call.name).and_then(|step| step.promise).filter(|(status, _)| *status == call.status());
+    // Without a body nothing is known of its fields.
+    let of_fields = call.promised().map(|promise| promise.clause).filter(|_| !call.json().is_null());
+    let mut clauses: BTreeSet<_> = of_call.map(|(_, clause)| clause).into_iter().chain(of_fields).collect();
+    for broken in broken_promises(call) {
+        clauses.remove(broken.clause);
+    }
+    clauses
+}
+
 /// The promises about a call that its answer breaks.
-fn broken_promises(call: &Exchange) -> Vec<Broken> {
+pub(super) fn broken_promises(call: &Exchange) -> Vec<Broken> {
     let broken = |clause, found| Broken {
         clause,
         observed: format!("{} {}: {found}", call.method, call.target.get(..60).unwrap_or(&call.target)),

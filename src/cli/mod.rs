@@ -3,6 +3,7 @@
 //! Data goes to stdout, messages go to stderr. Commands other than `serve` are clients of the control API.
 
 mod arguments;
+mod assumptions;
 mod calibrate;
 mod call_command;
 mod child;
@@ -154,7 +155,7 @@ enum Command {
     #[command(subcommand)]
     Profile(ProfileCommand),
     /// List the assumptions where the contract is silent.
-    Assumptions(profile::AssumptionsArgs),
+    Assumptions(assumptions::AssumptionsArgs),
     /// Print the OpenAPI document of the emulated or the control API.
     Openapi(profile::OpenapiArgs),
     /// Print the code with which a shell completes commands and names.
@@ -226,7 +227,7 @@ pub fn main() -> ExitCode {
         Some(Command::Run(RunCommand::Merge(args))) => merge::run(&args),
         Some(Command::Run(RunCommand::Schema)) => Ok(print_document(&crate::control::run_schema())),
         Some(Command::Profile(command)) => Ok(profile::profile(&command)),
-        Some(Command::Assumptions(args)) => profile::assumptions(args),
+        Some(Command::Assumptions(args)) => assumptions::run(&args),
         Some(Command::Openapi(args)) => profile::openapi(&args),
         Some(Command::Completions(args)) => Ok(completions::completions(&args)),
         Some(

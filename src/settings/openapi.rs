@@ -19,7 +19,9 @@ use crate::contract::quota::{ResetForm, RetryAfterForm};
 use crate::contract::routes::{Credential, Operation, ROUTES, Route, Stage};
 use crate::contract::rules::{StatusQuery, Unknown, url_schema};
 use crate::contract::signature::SigningKey;
-use crate::contract::types::{EventEnvelope, SubscribeRequest, Subscription, SystemStatus};
+use crate::contract::types::{
+    EventEnvelope, SubscribeRequest, Subscription, SystemStatus, WORKFLOW_COMPLETED, WorkflowCompleted,
+};
 use crate::util::schema::{add_examples, schema_of};
 
 /// The groups of operations, of which generators make one part of a client each.
@@ -353,8 +355,6 @@ fn schemas(profile: &Profile) -> Value {
     inner["additionalProperties"] = has_more.into();
     inner["properties"]["code"]["enum"] = json!(profile.errors.codes.values().collect::<Vec<_>>());
     fill_id(&mut inner["properties"]["request_id"], "req_", profile);
-    let mut event = answer::<EventEnvelope>();
-    fill_id(&mut event["properties"]["id"], "evt_", profile);
 
     let mut schemas = json!({
         "SystemStatus": status,
@@ -363,8 +363,8 @@ fn schemas(profile: &Profile) -> Value {
         "Subscription": subscription,
         "Hello": hello_schema(profile),
         "Error": error,
-        "Event": event,
     });
+    add_events(&mut schemas, profile);
     if profile.preview.enabled {
         for (name, mut schema) in preview_schemas() {
             schema["x-assumed"] = "preview.enabled".into();
@@ -378,6 +378,43 @@ fn schemas(profile: &Profile) -> Value {
         }
     }
     schemas
+}
+
+/// Adds a schema for each event type, and the choice between them.
+fn add_events(schemas: &mut Value, profile: &Profile) {
+    let mut envelope = answer::<EventEnvelope>();
+    fill_id(&mut envelope["properties"]["id"], "evt_", profile);
+    let (mut choice, mut mapping) = (Vec::new(), Map::new());
+    // Taken, before an event type can be.
+    schemas["Event"] = Value::Null;
+    for event_type in profile.events.types() {
+        let words = event_type.split(['.', '_', '-']).filter_map(|word| word.split_at_checked(1));
+        let mut name: String =
+            words.map(|(first, rest)| first.to_ascii_uppercase() + rest).chain(["Event".into()]).collect();
+        // Some types differ in a separator alone.
+        while schemas.get(&name).is_some() {
+            name.push('_');
+        }
+        let mut event = envelope.clone();
+        event["title"] = name.as_str().into();
+        event["properties"]["type"] = json!({ "type": "string", "enum": [event_type] });
+        event["properties"]["data"] = if event_type == WORKFLOW_COMPLETED {
+            answer::<WorkflowCompleted>()
+        } else {
+            let data = profile.events.data.get(event_type).cloned().unwrap_or_default();
+            let mut data = shape_of(&data.into(), true);
+            data["x-assumed"] = "events.data".into();
+            data
+        };
+        choice.push(reference(&name));
+        mapping.insert(event_type.to_owned(), reference(&name)["$ref"].clone());
+        schemas[name] = event;
+    }
+    schemas["Event"] = json!({
+        "description": envelope["description"],
+        "anyOf": choice,
+        "discriminator": { "propertyName": "type", "mapping": mapping },
+    });
 }
 
 fn preview_schemas() -> [(&'static str, Value); 9] {

@@ -35,6 +35,7 @@ mod files;
 mod findings;
 mod forgeries;
 mod forwards;
+mod frozen;
 #[path = "../../src/golden_tests.rs"]
 mod golden;
 mod grid;
@@ -47,6 +48,7 @@ mod layers;
 mod library;
 mod listening;
 mod log;
+mod matrix;
 mod mcp;
 mod memory;
 mod merge;

@@ -8,6 +8,7 @@ use wrs_emulator::{Builder, Emulator};
 
 use crate::support::{KEY, START, ask, builder, get, get_as, hook, send, start, start_with, started, view};
 
+// proves THROTTLED QUOTA_HEADERS RETRYABLE QUOTAS
 #[tokio::test]
 async fn the_headers_count_down_and_429_ends_the_window() {
     let emulator = start_with(&["rate_limit.requests=3", "rate_limit.window=30s"]).await;
@@ -104,6 +105,7 @@ async fn the_times_of_an_answer_are_of_one_clock() {
     }
 }
 
+// proves QUOTA_HEADERS
 #[tokio::test]
 async fn quota_headers_stand_where_a_valid_key_came() {
     let emulator = start().await;
