@@ -2,13 +2,17 @@ import os
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from standardwebhooks import Webhook, WebhookVerificationError
 
+# Without the secret it ends here, and not at each delivery.
+webhook = Webhook(os.environ["WRS_WEBHOOK_SECRET"])
+
 class Receiver(BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
         headers = {name.lower(): value for name, value in self.headers.items()}
         try:
-            event = Webhook(os.environ["WRS_WEBHOOK_SECRET"]).verify(body, headers)
-        except WebhookVerificationError:
+            event = webhook.verify(body, headers)
+        except WebhookVerificationError as problem:
+            print(problem, flush=True)
             return self.answer(401)
         print(event["type"], event["id"], flush=True)
         self.answer(204)

@@ -10,8 +10,8 @@ use super::client::{Call, MAX_RUN, parsed};
 use super::failure::{Code, Failure};
 use super::output::{as_value, compact};
 use crate::control::api::{
-    Clock, DOCUMENT_BOUND, DeliveryWhole, EmulatorFacts, Findings, GetRun, MERGED_BOUND, Omitted, RUN_FORMAT,
-    RUN_VERSION, RequestWhole, Sent, Verification, WorkspaceId,
+    Clock, DOCUMENT_BOUND, DeliveryWhole, EmulatorFacts, ExecFacts, Findings, GetRun, MERGED_BOUND, Omitted,
+    RUN_FORMAT, RUN_VERSION, RequestWhole, Sent, Verification, WorkspaceId,
 };
 use crate::scenario::RuleTrace;
 use crate::ui::{DATA_END, DATA_START};
@@ -37,6 +37,8 @@ pub(super) struct RunRecords {
     pub(super) verification: Verification,
     #[serde(default)]
     pub(super) findings: Option<Findings>,
+    #[serde(default)]
+    pub(super) exec: Option<ExecFacts>,
     #[serde(default)]
     pub(super) shards: Vec<IgnoredAny>,
     /// What only the page reads, which must be there.

@@ -134,9 +134,10 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
         facts.output = tokio::task::spawn_blocking(move || tee.finish(secret.as_deref())).await.ok();
     }
     // After a signal nothing is waited for.
+    let ended = (!was_signalled).then(|| exit_code(status));
     let waits_for_report = report_file.is_some() && !was_signalled;
     let (judged, signalled) = tokio::select! {
-        judged = judge(args, target.clone(), judging, file.as_mut(), waits_for_report, was_signalled) => (judged, None),
+        judged = judge(args, target.clone(), judging, file.as_mut(), waits_for_report, ended) => (judged, None),
         number = signals.wait() => (Ok(Vec::new()), Some(number)),
     };
     facts.failed_by = judged.as_ref().map_or(Vec::new(), |kinds| kinds.iter().map(|kind| kind.name()).collect());
@@ -211,23 +212,24 @@ async fn wait_for(
 }
 
 /// Reads the verdict, prints it if it was requested, and reports it to a CI system; returns the kinds of problems that fail the run.
+/// `ended` is the command's exit status, absent after a signal.
 async fn judge(
     args: &ExecArgs,
     target: Target,
     judging: Judging,
     file: Option<&mut File>,
     waits_for_report: bool,
-    was_signalled: bool,
+    ended: Option<u8>,
 ) -> Result<Vec<Kind>, Failure> {
     let is_requested = !args.fail_on.is_empty() || args.verdict_format.is_some() || file.is_some();
     let ci = Ci::of_environment();
     let is_needed = is_requested || waits_for_report;
-    let waits = (is_needed || ci.is_some()) && !was_signalled;
+    let waits = (is_needed || ci.is_some()) && ended.is_some();
     let settle = if waits { args.settle } else { Duration::ZERO };
     let verdict = match in_background(move || Verdict::ask(&target, "*", settle, &judging)).await {
         // Nobody asked for it.
         Err(_) if !is_needed => return Ok(Vec::new()),
-        verdict => verdict?,
+        verdict => verdict?.after(ended),
     };
     let by_name = args.verdict_file.as_deref().and_then(VerdictFormat::of_file);
     let format = args.verdict_format.or(by_name).unwrap_or(VerdictFormat::Text);
@@ -235,7 +237,7 @@ async fn judge(
     let shown = |format| match format {
         VerdictFormat::Text | VerdictFormat::Json if is_json() => compact(&verdict.judged()) + "\n",
         VerdictFormat::Text if ci == Some(Ci::GitLab) => {
-            let (start, end) = Ci::section(verdict.fails());
+            let (start, end) = Ci::section(verdict.is_red());
             start + &render(&verdict, format, colored(&std::io::stderr())) + &end
         }
         _ => render(&verdict, format, colored(&std::io::stderr())),
@@ -257,7 +259,7 @@ async fn judge(
         }
     }
     if let Some(ci) = ci {
-        ci.publish(&verdict.report(), &verdict.title(), verdict.fails(), args.report.as_deref());
+        ci.publish(&verdict.report(), &verdict.title(), verdict.is_red(), args.report.as_deref());
     }
     Ok(verdict.failed_by().collect())
 }

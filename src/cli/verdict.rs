@@ -105,7 +105,7 @@ pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
     match Ci::of_environment() {
         // The marks go to stderr, where they are no part of the command's data.
         Some(Ci::GitLab) if format == VerdictFormat::Text => {
-            let (start, end) = Ci::section(verdict.fails());
+            let (start, end) = Ci::section(verdict.is_red());
             print_to_stderr(&start);
             print_as_is(&text);
             print_to_stderr(&end);
@@ -113,7 +113,7 @@ pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
         ci => {
             print_as_is(&text);
             if let Some(ci) = ci {
-                ci.publish(&verdict.report(), &verdict.title(), verdict.fails(), None);
+                ci.publish(&verdict.report(), &verdict.title(), verdict.is_red(), None);
             }
         }
     }
@@ -131,7 +131,8 @@ pub(super) fn render(verdict: &Verdict, format: VerdictFormat, colors: bool) -> 
     match format {
         VerdictFormat::Text => verdict.report().text(colors),
         VerdictFormat::Json => pretty(&verdict.judged()) + "\n",
-        VerdictFormat::Junit => verdict.report().junit(),
+        // The test runner reports its tests itself.
+        VerdictFormat::Junit => verdict.report_of_kinds().junit(),
         VerdictFormat::Markdown => verdict.report().markdown(&verdict.title()),
     }
 }
@@ -283,6 +284,8 @@ pub(super) struct Verdict {
     review: Option<Review>,
     fail_on: Vec<Kind>,
     allows_unused: bool,
+    /// How the command of `exec` ended.
+    exit_status: Option<u8>,
 }
 
 #[derive(Serialize)]
@@ -311,7 +314,7 @@ impl Verdict {
 
     /// Of a saved run.
     fn saved(file: &Path, judging: &Judging) -> Result<Self, Failure> {
-        let RunRecords { verification, findings, .. } = RunDocument::read(file)?.records;
+        let RunRecords { verification, findings, exec, .. } = RunDocument::read(file)?.records;
         let review = if judging.fail_on.contains(&Kind::Findings) {
             let none = || {
                 let cause = format!("cannot judge the findings of `{}`: it has none", file.display());
@@ -321,11 +324,17 @@ impl Verdict {
         } else {
             None
         };
-        Ok(Self::of(verification, review, judging))
+        Ok(Self::of(verification, review, judging).after(exec.map(|exec| exec.exit_status)))
+    }
+
+    /// After the command of `exec` has ended with this status.
+    pub(super) fn after(self, exit_status: Option<u8>) -> Self {
+        Self { exit_status, ..self }
     }
 
     fn of(body: Verification, review: Option<Review>, judging: &Judging) -> Self {
-        Self { body, review, fail_on: judging.fail_on.clone(), allows_unused: judging.allows_unused }
+        let Judging { fail_on, allows_unused, .. } = judging;
+        Self { body, review, fail_on: fail_on.clone(), allows_unused: *allows_unused, exit_status: None }
     }
 
     /// True if nothing was judged, neither a request nor a delivery, which is rarely on purpose.
@@ -385,6 +394,16 @@ impl Verdict {
         self.failed_by().next().is_some()
     }
 
+    /// Why the tests that failed did.
+    fn failed_tests(&self) -> Vec<ProblemLine> {
+        self.body.keys.iter().filter_map(JudgedKey::failure).collect()
+    }
+
+    /// True if somebody has to look: also if the command or a test failed, whatever --fail-on names.
+    pub(super) fn is_red(&self) -> bool {
+        self.fails() || self.exit_status.is_some_and(|status| status != 0) || !self.failed_tests().is_empty()
+    }
+
     /// Notes about why a list without problems may prove little.
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
@@ -437,16 +456,29 @@ impl Verdict {
         let is_silent = |key: &&JudgedKey| key.test.is_some() && key.requests == 0 && key.deliveries == 0;
         if self.body.forgotten_entries == 0 && self.body.forgotten_deliveries == 0 {
             let silent: Vec<&JudgedKey> = self.body.keys.iter().filter(is_silent).collect();
-            warnings.extend(silent.iter().take(MAX_SILENT).map(|key| format!("{} made no request", key.text())));
+            warnings.extend(
+                silent.iter().take(MAX_SILENT).map(|key| format!("{} made no request with its key", key.text())),
+            );
             let more = silent.len().saturating_sub(MAX_SILENT);
             if more > 0 {
-                warnings.push(format!("{} more made no request", counted(more, "test")));
+                warnings.push(format!("{} more made no request with its key", counted(more, "test")));
             }
         }
         warnings
     }
 
+    /// The tests that failed, then the kinds of problems.
     pub(super) fn report(&self) -> Report {
+        let failed = self.failed_tests();
+        let lines = failed.iter().map(ProblemLine::to_string).collect();
+        let message = format!("{} failed", counted(failed.len(), "test"));
+        let tests = Case { causes: causes(&failed), ..Case::failed("tests", "tests", message, lines) };
+        let mut report = self.report_of_kinds();
+        report.cases.splice(0..0, (!failed.is_empty()).then_some(tests));
+        report
+    }
+
+    fn report_of_kinds(&self) -> Report {
         let case = |kind: Kind| {
             let (count, problems) = self.problems(kind);
             let mut lines: Vec<String> = problems.iter().map(ProblemLine::to_string).collect();
@@ -478,6 +510,15 @@ impl Verdict {
             (false, true) => ("⚠️", "problems were found, none of them named by --fail-on"),
             (false, false) => ("✅", "no problem was found"),
         };
-        format!("{mark} Verdict: {word}")
+        let exit = self.exit_status.filter(|status| *status != 0);
+        let exit = exit.map(|status| format!("the command exited with {status}"));
+        let failed = Some(self.failed_tests().len()).filter(|failed| *failed > 0);
+        let ends: Vec<String> =
+            exit.into_iter().chain(failed.map(|failed| format!("{} failed", counted(failed, "test")))).collect();
+        match (ends.is_empty(), has_problems) {
+            (true, _) => format!("{mark} Verdict: {word}"),
+            (false, true) => format!("❌ Failed: {}, and problems were found", ends.join(", ")),
+            (false, false) => format!("❌ Failed: {}", ends.join(", ")),
+        }
     }
 }

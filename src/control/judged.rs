@@ -10,10 +10,12 @@ use serde::{Deserialize, Serialize};
 use super::Control;
 use super::call::Scope;
 use super::render::cell;
+use super::story;
+use super::test_outcome::{Ending, TestOutcome, shown};
 use crate::redact::Redactor;
 use crate::state::engine::deliveries::DeliveryRecord;
-use crate::state::journal::Entry;
 use crate::state::journal::record::WorkspaceId;
+use crate::state::journal::{Entry, RequestRecord};
 use crate::state::workspace::Workspace;
 
 /// A key, and the test that it belongs to.
@@ -28,6 +30,19 @@ pub(crate) struct JudgedKey {
     /// Requests in the journal.
     pub(crate) requests: usize,
     pub(crate) deliveries: usize,
+    /// Absent unless its test failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) failure: Option<TestFailure>,
+}
+
+/// Why a test failed.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct TestFailure {
+    /// The first request that was refused and that no scenario answered.
+    pub(crate) request: Option<String>,
+    /// Why it was refused; without such a request, what the test's runner said.
+    pub(crate) reason: String,
 }
 
 /// A problem as it is printed.
@@ -55,6 +70,13 @@ impl Display for ProblemLine {
 }
 
 impl JudgedKey {
+    /// Why its test failed, as a line of a verdict.
+    pub(crate) fn failure(&self) -> Option<ProblemLine> {
+        let TestFailure { request, reason } = self.failure.as_ref()?;
+        let id = request.clone().unwrap_or_default();
+        Some(ProblemLine { id, message: cell(reason), of: self.text() })
+    }
+
     /// The test and the key in a line.
     pub(crate) fn text(&self) -> String {
         let test = self.test.as_ref().map_or_else(String::new, |test| format!("test {}, ", cell(test)));
@@ -70,10 +92,15 @@ pub(super) fn judged_keys(
     redactor: Redactor<'_>,
 ) -> Vec<JudgedKey> {
     let mut requests: HashMap<String, usize> = HashMap::new();
+    let mut refused: HashMap<String, TestFailure> = HashMap::new();
     control.journal.search(None, usize::MAX, |_, entry| -> Option<()> {
         if let Entry::Request(request) = entry
             && let Some(owner) = request.owner(redactor.key_settings())
         {
+            if request.status >= 400 && request.scripted.is_none() {
+                // The newest entry comes first, so the first request stays.
+                refused.insert(owner.to_string(), refusal(request, redactor));
+            }
             match requests.get_mut(&*owner) {
                 Some(count) => *count += 1,
                 None => drop(requests.insert(owner.into_owned(), 1)),
@@ -85,12 +112,28 @@ pub(super) fn judged_keys(
     for delivery in deliveries {
         *delivered.entry(&delivery.event.workspace).or_default() += 1;
     }
-    let key = |workspace: Arc<Workspace>| JudgedKey {
-        key: redactor.key(workspace.name()).into_owned(),
-        workspace: workspace.id().into(),
-        test: workspace.lock().test().map(|test| redactor.text(&test.test).into_owned()),
-        requests: requests.get(&**workspace.name()).copied().unwrap_or_default(),
-        deliveries: delivered.get(&**workspace.name()).copied().unwrap_or_default(),
+    let key = |workspace: Arc<Workspace>| {
+        let test = workspace.lock().test().map(|test| shown(test, redactor));
+        let by_runner = |test: &TestOutcome| TestFailure {
+            request: None,
+            reason: test.message.clone().unwrap_or_else(|| "it failed".to_owned()),
+        };
+        let failed = test.as_ref().filter(|test| test.outcome == Ending::Failed);
+        JudgedKey {
+            key: redactor.key(workspace.name()).into_owned(),
+            workspace: workspace.id().into(),
+            requests: requests.get(&**workspace.name()).copied().unwrap_or_default(),
+            deliveries: delivered.get(&**workspace.name()).copied().unwrap_or_default(),
+            failure: failed.map(|test| refused.remove(&**workspace.name()).unwrap_or_else(|| by_runner(test))),
+            test: test.map(|test| test.test),
+        }
     };
     scope.workspaces(control).into_iter().map(key).collect()
+}
+
+fn refusal(request: &RequestRecord, redactor: Redactor<'_>) -> TestFailure {
+    let (method, target) = request.transcript.request_line();
+    let (line, answer) = (story::request_line(method, target), story::answer_text(request));
+    let reason = format!("{line} was refused with {answer}: {}", story::decision(request).1);
+    TestFailure { request: Some(request.transcript.id().to_owned()), reason: redactor.text(&reason).into_owned() }
 }

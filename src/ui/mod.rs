@@ -105,6 +105,7 @@ pub static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "receivers.md",
         "review.md",
         "sandbox.md",
+        "supported.md",
         "scenario-language.md",
         "testing.md",
         "webhooks.md"

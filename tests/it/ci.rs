@@ -44,9 +44,11 @@ fn github_shows_each_cause_and_a_summary() {
     let unasked = exec(&github, &[], &format!("{CALLS}; exit 3"));
     let said = text(&unasked.stderr);
     assert!(
-        unasked.status.code() == Some(3) && said.starts_with("::warning title=wrs-emulator%3A unmatched::"),
+        unasked.status.code() == Some(3) && said.starts_with("::error title=wrs-emulator%3A unmatched::"),
         "{said}"
     );
+    let written = std::fs::read_to_string(&summary).expect("a summary");
+    assert!(written.contains("### ❌ Failed: the command exited with 3, and problems were found\n"), "{written}");
     let idle = exec(&github, &[], "true");
     let nothing = "::warning title=wrs-emulator%3A unused::0 requests arrived; does your code read WRS_BASE_URL?\n";
     assert_eq!((idle.status.code(), text(&idle.stderr).as_str()), (Some(0), nothing));
@@ -54,6 +56,43 @@ fn github_shows_each_cause_and_a_summary() {
     let gone = exec(&[github[0], ("GITHUB_STEP_SUMMARY", "/no/such/file")], &[], "curl -s $WRS_BASE_URL/v1/hello");
     let said = text(&gone.stderr);
     assert!(gone.status.code() == Some(0) && said.starts_with("warning: the summary of the job cannot be"), "{said}");
+}
+
+/// A run whose tests failed is red, whatever --fail-on names, with the refusal that explains each test.
+#[test]
+fn failed_tests_are_causes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (summary, report) = (path("summary"), path("run.json"));
+    let github = [("GITHUB_ACTIONS", "true"), ("GITHUB_STEP_SUMMARY", summary.as_str())];
+    let script = r#"
+post() { curl -s -o /dev/null -H 'Content-Type: application/json' -d "$1" "$WRS_EMULATOR_URL$2" -H "Authorization: Bearer $3"; }
+for key in sk_test_a sk_test_b; do
+  post '{"url":"https://a.example","event":["workflow.completed"]}' /v1/events/subscribe $key
+  curl -s -o /dev/null "$WRS_EMULATOR_URL/v1/system/status?include_checks=x" -H "Authorization: Bearer $key"
+  post '{"key":"'$key'","test":"subscribes '$key'","outcome":"failed","message":"assert 422 == 200"}' /_emulator/outcome
+done
+post '{"key":"sk_test_c","test":"adds","outcome":"failed","message":"1 != 2"}' /_emulator/outcome
+post '{"key":"sk_test_d","test":"fine","outcome":"passed"}' /_emulator/outcome
+exit 1"#;
+    let output = exec(&github, &["--fail-on", "unmatched", "--report", &report], script);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("::error ")).collect();
+    let [refused, other] = errors[..] else { panic!("one for each cause\n{said}") };
+    assert!(
+        refused.contains("POST /v1/events/subscribe was refused with 422 Unprocessable Entity: `events` "),
+        "{said}"
+    );
+    assert!(refused.contains("2 times, first by req_") && refused.contains("test subscribes sk_test_a"), "{said}");
+    assert!(other.contains("tests::1 != 2") && other.contains("test adds"), "{said}");
+    assert!(said.contains("✗ tests: 3 tests failed\n"), "{said}");
+    let title = "❌ Failed: the command exited with 1, 3 tests failed";
+    let written = std::fs::read_to_string(&summary).expect("a summary");
+    assert!(written.contains(&format!("### {title}\n")), "{written}");
+    let saved = wrs_emulator(&["verdict", "--from", &report, "--fail-on", "unmatched", "--format", "markdown"]);
+    let saved = { saved }.output().expect("it runs");
+    assert!(saved.status.success() && text(&saved.stdout).contains(title), "{}", text(&saved.stdout));
 }
 
 #[test]

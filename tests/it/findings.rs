@@ -2,6 +2,8 @@
 
 mod examples;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use wrs_emulator::Emulator;
@@ -93,6 +95,23 @@ async fn sound_traffic_has_no_finding_and_exercises_the_rule() {
         assert_eq!(findings["data"], json!([]), "{}", rule.code);
         let idle = findings["not_exercised"].as_array().expect("a list");
         assert!(idle.iter().all(|idle| idle["code"] != rule.code), "{}: {findings:#}", rule.code);
+    }
+}
+
+/// The client of a test that moves the clock between two tries has waited, although it did not sleep.
+#[tokio::test]
+async fn a_moved_clock_is_a_wait() {
+    let Example::Requests { settings, found, .. } = example("no-back-off") else { panic!("it has requests") };
+    let emulator = emulator(settings).await;
+    let mut peer = Peer::connect(&emulator).await;
+    for request in &found {
+        peer.send(on_the_wire(request)).await;
+        peer.answer().await;
+        emulator.control().advance(Duration::from_secs(1)).await;
+    }
+    let findings = view(&emulator, "findings").await;
+    for code in ["no-back-off", "quick-retry"] {
+        assert!(finding(&findings, code).is_none(), "{findings:#}");
     }
 }
 

@@ -17,7 +17,7 @@ fn the_minimum_rust_version_is_the_same_everywhere() {
     let minimum = said("Cargo.toml", "rust-version = \"", &['"']);
     assert_eq!(said("Dockerfile", "FROM rust:", &['-']), minimum, "Dockerfile");
     assert_eq!(said(".github/workflows/ci.yml", "rust: [\"", &['"']), minimum, "ci.yml tests it first");
-    assert_eq!(said(".github/workflows/release.yml", "RUST: \"", &['"']), minimum, "release.yml");
+    assert_eq!(said(".github/workflows/build.yml", "RUST: \"", &['"']), minimum, "build.yml");
     assert_eq!(said("CONTRIBUTING.md", "Rust ", &[' ', ',']), minimum, "CONTRIBUTING.md");
 }
 

@@ -17,6 +17,9 @@ use crate::settings::Profile;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::journal::RequestRecord;
 
+/// A difference between the key's clock and the machine's that is no delay within the emulator.
+const MOVED: Duration = Duration::from_millis(100);
+
 /// What is judged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Traffic<'a> {
@@ -115,8 +118,17 @@ impl<'a> Request<'a> {
         if same && own.sequence <= other.sequence {
             return None;
         }
-        let waited = |begun: Timestamp, answered: Timestamp| Duration::try_from(begun.duration_since(answered)).ok();
-        Some((waited(own.first_byte?, earlier.0.written.at()?)?, same))
+        let between = |begun: Timestamp, ended: Timestamp| Duration::try_from(ended.duration_since(begun)).ok();
+        let waited = between(earlier.0.written.at()?, own.first_byte?)?;
+        Some((waited + self.skipped(earlier), same))
+    }
+
+    /// By how much the key's clock was moved forward since `earlier`: a test that advances it has waited, too.
+    fn skipped(self, earlier: Self) -> Duration {
+        let machine = self.0.arrival.first_byte.zip(earlier.0.arrival.first_byte);
+        let machine = machine.map(|(own, other)| own.duration_since(other));
+        let moved = machine.map(|machine| self.0.at.duration_since(earlier.0.at) - machine);
+        moved.and_then(|moved| Duration::try_from(moved).ok()).filter(|moved| *moved >= MOVED).unwrap_or_default()
     }
 }
 
