@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::net::{AddrParseError, IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use crate::util::net::{TcpListener, TcpSocket, TcpStream};
 
 /// Most connections that wait in the kernel to be accepted; it may allow fewer (`net.core.somaxconn`). Those beyond try again
 /// after a second.
@@ -145,14 +145,14 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-#[cfg(unix)]
+#[cfg(all(unix, not(feature = "simulation")))]
 fn is_connecting(listener: &TcpListener) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
-#[cfg(not(unix))]
+#[cfg(any(not(unix), feature = "simulation"))]
 fn is_connecting(_: &TcpListener) -> bool {
     true
 }
