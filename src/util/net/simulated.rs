@@ -81,7 +81,7 @@ impl Network {
     }
 
     fn current() -> Self {
-        NETWORK.with_borrow(|network| network.clone()).expect("a simulation has begun on this thread")
+        NETWORK.with_borrow(Option::clone).expect("a simulation has begun on this thread")
     }
 
     /// Holds back everything from and to a host, until it is restored.
