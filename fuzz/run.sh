@@ -1,39 +1,55 @@
 #!/usr/bin/env bash
-# Builds the fuzz targets and runs each for a while. A crash ends the run; what caused it lies in fuzz/artifacts/.
-# Usage: fuzz/run.sh [SECONDS_EACH] [TARGET…]     (60 seconds, all targets)
+# Builds the fuzz targets and runs each for a while. A crash ends its target; the input that caused it lies in fuzz/artifacts/.
+# Usage: fuzz/run.sh [--keep] [SECONDS_EACH] [TARGET…]     (60 seconds, all targets)
+#   --keep   replaces each corpus by the fewest inputs that cover what it and the new ones cover
 #
-# Coverage comes from compiler options that the stable toolchain takes; there is no `unsafe` here for a memory sanitizer to
-# watch. `cargo fuzz run --sanitizer none TARGET` does the same where cargo-fuzz is installed.
-set -euo pipefail
-cd "$(dirname "$0")"
+# Under AddressSanitizer where a nightly toolchain is installed; coverage alone needs only options of the stable one.
+set -uo pipefail
+cd "$(dirname "$0")" || exit
+keep=
+if [ "${1:-}" = --keep ]; then keep=1; shift; fi
 seconds=${1:-60}
 shift || true
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(scenario profile body webhook_url signature snapshot connection template)
+[ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(basename -s .rs src/bin/*.rs)
 
 host=$(rustc -vV | sed -n 's/^host: //p')
-instrument="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+flags="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
 -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing"
+toolchain=()
+if cargo +nightly --version > /dev/null 2>&1; then
+  toolchain=(+nightly) flags+=" -Zsanitizer=address"
+fi
 # With a target named, build scripts and macros stay as they are.
-[ -n "${NO_BUILD:-}" ] || RUSTFLAGS="$instrument" cargo build --release --target "$host"
+RUSTFLAGS="$flags" cargo "${toolchain[@]}" build --quiet --locked --release --target "$host" || exit
+printf '%s\n' "$(cargo "${toolchain[@]}" --version)${toolchain:+, AddressSanitizer}"
 
+failed=0
 for target in "${targets[@]}"; do
-  printf '\n== %s, %s s\n' "$target" "$seconds"
+  program=target/$host/release/$target
   mkdir -p "found/$target" artifacts
-  dictionary=()
-  [ -f "corpus/$target.dict" ] && dictionary=("-dict=corpus/$target.dict")
+  options=(-timeout=20 -rss_limit_mb=2048 -artifact_prefix="artifacts/$target-")
+  [ ! -f "corpus/$target.dict" ] || options+=("-dict=corpus/$target.dict")
   seeds=("corpus/$target")
   case $target in
     scenario) seeds+=(../scenarios ../tests/scenarios) ;;
     profile) seeds+=(../src/settings) ;;
   esac
-  # Templates are tried far beyond the longest source that is read.
-  longest=8192
-  [ "$target" = template ] && longest=65536
-  # New inputs go to the first folder; the seeds stay as they were written.
-  "target/$host/release/$target" "found/$target" "${seeds[@]}" "${dictionary[@]}" \
-    -artifact_prefix="artifacts/$target-" -max_total_time="$seconds" -max_len="$longest" -timeout=20 -rss_limit_mb=1024 -print_final_stats=1 -verbosity=1 \
-    2>"found/$target.log" || { tail -40 "found/$target.log"; exit 1; }
-  grep -E 'stat::number_of_executed_units|stat::peak_rss_mb' "found/$target.log"
-  grep -oE 'cov: [0-9]+ ft: [0-9]+ corp: [0-9]+' "found/$target.log" | tail -1
+  # Templates are tried far beyond the longest source that is read, and a whole cassette is long.
+  case $target in template | cassette) options+=(-max_len=65536) ;; *) options+=(-max_len=8192) ;; esac
+  # New inputs go to the first folder.
+  "$program" "found/$target" "${seeds[@]}" "${options[@]}" -max_total_time="$seconds" -print_final_stats=1 2> "found/$target.log"
+  result=$?
+  executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "found/$target.log")
+  coverage=$(grep -oE 'cov: [0-9]+ ft: [0-9]+ corp: [0-9]+' "found/$target.log" | tail -n 1)
+  printf '%-12s %12s executions  %s\n' "$target" "${executions:-?}" "$coverage"
+  if [ $result != 0 ]; then
+    failed=1
+    grep -vE '^#[0-9]+' "found/$target.log" | tail -n 40
+  elif [ -n "$keep" ]; then
+    rm -rf "found/$target.kept" && mkdir "found/$target.kept"
+    "$program" -set_cover_merge=1 "found/$target.kept" "corpus/$target" "found/$target" "${options[@]}" 2> "found/$target.merge.log" &&
+      rm -r "corpus/$target" && mv "found/$target.kept" "corpus/$target"
+  fi
 done
+exit $failed

@@ -79,8 +79,10 @@ report() {
 
 judge() {
   running
-  local code=0
-  "$folder/bin/wrs-emulator" verdict --url "$(cat "$folder/url")" --key '*' ${FAIL_ON:+--fail-on "$FAIL_ON"} || code=$?
+  local code=0 options=()
+  [ -z "$FAIL_ON" ] || options+=(--fail-on "$FAIL_ON")
+  [ "$ALLOW_UNUSED" != true ] || options+=(--allow-unused)
+  "$folder/bin/wrs-emulator" verdict --url "$(cat "$folder/url")" --key '*' ${options[@]+"${options[@]}"} || code=$?
   kill "$(cat "$folder/pid")"
   rm "$folder/url"
   [ "$code" = 0 ] || fail "problems were found; report.html in the artifact of the report has the details"

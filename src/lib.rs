@@ -25,6 +25,11 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(not(unix))]
+compile_error!(
+    "wrs-emulator runs on Linux and macOS; on Windows, use the Windows Subsystem for Linux or the container image"
+);
+
 pub mod app;
 pub mod calibrate;
 pub mod cli;

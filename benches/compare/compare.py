@@ -6,12 +6,13 @@ on the machine, in turn, with its defaults.
     cargo build --profile dist && cargo bench --profile dist --bench bare_hyper --bench deliveries --no-run
     npm install --prefix target/compare $(cat benches/compare/packages.txt)
     cargo install httpmock --version 0.9.0 --features standalone --locked --root target/compare
+    cargo install oha --version 1.16.0 --locked --root target/compare
     python3 benches/compare/compare.py            # --quick for a short form, --write to renew the table and the plot
 
 Needs Debian's `wrk`; `node` and `java` for those that run on them. What is not installed is named in the table, never
 guessed at. Measured of each: process start to first answer, memory idle and after the load (resident, with child
-processes), throughput, 99th percentile, and the throughput with 1,000 further rules that do not match in front of the one
-that does. `servers.py` says how each is set up, `plot.py` draws.
+processes), throughput, 99th percentile, the throughput with 1,000 further rules that do not match in front of the one
+that does, and latency at fixed rates, by `oha`, which counts from when a request was due. `servers.py` says how each is set up, `plot.py` draws.
 """
 
 import argparse
@@ -42,6 +43,10 @@ THREADS = os.cpu_count()
 # Webhooks are set off with so many keys: of one subscription, the emulator makes one attempt after the other.
 SENDERS = 64
 PATIENCE = 60.0
+# Requests a second at which latency is measured, and the steps by which the highest one with a good 99th percentile is sought.
+RATES = [1_000, 10_000, 30_000]
+STEPS = [1_000, 2_000, 3_000, 5_000, 7_500, 10_000, 15_000, 20_000, 30_000, 40_000, 50_000, 60_000, 80_000]
+GOOD_MS = 5.0
 
 
 def ask(url):
@@ -132,6 +137,34 @@ def load(url, seconds, keys=None):
     return rate, float(value) * UNITS[unit]
 
 
+def latency(oha, url, rate, seconds):
+    """The 50th, 95th and 99th percentile in milliseconds at a rate; None if the server does not keep up with it."""
+    headers = [part for name, value in servers.HEADERS.items() for part in ("-H", f"{name}: {value}")]
+    command = [oha, "--no-tui", "--output-format", "json", "--latency-correction", "--disable-compression", "-w",
+               "-c", str(CONNECTIONS), "-q", str(rate), "-z", f"{seconds}s", *headers, url]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    if set(found["statusCodeDistribution"]) != {"200"} or found["errorDistribution"]:
+        return None
+    kept_up = found["statusCodeDistribution"]["200"] / found["summary"]["total"] >= 0.97 * rate
+    return tuple(found["latencyPercentiles"][name] * 1000 for name in ("p50", "p95", "p99")) if kept_up else None
+
+
+def latencies(oha, server, plan, note):
+    """Percentiles at each rate, and the highest rate with a good 99th percentile."""
+    best = 0
+    with Running(server) as running:
+        load(running.url, plan.warm_up)
+        for rate in sorted({*RATES, *STEPS}):
+            found = latency(oha, running.url, rate, plan.seconds)
+            if rate in RATES and found is not None:
+                note(server, f"at {rate}", found)
+            if found is not None and found[2] < GOOD_MS:
+                best = rate
+            elif rate > max(RATES) or found is None:
+                break
+    note(server, "good", best)
+
+
 def webhooks(server, seconds):
     """Webhooks a second, from the first request until the last one has arrived; None if the server sends none."""
     with tempfile.TemporaryDirectory() as folder:
@@ -192,6 +225,8 @@ def measure(found, plan):
                 note(server, "keys", many / one)
             if (sent := webhooks(server, plan.warm_up)) is not None:
                 note(server, "webhooks", sent)
+            if plan.oha is not None:
+                latencies(plan.oha, server, plan, note)
     return figures
 
 
@@ -222,17 +257,29 @@ COLUMNS = [
 ]
 
 
-def table(found, missing, figures):
+def percentiles(row, rate):
+    """The medians over the rounds."""
+    rounds = row.get(f"at {rate}")
+    return " / ".join(f"{statistics.median(one):,.2f}" for one in zip(*rounds)) if rounds else "not kept up with"
+
+
+LATENCY_COLUMNS = [
+    *((f"{rate:,} a second", lambda row, rate=rate: percentiles(row, rate)) for rate in RATES),
+    (f"highest rate, 99th below {GOOD_MS:.0f} ms", lambda row: cell(row.get("good", []), "{:,.0f}")),
+]
+
+
+def table(found, missing, figures, columns):
     """The figures as Markdown."""
     lines = [
-        "| server | " + " | ".join(heading for heading, _ in COLUMNS) + " |",
-        "| --- |" + " ---: |" * len(COLUMNS),
+        "| server | " + " | ".join(heading for heading, _ in columns) + " |",
+        "| --- |" + " ---: |" * len(columns),
     ]
     for server in found:
-        cells = [f"{server.name} {server.version()}".strip(), *(show(figures[server.name]) for _, show in COLUMNS)]
+        cells = [f"{server.name} {server.version()}".strip(), *(show(figures[server.name]) for _, show in columns)]
         lines.append("| " + " | ".join(cells) + " |")
     for server, reason in missing:
-        lines.append(f"| {server.name} | not measured: {reason} |" + " |" * (len(COLUMNS) - 1))
+        lines.append(f"| {server.name} | not measured: {reason} |" + " |" * (len(columns) - 1))
     return "\n".join(lines)
 
 
@@ -268,6 +315,8 @@ def main():
         plan.rounds or 3, 2, 2, 4)
     if shutil.which("wrk") is None:
         sys.exit("compare.py: `wrk` is not installed; on Debian: apt-get install wrk")
+    own = plan.packages / "bin/oha"
+    plan.oha = str(own) if own.exists() else shutil.which("oha")
     found, missing = [], []
     for server in servers.all_of(ROOT, plan.packages):
         if plan.only and server.name not in plan.only:
@@ -278,7 +327,15 @@ def main():
         else:
             missing.append((server, reason))
     figures = measure(found, plan)
-    text = f"{table(found, missing, figures)}\n\n{conditions(plan)}"
+    text = f"{table(found, missing, figures, COLUMNS)}\n\n{conditions(plan)}"
+    if plan.oha is None:
+        print("compare.py: `oha` is not installed; latency at fixed rates is not measured", file=sys.stderr)
+    else:
+        text += (
+            f"\n\nLatency at fixed rates, in milliseconds: 50th / 95th / 99th percentile, counted from when each request was due, "
+            f"so that\na server that stalls does not hide it (`oha`, {CONNECTIONS} connections, {plan.seconds} s for each rate).\n\n"
+            + table(found, missing, figures, LATENCY_COLUMNS)
+        )
     print(text)
     if plan.write:
         renew(PAGE, text)

@@ -1,10 +1,10 @@
 //! Divides the file descriptors that the process may open: connections leave enough for webhooks, and both leave enough for
 //! reading scenarios and saving the state.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use crate::webhook::client::MAX_KEPT;
 use crate::webhook::deliver::CONCURRENT_ATTEMPTS;
-
-pub(crate) use platform::FileLimit;
 
 /// Descriptors reserved for what the process opens by itself: standard streams, scenarios, the state, name look-ups.
 pub(super) const RESERVE: usize = 64;
@@ -22,7 +22,7 @@ pub(super) struct Shares {
 
 impl Shares {
     pub(super) fn of_process(connections: usize, listeners: usize) -> Self {
-        Self::new(platform::limit(), connections, listeners)
+        Self::new(limit(), connections, listeners)
     }
 
     fn new(limit: usize, connections: usize, listeners: usize) -> Self {
@@ -42,63 +42,34 @@ impl Shares {
     }
 }
 
-#[cfg(unix)]
-mod platform {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+/// The raised soft limit of this process; the original is restored for commands that it runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileLimit {
+    before: Rlimit,
+    raised: Rlimit,
+}
 
-    /// The raised soft limit of this process; the original is restored for commands that it runs.
-    #[derive(Clone, Copy, Debug)]
-    pub(crate) struct FileLimit {
-        before: Rlimit,
-        raised: Rlimit,
+impl FileLimit {
+    /// Raises the soft limit of this process to its hard limit, where the system allows it.
+    pub(crate) fn raise() -> Self {
+        let before = getrlimit(Resource::Nofile);
+        let raised = Rlimit { current: before.maximum, maximum: before.maximum };
+        let raised = if setrlimit(Resource::Nofile, raised).is_ok() { raised } else { before };
+        Self { before, raised }
     }
 
-    impl FileLimit {
-        /// Raises the soft limit of this process to its hard limit, where the system allows it.
-        pub(crate) fn raise() -> Self {
-            let before = getrlimit(Resource::Nofile);
-            let raised = Rlimit { current: before.maximum, maximum: before.maximum };
-            let raised = if setrlimit(Resource::Nofile, raised).is_ok() { raised } else { before };
-            Self { before, raised }
-        }
-
-        /// Starts a command under the original limit: some programs close every descriptor up to the limit, one by one.
-        pub(crate) fn restored_for<T>(self, start: impl FnOnce() -> T) -> T {
-            // Neither can fail: both are at most the hard limit.
-            let _ = setrlimit(Resource::Nofile, self.before);
-            let started = start();
-            let _ = setrlimit(Resource::Nofile, self.raised);
-            started
-        }
-    }
-
-    pub(super) fn limit() -> usize {
-        getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
+    /// Starts a command under the original limit: some programs close every descriptor up to the limit, one by one.
+    pub(crate) fn restored_for<T>(self, start: impl FnOnce() -> T) -> T {
+        // Neither can fail: both are at most the hard limit.
+        let _ = setrlimit(Resource::Nofile, self.before);
+        let started = start();
+        let _ = setrlimit(Resource::Nofile, self.raised);
+        started
     }
 }
 
-/// On Windows, the limit on handles is far above what connections can reach.
-#[cfg(windows)]
-mod platform {
-    pub(crate) use NoLimit as FileLimit;
-
-    #[derive(Clone, Copy, Debug)]
-    pub(crate) struct NoLimit;
-
-    impl NoLimit {
-        pub(crate) fn raise() -> Self {
-            Self
-        }
-
-        #[allow(clippy::unused_self, reason = "as on Unix")]
-        pub(crate) fn restored_for<T>(self, start: impl FnOnce() -> T) -> T {
-            start()
-        }
-    }
-
-    pub(super) fn limit() -> usize {
-        usize::MAX
-    }
+fn limit() -> usize {
+    getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

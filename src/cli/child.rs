@@ -165,11 +165,7 @@ fn not_run(program: &OsStr, error: &io::Error) -> Failure {
         ErrorKind::NotFound => (127, format!("there is no command `{shown}`")),
         _ => (126, format!("cannot run `{shown}`: {error}")),
     };
-    let hint = if cfg!(windows) {
-        "what follows `--` is a program and its arguments; for a script such as npm.cmd: -- cmd /c npm …"
-    } else {
-        "what follows `--` is a program and its arguments; to run a shell command: -- sh -c '…'"
-    };
+    let hint = "what follows `--` is a program and its arguments; to run a shell command: -- sh -c '…'";
     Failure::new(code, Code::NotRun, message).with_hint(hint)
 }
 

@@ -31,7 +31,7 @@ impl Ci {
         variable("GITLAB_CI").map(|_| Self::GitLab)
     }
 
-    /// Prints an annotation for each cause to stderr, where it is no part of a command's data, and appends to the summary of the job.
+    /// Prints an annotation for each cause to stderr, because stdout may be piped to a program, and appends to the summary of the job.
     pub(super) fn publish(&self, report: &Report, title: &str, fails: bool, kept: Option<&Path>) {
         let Self::GitHub(summary) = self else { return };
         print_to_stderr(&annotations(report, if fails { "error" } else { "warning" }));

@@ -136,12 +136,6 @@ pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
 
 /// The settings that all runs have in common.
 fn settings_of_runs(args: &DifferentialArgs) -> Result<Settings, Failure> {
-    if cfg!(windows) {
-        return Err(Failure::io(
-            "a run could not be ended with all that its command starts: Windows has no process groups",
-        )
-        .with_hint("run it on Linux or macOS, or in the Windows Subsystem for Linux"));
-    }
     let mut settings = settings(&args.serve)?;
     for (flag, is_given) in [("--state", settings.state.is_some()), ("--port-file", args.serve.port_file.is_some())] {
         if is_given {

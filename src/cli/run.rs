@@ -174,24 +174,16 @@ async fn serve_view(args: &ViewArgs, listen: ListenAddress, document: String) ->
 fn has_viewer() -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     // Without a screen `xdg-open` starts a browser that uses the terminal.
-    let has_screen = cfg!(any(windows, target_os = "macos")) || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY");
+    let has_screen = cfg!(target_os = "macos") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY");
     std::io::stdout().is_terminal() && has_screen && !is_set("CI")
 }
 
 /// Opens an address in the browser. The address is printed already, so nothing is reported if there is no browser.
 fn open(url: &str) {
-    let (program, arguments): (&str, &[&str]) = if cfg!(windows) {
-        // What `start` finds in quotes first is a title.
-        ("cmd", &["/C", "start", ""])
-    } else if cfg!(target_os = "macos") {
-        ("open", &[])
-    } else {
-        ("xdg-open", &[])
-    };
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let mut command = Command::new(program);
-    command.args(arguments).arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // Ctrl-C must not end a browser that was started here.
-    #[cfg(unix)]
     command.process_group(0);
     let _ = command.spawn();
 }

@@ -1,37 +1,50 @@
 //! The signals that end a command which serves until it is stopped, and the one that reports the ends of children.
 
+use std::future::poll_fn;
+use std::io;
+use std::path::Path;
 use std::process::ExitStatus;
+use std::task::Poll;
+
+use rustix::process::Signal as Number;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::failure::Failure;
+use crate::util::file;
 use crate::util::process::next_ended;
 
-/// SIGTERM, SIGINT, SIGQUIT and SIGHUP. On Windows: Ctrl-Break, a console that is closed, the end of the session; and Ctrl-C.
-pub(super) struct Signals(platform::Signals);
+/// SIGTERM, SIGINT, SIGQUIT and SIGHUP.
+pub(super) struct Signals(Vec<(u8, Signal)>);
 
 impl Signals {
     pub(super) fn install() -> Result<Self, Failure> {
-        platform::install().map(Self).map_err(|error| not_installed(&error))
+        install().map(Self).map_err(|error| not_installed(&error))
     }
 
     /// Waits for any of them and returns its number.
     pub(super) async fn wait(&mut self) -> u8 {
-        platform::wait(&mut self.0).await
+        poll_fn(|context| {
+            let mut all = self.0.iter_mut();
+            let received = all.find_map(|(number, signal)| signal.poll_recv(context).is_ready().then_some(*number));
+            received.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 }
 
-fn not_installed(error: &std::io::Error) -> Failure {
+fn not_installed(error: &io::Error) -> Failure {
     Failure::io(format!("cannot listen for signals: {error}"))
 }
 
 /// The processes that this one adopts if it is the first of a container: those whose parents have ended. Unless they are reaped,
 /// they stay in the table of processes until that is full.
-pub(super) struct Adopted(Option<platform::ChildEnds>);
+pub(super) struct Adopted(Option<Signal>);
 
 impl Adopted {
     /// Begins to watch for their ends.
     pub(super) fn watch() -> Result<Self, Failure> {
         let is_first = std::process::id() == 1;
-        let ends = is_first.then(platform::child_ends).transpose().map_err(|error| not_installed(&error))?;
+        let ends = is_first.then(|| signal(SignalKind::child())).transpose().map_err(|error| not_installed(&error))?;
         Ok(Self(ends))
     }
 
@@ -44,7 +57,7 @@ impl Adopted {
             if let Some(status) = reap_until(started, next_ended) {
                 return status;
             }
-            platform::next_end(ends).await;
+            ends.recv().await;
         }
     }
 
@@ -61,87 +74,20 @@ fn reap_until(started: Option<u32>, next: impl FnMut() -> Option<(u32, ExitStatu
     std::iter::from_fn(next).find(|(id, _)| Some(*id) == started).map(|(_, status)| status)
 }
 
-#[cfg(unix)]
-mod platform {
-    use std::future::poll_fn;
-    use std::io;
-    use std::path::Path;
-    use std::task::Poll;
-
-    use rustix::process::Signal as Number;
-    use tokio::signal::unix::{Signal, SignalKind, signal};
-
-    use crate::util::file;
-
-    pub(super) type Signals = Vec<(u8, Signal)>;
-    pub(super) type ChildEnds = Signal;
-
-    pub(super) fn child_ends() -> io::Result<ChildEnds> {
-        signal(SignalKind::child())
-    }
-
-    pub(super) async fn next_end(ends: &mut ChildEnds) {
-        ends.recv().await;
-    }
-
-    pub(super) fn install() -> io::Result<Signals> {
-        // Never received. While it has a handler, a write beyond the limit on file sizes fails and is reported; without one, it
-        // would end the process.
-        let _ = signal(SignalKind::from_raw(Number::XFSZ.as_raw()))?;
-        let numbers = [15, 2, 3, 1].into_iter().filter(|number| *number != 1 || !ignores_hang_up());
-        numbers.map(|number| Ok((number, signal(SignalKind::from_raw(number.into()))?))).collect()
-    }
-
-    pub(super) async fn wait(signals: &mut Signals) -> u8 {
-        poll_fn(|context| {
-            let mut all = signals.iter_mut();
-            let received = all.find_map(|(number, signal)| signal.poll_recv(context).is_ready().then_some(*number));
-            received.map_or(Poll::Pending, Poll::Ready)
-        })
-        .await
-    }
-
-    /// True if the process was started to outlive its terminal, as by `nohup`. Only Linux shows it without `unsafe`.
-    fn ignores_hang_up() -> bool {
-        let status = file::read(Path::new("/proc/self/status"), 64 * 1024).unwrap_or_default();
-        let status = String::from_utf8_lossy(&status);
-        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-        ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
-    }
+fn install() -> io::Result<Vec<(u8, Signal)>> {
+    // Never received. While it has a handler, a write beyond the limit on file sizes fails and is reported; without one, it
+    // would end the process.
+    let _ = signal(SignalKind::from_raw(Number::XFSZ.as_raw()))?;
+    let numbers = [15, 2, 3, 1].into_iter().filter(|number| *number != 1 || !ignores_hang_up());
+    numbers.map(|number| Ok((number, signal(SignalKind::from_raw(number.into()))?))).collect()
 }
 
-#[cfg(windows)]
-mod platform {
-    use std::io;
-
-    use tokio::signal::windows::{
-        CtrlBreak, CtrlC, CtrlClose, CtrlShutdown, ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown,
-    };
-
-    pub(super) enum ChildEnds {}
-
-    pub(super) fn child_ends() -> io::Result<ChildEnds> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "Windows has no first process"))
-    }
-
-    pub(super) async fn next_end(ends: &mut ChildEnds) {
-        match *ends {}
-    }
-
-    pub(super) type Signals = (CtrlC, CtrlBreak, CtrlClose, CtrlShutdown);
-
-    pub(super) fn install() -> io::Result<Signals> {
-        Ok((ctrl_c()?, ctrl_break()?, ctrl_close()?, ctrl_shutdown()?))
-    }
-
-    pub(super) async fn wait(signals: &mut Signals) -> u8 {
-        tokio::select! {
-            _ = signals.0.recv() => 2,
-            _ = signals.1.recv() => 15,
-            _ = signals.2.recv() => 15,
-            _ = signals.3.recv() => 15,
-        }
-    }
+/// True if the process was started to outlive its terminal, as by `nohup`. Only Linux shows it without `unsafe`.
+fn ignores_hang_up() -> bool {
+    let status = file::read(Path::new("/proc/self/status"), 64 * 1024).unwrap_or_default();
+    let status = String::from_utf8_lossy(&status);
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }
 
 #[cfg(test)]

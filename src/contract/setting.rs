@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 /// One thing the contract leaves open and the value the emulator gives it.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    pub path: &'static str,
+    pub path: String,
     /// What the contract says; "not shown" where it says nothing.
     pub contract: &'static str,
     pub assumed: &'static str,
@@ -23,8 +23,6 @@ pub struct Setting {
 
 impl Setting {
     pub(crate) fn new(path: String, default: Value) -> Self {
-        // Settings are made once and listed for as long as the process runs.
-        let path = path.leak();
         Self { path, contract: "", assumed: "", values: "", observed_by: "", merges: default.is_object(), default }
     }
 }

@@ -173,7 +173,7 @@ pub(crate) fn forgery_text(forgery: Option<Forgery>) -> &'static str {
     }
 }
 
-/// True if a receiver did what it should: it accepted a delivery, or refused a forged one.
+/// True if a receiver answered correctly: it accepted a delivery, or refused a forged one.
 pub(crate) fn went_well(is_accepted: bool, forgery: Option<Forgery>) -> bool {
     forgery.map_or(is_accepted, |forgery| forgery == Forgery::Refused)
 }

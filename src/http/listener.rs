@@ -145,14 +145,14 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-#[cfg(all(unix, not(feature = "simulation")))]
+#[cfg(not(feature = "simulation"))]
 fn is_connecting(listener: &TcpListener) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
-#[cfg(any(not(unix), feature = "simulation"))]
+#[cfg(feature = "simulation")]
 fn is_connecting(_: &TcpListener) -> bool {
     true
 }

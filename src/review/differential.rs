@@ -442,13 +442,16 @@ mod tests {
             .flat_map(UnpromisedChange::settings)
             .map(|setting| setting.split('=').next().expect("a path"))
             .map(|path| {
-                SETTINGS.iter().find(|setting| path.starts_with(setting.path)).map_or(path, |setting| setting.path)
+                SETTINGS
+                    .iter()
+                    .find(|setting| path.starts_with(&setting.path))
+                    .map_or(path, |setting| setting.path.as_str())
             })
             .collect();
-        for setting in SETTINGS.iter().filter(|setting| hostile.source(setting.path) == "preset hostile") {
+        for setting in SETTINGS.iter().filter(|setting| hostile.source(&setting.path) == "preset hostile") {
             // Order by chance, and details of errors, which are one of the unknown fields.
-            let other = ["webhooks.scatter", "errors.details"].contains(&setting.path);
-            assert!(covered.contains(setting.path) != other, "{}", setting.path);
+            let other = ["webhooks.scatter", "errors.details"].contains(&setting.path.as_str());
+            assert!(covered.contains(setting.path.as_str()) != other, "{}", setting.path);
         }
     }
 

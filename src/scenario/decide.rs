@@ -68,7 +68,7 @@ impl TriedRules {
         }
     }
 
-    /// About how many bytes it takes; what it shares with the rules may be all that is left of them.
+    /// Its size in bytes, roughly. Texts that it shares with the rules are counted too: it may be the last to hold them.
     pub(crate) fn bytes(&self) -> usize {
         let text = |trace: &RuleTrace| trace.scenario.len() + trace.rule.len() + trace.outcome.len();
         let listed = self.listed.iter().map(|trace| size_of::<RuleTrace>() + text(trace));
@@ -308,7 +308,7 @@ mod tests {
         RuleSet::new([valid(text).rule_index()].into_iter())
     }
 
-    /// What is recorded of the last of so many status checks, two seconds after activation, that the only rule does not decide.
+    /// The record of the last of so many status checks two seconds after activation, none of which the only rule decides.
     fn check_outcome(rule: &str, requests: usize, expected: &str) {
         let (rules, counters) = (rules(&format!("[[rule]]\n{rule}\npass = true\n")), &mut RuleCounters::default());
         let random = &mut Seed::from_number(1).source("test");
@@ -380,8 +380,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(300))]
 
-        /// Whatever the rules and requests, the index finds the rule that a walk over all of them finds, and what is recorded accounts
-        /// for each rule before it.
+        /// Whatever the rules and requests, the index finds the rule that a walk over all of them finds, and the record accounts for
+        /// each rule before it.
         #[test]
         fn the_index_changes_no_decision(
             rows in prop::collection::vec((conditions(), 1..4_u64), 1..40),

@@ -262,7 +262,7 @@ impl Found<'_> {
     }
 }
 
-/// What is left of this many bytes once a value is written; `None` if there are too few. A long value is not read to its end.
+/// The bytes left of this limit once a value is written; `None` if the value is longer. A long value is not read to its end.
 fn take_bytes(value: &Value, left: usize) -> Option<usize> {
     let left = left.checked_sub(1)?;
     match value {

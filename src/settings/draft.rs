@@ -29,7 +29,7 @@ impl OverlaySettings {
                     let entry = |(name, value)| (format!("{}.{name}", setting.path), value, place());
                     entries.iter().map(entry).collect::<Vec<_>>()
                 }
-                value => vec![(setting.path.to_owned(), value, place())],
+                value => vec![(setting.path.clone(), value, place())],
             }
         })
     }
@@ -37,7 +37,11 @@ impl OverlaySettings {
     /// True if both set the same settings to the same values, wherever in their texts.
     pub fn same_values(&self, other: &Self) -> bool {
         let set = |settings: &Self| -> BTreeMap<&'static str, String> {
-            settings.0.iter().map(|assignment| (assignment.setting.path, assignment.value.to_string())).collect()
+            settings
+                .0
+                .iter()
+                .map(|assignment| (assignment.setting.path.as_str(), assignment.value.to_string()))
+                .collect()
         };
         set(self) == set(other)
     }
@@ -185,7 +189,7 @@ impl Draft {
 
     /// The same for settings that are later laid over another profile: only what would be wrong over any profile counts.
     pub fn finish_alone(self) -> Result<Layered, Vec<ProfileProblem>> {
-        let set: Vec<&str> = self.assignments.iter().map(|assignment| assignment.setting.path).collect();
+        let set: Vec<&str> = self.assignments.iter().map(|assignment| assignment.setting.path.as_str()).collect();
         self.validated(|broken| broken.settings.iter().all(|setting| set.contains(setting)))
     }
 
@@ -220,7 +224,7 @@ impl Draft {
         for assignment in &self.assignments {
             assignment.put(&mut table);
             let (source, note) = (Arc::clone(&assignment.source), Arc::clone(&assignment.note));
-            sources.insert(assignment.setting.path, Origin { source, note });
+            sources.insert(assignment.setting.path.as_str(), Origin { source, note });
         }
         // A schedule that is set without a preset implies the preset `custom`.
         if let (Some(origin), None) = (sources.get(SCHEDULE).cloned(), sources.get(PRESET)) {
@@ -255,7 +259,7 @@ impl Draft {
 
     /// The problem, reported for the last of the settings that cause it.
     fn blame(&self, broken: &Broken) -> ProfileProblem {
-        let concerned = |assignment: &&Assignment| broken.settings.contains(&assignment.setting.path);
+        let concerned = |assignment: &&Assignment| broken.settings.contains(&assignment.setting.path.as_str());
         if let Some(assignment) = self.assignments.iter().rev().find(concerned) {
             return assignment.problem(&broken.message);
         }
@@ -300,7 +304,7 @@ impl Layered {
 impl Assignment {
     fn put(&self, table: &mut Table) {
         let merges = self.setting.merges && self.below.is_empty();
-        match (place_of(table, self.setting.path, &self.below), self.value.clone()) {
+        match (place_of(table, &self.setting.path, &self.below), self.value.clone()) {
             (Value::Table(old), Value::Table(new)) if merges => old.extend(new),
             (place, value) => *place = value,
         }

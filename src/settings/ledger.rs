@@ -46,15 +46,15 @@ pub fn ledger(layered: &Layered) -> Vec<LedgerRow> {
     SETTINGS
         .iter()
         .map(|setting| LedgerRow {
-            setting: setting.path,
+            setting: &setting.path,
             contract: setting.contract,
             assumed: setting.assumed,
             values: setting.values(),
             observed_by: setting.observed_by,
             default: setting.default.clone(),
-            value: paths::json_at(&layered.table, setting.path),
-            source: layered.source(setting.path).to_owned(),
-            note: layered.note(setting.path).to_owned(),
+            value: paths::json_at(&layered.table, &setting.path),
+            source: layered.source(&setting.path).to_owned(),
+            note: layered.note(&setting.path).to_owned(),
         })
         .collect()
 }

@@ -11,7 +11,7 @@ use crate::contract::setting::Setting;
 pub fn setting_path(path: &str) -> Result<String, ProfileProblem> {
     let (setting, below) = locate(path)?;
     let names = below.iter().map(|key| key_text(key));
-    Ok(std::iter::once(setting.path.to_owned()).chain(names).collect::<Vec<_>>().join("."))
+    Ok(std::iter::once(setting.path.clone()).chain(names).collect::<Vec<_>>().join("."))
 }
 
 /// A key as it is written in TOML.
@@ -107,7 +107,7 @@ fn unknown(path: &str) -> (String, String) {
     }
     let groups =
         SETTINGS.iter().flat_map(|setting| setting.path.match_indices('.').map(|(end, _)| &setting.path[..end]));
-    let names = || groups.clone().chain(SETTINGS.iter().map(|setting| setting.path));
+    let names = || groups.clone().chain(SETTINGS.iter().map(|setting| setting.path.as_str()));
     let hint = match crate::contract::nearest(path, names()) {
         Some(name) => format!("did you mean `{name}`? {ALL}"),
         None => ALL.to_owned(),
@@ -118,7 +118,7 @@ fn unknown(path: &str) -> (String, String) {
 fn below(group: &str) -> impl Iterator<Item = &'static str> {
     SETTINGS
         .iter()
-        .map(|setting| setting.path)
+        .map(|setting| setting.path.as_str())
         .filter(move |path| path.strip_prefix(group).is_some_and(|rest| rest.starts_with('.')))
 }
 

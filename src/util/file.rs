@@ -3,14 +3,16 @@
 //! A path can be replaced between checking and opening it, and opening a pipe blocks until its other end is open. Therefore a
 //! running emulator opens files without blocking and checks the opened file, not the path. Independent of what the files contain.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, ErrorKind, Read as _, Seek as _, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use rand::Rng as _;
-use same_file::Handle;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use crate::clock::Seed;
 
@@ -81,8 +83,7 @@ pub fn append(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), FileProblem> {
     Ok(file.write_all(bytes.as_ref())?)
 }
 
-/// Writes a file atomically. Only its owner can read it, because it may contain secrets; on Windows, anyone who can read
-/// its folder. It is on the disk when this returns.
+/// Writes a file atomically. Only its owner can read it, because it may contain secrets. It is on the disk when this returns.
 pub fn write_whole(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     write_as(path, bytes.as_ref(), 0o600)
 }
@@ -105,11 +106,7 @@ pub fn check_whole(path: &Path) -> Result<(), FileProblem> {
 /// Refuses a file that is mounted alone, as into a container: no new file can replace it.
 fn check_replaceable(path: &Path) -> io::Result<()> {
     let message = "it is a mount point, so it cannot be replaced by a new file; mount its folder instead";
-    if platform::is_mount_point(path, folder_of(path)) {
-        Err(io::Error::new(ErrorKind::ResourceBusy, message))
-    } else {
-        Ok(())
-    }
+    if is_mount_point(path, folder_of(path)) { Err(io::Error::new(ErrorKind::ResourceBusy, message)) } else { Ok(()) }
 }
 
 pub fn remove(path: &Path) -> Result<(), FileProblem> {
@@ -119,18 +116,15 @@ pub fn remove(path: &Path) -> Result<(), FileProblem> {
     }
 }
 
-/// Makes a folder that only its owner can read; on Windows, everyone who can read the folder that it is in.
+/// Makes a folder that only its owner can read.
 pub fn create_folder(path: &Path, with_parents: bool) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    platform::folder_mode(&mut builder, 0o700);
-    builder.recursive(with_parents).create(path)
+    DirBuilder::new().mode(0o700).recursive(with_parents).create(path)
 }
 
 /// Properties that the system reports about a file, and that change when the file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     size: u64,
-    /// Which file it is, where the system reports that without opening it.
     number: [u64; 2],
     /// When its content, and when anything about it changed.
     pub times: [Option<Timestamp>; 2],
@@ -139,9 +133,10 @@ pub struct Stamp {
 impl Stamp {
     pub fn of(path: &Path) -> Option<Self> {
         let about = path.metadata().ok()?;
-        let (number, changed) = platform::changed(&about);
         let modified = about.modified().ok().and_then(|at| Timestamp::try_from(at).ok());
-        Some(Self { size: about.len(), number, times: [modified, changed] })
+        let nanoseconds = i32::try_from(about.ctime_nsec()).unwrap_or_default();
+        let changed = Timestamp::new(about.ctime(), nanoseconds).ok();
+        Some(Self { size: about.len(), number: number(&about), times: [modified, changed] })
     }
 }
 
@@ -157,9 +152,7 @@ fn create_sibling(path: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
 
 /// A new file; never one that exists, nor what a link there points to.
 fn create_new(path: &Path, mode: u32) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    platform::creation_mode(&mut options, mode);
-    options.write(true).create_new(true).open(path)
+    OpenOptions::new().mode(mode).write(true).create_new(true).open(path)
 }
 
 fn write_as(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
@@ -206,7 +199,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 /// ends or is killed.
 ///
 /// The file itself is locked, and each new one before it replaces it, so that there is no time at which another process could claim
-/// it. On Windows a locked file cannot be read; `FILE.lock` is locked there, which exists as long as the claim.
+/// it.
 #[derive(Debug)]
 pub struct Claim {
     file: PathBuf,
@@ -220,19 +213,18 @@ impl Claim {
     /// Claims a file, which is created if it does not exist; `None` if another process has claimed it.
     pub fn new(path: &Path) -> Result<Option<Self>, FileProblem> {
         loop {
-            let lock = lock_path(path)?;
-            let mut options = OpenOptions::new();
-            platform::creation_mode(&mut options, 0o600);
-            let locked = open(&lock, options.read(true).write(true).create(true), !platform::LOCKS_HIDE_CONTENT)
+            // Links are followed once: all names of a file lead to the same lock.
+            let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+            let locked = open(&file, OpenOptions::new().mode(0o600).read(true).write(true).create(true), true)
                 // It is replaced and not written, so it may be read-only.
-                .or_else(|problem| open(&lock, OpenOptions::new().read(true), false).map_err(|_| problem))?;
+                .or_else(|problem| open(&file, OpenOptions::new().read(true), false).map_err(|_| problem))?;
             if !try_lock(&locked)? {
                 return Ok(None);
             }
             // The previous owner may have replaced or removed it after this process opened it.
-            if is_at(&locked, &lock)? {
-                // Links are followed once.
-                let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+            if is_at(&locked, &file)? {
+                // A link to nothing leads to the file that was created now.
+                let file = path.canonicalize().unwrap_or(file);
                 check_replaceable(&file)?;
                 let claim = Self { file, locked, written: Mutex::default() };
                 return Ok(claim.remove_unfinished()?.then_some(claim));
@@ -254,16 +246,13 @@ impl Claim {
     pub fn write(&self, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let taken_over = || io::Error::other("another process has taken the file over");
         let mut written = self.written.lock();
-        if !platform::LOCKS_HIDE_CONTENT && !self.is_ours(written.as_ref()) {
+        if !self.is_ours(written.as_ref()) {
             return Err(taken_over());
         }
         let sibling = self.new_file()?;
         let new = create_new(&sibling, 0o600)?;
-        write_sibling(&self.file, &sibling, &new, |to| {
-            let is_locked = platform::LOCKS_HIDE_CONTENT || try_lock(&new)?;
-            if is_locked { content(to) } else { Err(taken_over()) }
-        })?;
-        *written = (!platform::LOCKS_HIDE_CONTENT).then_some(new);
+        write_sibling(&self.file, &sibling, &new, |to| if try_lock(&new)? { content(to) } else { Err(taken_over()) })?;
+        *written = Some(new);
         Ok(())
     }
 
@@ -287,8 +276,8 @@ impl Claim {
     fn remove_unfinished(&self) -> Result<bool, FileProblem> {
         let sibling = self.new_file()?;
         let is_written = match open(&sibling, OpenOptions::new().read(true), false) {
-            Ok(unfinished) if !platform::LOCKS_HIDE_CONTENT => !try_lock(&unfinished)?,
-            _ => false,
+            Ok(unfinished) => !try_lock(&unfinished)?,
+            Err(_) => false,
         };
         if !is_written {
             remove(&sibling)?;
@@ -301,18 +290,10 @@ impl Claim {
     }
 }
 
-/// The file that is locked to claim another.
-fn lock_path(path: &Path) -> io::Result<PathBuf> {
-    // A link leads to the same lock as its target.
-    let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    if platform::LOCKS_HIDE_CONTENT { sibling(&file, ".lock") } else { Ok(file) }
-}
-
 /// True if this file is the one at the path.
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    let file = Handle::from_file(file.try_clone()?)?;
-    let present = open(path, OpenOptions::new().read(true), true);
-    Ok(present.is_ok_and(|present| Handle::from_file(present).is_ok_and(|present| present == file)))
+    let file = number(&file.metadata()?);
+    Ok(path.metadata().is_ok_and(|present| number(&present) == file))
 }
 
 fn sibling(path: &Path, ending: &str) -> io::Result<PathBuf> {
@@ -330,127 +311,44 @@ fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-impl Drop for Claim {
-    fn drop(&mut self) {
-        if platform::LOCKS_HIDE_CONTENT
-            && let Ok(lock) = lock_path(&self.file)
-        {
-            // Removed while still locked. If this fails, the file left behind does no harm.
-            let _ = fs::remove_file(lock);
-        }
-    }
-}
-
+/// Opens a regular file; a pipe without waiting for its other end.
 fn open(path: &Path, options: &mut OpenOptions, follows_links: bool) -> Result<File, FileProblem> {
-    platform::open_flags(options, follows_links);
-    let file = options.open(path).map_err(|error| {
-        // Windows reports a folder as an access denied.
-        if platform::is_irregular(&error) || path.is_dir() { FileProblem::NotRegular } else { FileProblem::Io(error) }
+    // NOCTTY: a terminal must not become the controlling terminal of this process.
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = if follows_links { flags } else { flags | OFlags::NOFOLLOW };
+    let file = options.custom_flags(flags.bits().cast_signed()).open(path).map_err(|error| {
+        // A socket, or a pipe without a reader, cannot be opened at all.
+        let is_irregular = error.raw_os_error() == Some(Errno::NXIO.raw_os_error());
+        if is_irregular || path.is_dir() { FileProblem::NotRegular } else { FileProblem::Io(error) }
     })?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(FileProblem::NotRegular) }
 }
 
-// What opening a file asks of the system beyond `std::fs`. Windows has no modes: who may read a new file follows from its folder. It
-// opens neither pipes nor devices as files.
-#[cfg(unix)]
-mod platform {
-    use std::fs::{DirBuilder, Metadata, OpenOptions};
-    use std::io;
-    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
-    use std::path::Path;
-
-    use jiff::Timestamp;
-    use rustix::fs::OFlags;
-    use rustix::io::Errno;
-
-    /// True if no other process can read a locked file.
-    pub(super) const LOCKS_HIDE_CONTENT: bool = false;
-
-    pub(super) fn creation_mode(options: &mut OpenOptions, mode: u32) {
-        options.mode(mode);
-    }
-
-    pub(super) fn folder_mode(builder: &mut DirBuilder, mode: u32) {
-        builder.mode(mode);
-    }
-
-    /// Opens a pipe without waiting for its other end.
-    pub(super) fn open_flags(options: &mut OpenOptions, follows_links: bool) {
-        // NOCTTY: a terminal must not become the controlling terminal of this process.
-        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-        let flags = if follows_links { flags } else { flags | OFlags::NOFOLLOW };
-        options.custom_flags(flags.bits().cast_signed());
-    }
-
-    /// True if another file system, or another part of this one, is mounted at the path. Before Linux 5.8 only the former is found.
-    #[cfg(target_os = "linux")]
-    pub(super) fn is_mount_point(path: &Path, folder: &Path) -> bool {
-        use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
-        let mount = |path: &Path| {
-            let found = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
-            Some((found.stx_mnt_id, found.stx_dev_major, found.stx_dev_minor))
-        };
-        mount(path).is_some_and(|platform| mount(folder).is_some_and(|folder| folder != platform))
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    pub(super) fn is_mount_point(_: &Path, _: &Path) -> bool {
-        false
-    }
-
-    /// True if opening failed because the path names a pipe without a reader, or a socket.
-    pub(super) fn is_irregular(error: &io::Error) -> bool {
-        error.raw_os_error() == Some(Errno::NXIO.raw_os_error())
-    }
-
-    /// The file's device and number, and when anything about it changed.
-    pub(super) fn changed(about: &Metadata) -> ([u64; 2], Option<Timestamp>) {
-        let nanoseconds = i32::try_from(about.ctime_nsec()).unwrap_or_default();
-        ([about.dev(), about.ino()], Timestamp::new(about.ctime(), nanoseconds).ok())
-    }
+/// True if another file system, or another part of this one, is mounted at the path. Before Linux 5.8 only the former is found.
+#[cfg(target_os = "linux")]
+fn is_mount_point(path: &Path, folder: &Path) -> bool {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    let mount = |path: &Path| {
+        let found = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+        Some((found.stx_mnt_id, found.stx_dev_major, found.stx_dev_minor))
+    };
+    mount(path).is_some_and(|own| mount(folder).is_some_and(|folder| folder != own))
 }
 
-#[cfg(windows)]
-mod platform {
-    use std::fs::{DirBuilder, Metadata, OpenOptions};
-    use std::io;
-    use std::os::windows::fs::OpenOptionsExt as _;
-    use std::path::Path;
+#[cfg(not(target_os = "linux"))]
+fn is_mount_point(_: &Path, _: &Path) -> bool {
+    false
+}
 
-    use jiff::Timestamp;
-
-    /// `FILE_FLAG_OPEN_REPARSE_POINT`: opens a link and not what it points to.
-    const OPEN_LINK: u32 = 0x0020_0000;
-
-    pub(super) const LOCKS_HIDE_CONTENT: bool = true;
-
-    pub(super) fn creation_mode(_: &mut OpenOptions, _: u32) {}
-
-    pub(super) fn folder_mode(_: &mut DirBuilder, _: u32) {}
-
-    pub(super) fn is_mount_point(_: &Path, _: &Path) -> bool {
-        false
-    }
-
-    pub(super) fn open_flags(options: &mut OpenOptions, follows_links: bool) {
-        options.custom_flags(if follows_links { 0 } else { OPEN_LINK });
-    }
-
-    pub(super) fn is_irregular(_: &io::Error) -> bool {
-        false
-    }
-
-    /// When the file was made: a file that replaces another is a new one.
-    pub(super) fn changed(about: &Metadata) -> ([u64; 2], Option<Timestamp>) {
-        ([0; 2], about.created().ok().and_then(|at| Timestamp::try_from(at).ok()))
-    }
+/// The file's device and its number there.
+fn number(about: &Metadata) -> [u64; 2] {
+    [about.dev(), about.ino()]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[cfg(unix)]
     #[test]
     fn only_regular_files_of_bounded_size_are_read_and_written() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -472,7 +370,6 @@ mod tests {
         }
     }
 
-    #[cfg(unix)]
     #[test]
     fn a_claim_holds_for_every_name_of_the_file_until_it_ends() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -509,7 +406,6 @@ mod tests {
         assert_eq!(names.map(free), [true; 3]);
     }
 
-    #[cfg(unix)]
     #[test]
     fn a_claimed_file_may_be_new_unreadable_by_a_writer_or_behind_a_link_to_nothing() {
         use std::os::unix::fs::PermissionsExt as _;

@@ -47,7 +47,6 @@ pub fn shell_word(text: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
-    #[cfg(unix)]
     #[test]
     fn a_shell_reads_a_word_as_it_was() {
         for text in [

@@ -77,12 +77,7 @@ impl From<io::Error> for NotFound {
 
 /// True if the process, or the machine, is at its limit of file descriptors.
 pub(super) fn lacks_descriptors(error: &io::Error) -> bool {
-    let errors = [
-        Errno::MFILE,
-        #[cfg(unix)]
-        Errno::NFILE,
-    ]
-    .map(Errno::raw_os_error);
+    let errors = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|number| errors.contains(&number))
 }
 

@@ -78,9 +78,10 @@ class Job:
             return re.sub(r"\$\{\{ (.*?) \}\}", value, str(text))
 
         def holds(condition):
-            return all(eval(part, {"inputs": type("Inputs", (), {n.replace("-", "_"): v for n, v in inputs.items()})})
-                       for part in condition.split(" && "))
+            known = {"inputs": type("Inputs", (), {n.replace("-", "_"): v for n, v in inputs.items()}), "always": lambda: True}
+            return (passed or "always()" in condition) and all(eval(part, known) for part in condition.split(" && "))
 
+        passed = True
         for step in action["runs"]["steps"]:
             if not holds(step["if"]):
                 continue
@@ -88,10 +89,9 @@ class Job:
                 self.used.append((step["uses"], {name: fill(value) for name, value in step["with"].items()}))
                 continue
             good, outputs = self.run(step["run"], {name: fill(value) for name, value in step.get("env", {}).items()})
-            if not good:
-                return False, steps
+            passed &= good
             steps[step.get("id")] = outputs
-        return True, steps
+        return passed, steps
 
 
 SUBSCRIBE = """curl -fsS -o answer -H "Authorization: Bearer $WRS_API_KEY" -H 'Content-Type: application/json' \
@@ -124,6 +124,12 @@ def whole_job():
     check("the emulator is stopped", good)
     good, _ = job.act(command="report")
     check("a report without a start says so", not good and "it was not started" in job.printed, job.printed)
+
+    for allowed, word in (("false", "fails"), ("true", "is allowed to pass")):
+        job = Job()
+        job.act(binary=str(binary))
+        good, _ = job.act(command="report", **{"fail-on": "unmatched", "allow-unused": allowed})
+        check(f"a job that called nothing {word}", good == (allowed == "true") and "0 requests arrived" in job.printed, job.printed)
 
     job = Job()
     good, _ = job.act(binary=str(binary), arguments="--scenario=nothing")

@@ -164,7 +164,6 @@ async fn deleting_and_creating_is_seen_and_a_deleted_story_plays_on() {
     stage.changed_to(9).await;
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn swapping_the_data_folder_of_a_mount_is_seen() {
     use std::os::unix::fs::symlink;
@@ -190,7 +189,6 @@ async fn swapping_the_data_folder_of_a_mount_is_seen() {
     }
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn saving_through_a_link_is_seen() {
     use std::os::unix::fs::symlink;

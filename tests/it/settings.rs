@@ -86,7 +86,7 @@ async fn each_setting_changes_what_it_says() {
 #[test]
 fn every_setting_has_a_row() {
     let turned: BTreeSet<&str> = ROWS.iter().map(|(setting, ..)| *setting).collect();
-    let known: BTreeSet<&str> = SETTINGS.iter().map(|setting| setting.path).collect();
+    let known: BTreeSet<&str> = SETTINGS.iter().map(|setting| setting.path.as_str()).collect();
     assert_eq!(turned, known);
 }
 

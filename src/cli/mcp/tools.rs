@@ -80,7 +80,7 @@ impl Session {
         Ok(self.hints.for_agent(tool.name, &self.record(sent)?).into_owned())
     }
 
-    /// The text that a call answers, unchanged: what was sent over the wire is shown as it was.
+    /// The text that a call answers, unchanged: requests and bodies are shown exactly as they were sent.
     fn record(&self, sent: &Sent) -> Result<String, Failure> {
         let call = Call::new(&self.target).limit(MAX_WAIT + SHORT).text();
         Ok(visible_lines(&String::from_utf8_lossy(&call.exchange(sent)?)).into_owned())

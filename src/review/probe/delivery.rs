@@ -137,7 +137,7 @@ pub(super) fn variations(signing: &ProbeSigning, occasion: Occasion<'_>) -> Vec<
     let mut rewritten = rewrites(body(Event::Plain, occasion).as_bytes())
         .map(|(form, body)| {
             let what = format!(
-                "it verifies the body {form}, whatever came: verify the bytes as received, not what was parsed and serialised again"
+                "it always verifies the body {form}: verify the bytes as received, not a body that was parsed and serialised again"
             );
             (what, delivery(&Sending::VALID, signing, occasion, body))
         })
