@@ -354,8 +354,8 @@ impl Judge<'_> {
         for (life, viewed) in viewed.iter().enumerate() {
             let wrong =
                 viewed.numbers.windows(2).find(|two| two[1] <= two[0] || two[1] > two[0] + 1 && !viewed.cleared);
-            if let Some(two) = wrong {
-                self.problem(format!("life {life}: the stream shows entry {} after {}", two[1], two[0]));
+            if let Some([before, after]) = wrong {
+                self.problem(format!("life {life}: the stream shows entry {after} after {before}"));
             }
         }
     }

@@ -74,6 +74,7 @@ fn every_seed_keeps_what_was_promised_and_repeats() {
             });
         }
     });
+    let _ = std::fs::remove_dir_all(run::folder());
     let mut failed = failed.into_inner().expect("no panic");
     failed.sort_unstable();
     let shown: String = failed

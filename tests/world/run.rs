@@ -74,6 +74,11 @@ pub(crate) struct Played {
     pub(crate) world: Arc<World>,
 }
 
+/// Where the scenarios and states of this process are: of the same length in every process, so that a seed repeats.
+pub(crate) fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("world/{:010}", std::process::id()))
+}
+
 pub(crate) fn play(seed: u64) -> Played {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime");
@@ -94,9 +99,7 @@ pub(crate) fn play(seed: u64) -> Played {
 
 impl World {
     fn new(plan: Plan, network: Network) -> Self {
-        // Of the same length in every process, so that a seed repeats.
-        let folder =
-            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("world/{:010}/{}", std::process::id(), plan.seed));
+        let folder = folder().join(plan.seed.to_string());
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(folder.join("scenarios")).expect("the folder can be made");
         Self {
