@@ -5,8 +5,8 @@ Writes to FOLDER, made if missing: one npm package with all the binaries, to be 
 With --publish instead a tar file with what `npm publish` takes: a package for each binary, and the one in front of all platforms,
 whose optional dependencies they are. From files that would fail: package managers ask a registry for those of other platforms.
 
-The platforms are read from the binaries, the version from Cargo.toml. The same input gives the same bytes. Needs Python 3.11 and
-nothing else.
+The platforms are read from the binaries, the version from Cargo.toml, and the types from the documents that a binary prints, so that one
+must be for this machine. The same input gives the same bytes. Needs Python 3.11 and nothing else.
 """
 
 import base64
@@ -15,12 +15,16 @@ import hashlib
 import io
 import json
 import pathlib
+import platform as machine
 import re
 import struct
 import sys
 import tarfile
 import tomllib
 import zipfile
+
+sys.dont_write_bytecode = True
+import typed
 
 HERE = pathlib.Path(__file__).resolve().parent
 PACKAGE = tomllib.loads((HERE.parent / "Cargo.toml").read_text())["package"]
@@ -79,35 +83,36 @@ def tar(files):
     return out.getvalue()
 
 
-def front(manifest, binaries):
-    """The npm package that users name: library, launcher, documentation, and these binaries."""
+def front(manifest, types, binaries):
+    """The npm package that users name: library, types, launcher, documentation, and these binaries."""
     library = [(file.name, file.read_bytes(), 0o644) for file in sorted((HERE / "npm").iterdir()) if file.suffix in (".js", ".ts") and file.stem != NAME]
+    library += [(name, text, 0o644) for name, text in types.items() if name.endswith(".ts")]
     launcher = (HERE / f"npm/{NAME}.js").read_bytes()
     own = {"name": NAME, "main": "index.js", "types": "index.d.ts", "bin": {NAME: f"bin/{NAME}.js"}, "engines": {"node": ">=18"}}
     pages = [("README.md", page("npm").encode(), 0o644), *docs()]
     return npm({**own, **manifest}, [*pages, *library, (f"bin/{NAME}.js", launcher, 0o755), *binaries])
 
 
-def for_files(binaries):
+def for_files(types, binaries):
     """The npm package that is installed from its file, on each platform that it has a binary for."""
     packed = [(f"bin/{'-'.join(known)}/{NAME}", binary, 0o755) for known, (_, binary) in sorted(binaries.items())]
     # Yarn runs nothing from its archives.
-    return front({"preferUnplugged": True}, packed)
+    return front({"preferUnplugged": True}, types, packed)
 
 
-def for_registries(binaries):
+def for_registries(types, binaries):
     """A tar file with the npm packages to publish."""
     packages = []
     for known, (_, binary) in sorted(binaries.items()):
         own = {"name": f"{NAME}-{'-'.join(known)}", "os": [known[0]], "cpu": [known[1]], "preferUnplugged": True}
         about = f"# {own['name']}\n\nThe program of the package `{NAME}` for {', '.join(known)}. That package has the page and the documentation.\n"
         packages.append((own["name"], npm(own, [("README.md", about.encode(), 0o644), (f"bin/{NAME}", binary, 0o755)])))
-    packages.append((NAME, front({"optionalDependencies": {f"{NAME}-{'-'.join(known)}": VERSION for known in PLATFORMS}}, [])))
+    packages.append((NAME, front({"optionalDependencies": {f"{NAME}-{'-'.join(known)}": VERSION for known in PLATFORMS}}, types, [])))
     return tar((f"{name}-{VERSION}.tgz", content, 0o644) for name, content in packages)
 
 
-def wheel(folder, tag, binary):
-    """Writes the wheel: the binary as a script that pip makes executable, and the pytest plugin."""
+def wheel(folder, types, tag, binary):
+    """Writes the wheel: the binary as a script that pip makes executable, the pytest plugin, and the types."""
     name = NAME.replace("-", "_")
     info = f"{name}-{VERSION}.dist-info"
     # The page in the metadata is next to the folder with the documentation.
@@ -121,6 +126,8 @@ def wheel(folder, tag, binary):
     modules = sorted((HERE / "pypi" / name).glob("*.py"))
     files = [
         *((f"{name}/{module.name}", module.read_bytes(), 0o644) for module in modules),
+        *((f"{name}/{module}", text, 0o644) for module, text in types.items() if module.endswith(".py")),
+        (f"{name}/py.typed", b"", 0o644),
         *((f"{name}/{path}", content, mode) for path, content, mode in docs()),
         (f"{name}-{VERSION}.data/scripts/{NAME}", binary, 0o755),
         (f"{info}/entry_points.txt", f"[pytest11]\n{name} = {name}.pytest_plugin\n".encode(), 0o644),
@@ -174,18 +181,28 @@ def read(paths):
     return binaries
 
 
+def types_of(paths):
+    """The files with types, by one of these binaries that is for this machine."""
+    here = machine.system().lower(), {"x86_64": "x64", "aarch64": "arm64"}.get(machine.machine(), machine.machine())
+    for path in paths:
+        if platform(pathlib.Path(path).read_bytes())[:2] == here:
+            return {name: text.encode() for name, text in typed.of(pathlib.Path(path).resolve()).items()}
+    sys.exit(f"error: no binary is for {'-'.join(here)}: the types are made from the documents that one prints here")
+
+
 def main():
     *paths, folder = sys.argv[1:] or [None]
     is_published = "--publish" in paths[:1]
     if not paths[is_published:]:
         sys.exit(__doc__)
     binaries, folder = read(paths[is_published:]), pathlib.Path(folder)
+    types = types_of(paths[is_published:])
     folder.mkdir(parents=True, exist_ok=True)
     if is_published:
-        files = [written(folder / f"{NAME}-npm-{VERSION}.tar", for_registries(binaries))]
+        files = [written(folder / f"{NAME}-npm-{VERSION}.tar", for_registries(types, binaries))]
     else:
-        wheels = [wheel(folder, tag, binary) for tag, binary in binaries.values()]
-        files = [written(folder / f"{NAME}-{VERSION}.tgz", for_files(binaries)), *wheels]
+        wheels = [wheel(folder, types, tag, binary) for tag, binary in binaries.values()]
+        files = [written(folder / f"{NAME}-{VERSION}.tgz", for_files(types, binaries)), *wheels]
     for file in files:
         print(file)
 

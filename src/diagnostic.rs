@@ -2,11 +2,12 @@
 //!
 //! Independent of the kind of file. [`CODES`] lists every code; codes are stable because people search for them.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::redact::{Redactor, visible};
 use crate::util::wording::counted;
@@ -16,7 +17,7 @@ const MAX_LINE: usize = 160;
 /// Longest message or hint, in characters: it may quote what the user wrote.
 const MAX_MESSAGE: usize = 600;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// The file is in force, but most likely does not do as intended.
@@ -27,13 +28,13 @@ pub enum Level {
 
 /// One thing wrong with a file.
 // What its fields say here is in the document of the control API.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Diagnostic {
     #[schemars(with = "String", extend("enum" = ["warning", "error"]))]
     pub severity: Level,
     /// Stable.
-    pub code: &'static str,
+    pub code: Cow<'static, str>,
     // Lower case, no final period, expected before found.
     pub message: String,
     // As the user named it; `None` for text that came without one.
@@ -84,7 +85,7 @@ impl Diagnostic {
         let underline = before - from..(before - from + marked).min(MAX_LINE);
         Self {
             severity,
-            code,
+            code: code.into(),
             message: shortened(message.into()),
             file: None,
             span: start..end,

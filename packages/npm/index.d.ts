@@ -1,3 +1,10 @@
+import type * as control from "./control";
+
+/** What the emulated API sends and accepts: `WebhookEvent` and the others. */
+export * from "./api";
+/** The records of the control API. */
+export type { control };
+
 /** A refused control call. */
 export class ControlError extends Error {
   readonly status: number;
@@ -6,7 +13,6 @@ export class ControlError extends Error {
 }
 
 type Fields = Record<string, unknown>;
-type Records = Array<Record<string, any>>;
 
 /** One key of a running emulator: what the client under test needs, and the control API for that key. */
 export class Emulator {
@@ -20,28 +26,28 @@ export class Emulator {
   readonly sinkUrl: string;
   readonly clock: {
     freeze(at?: string): Promise<void>;
-    auto(): Promise<unknown>;
+    auto(): Promise<control.PostClockAnswer>;
     advance(duration: string): Promise<string>;
-    follow(): Promise<unknown>;
+    follow(): Promise<control.PostClockAnswer>;
   };
   /** Any call of the control API, `path` below `/_emulator/`. */
   control(method: string, path: string, body?: unknown, contentType?: string): Promise<any>;
   post(path: string, fields?: Fields): Promise<any>;
   get(path: string, query?: Record<string, string | number>): Promise<any>;
-  waitForRequests(filters?: Fields): Promise<Records>;
-  waitForDeliveries(filters?: Fields): Promise<Records>;
-  scenario(...given: Array<string | { toml: string }>): Promise<unknown>;
-  set(settings: Fields): Promise<unknown>;
-  trigger(type: string, fields?: Fields): Promise<Records>;
-  forward(origin: string, to: string): Promise<unknown>;
-  scriptSink(...statuses: number[]): Promise<unknown>;
-  received(): Promise<Records>;
-  reset(): Promise<unknown>;
-  save(): Promise<unknown>;
-  load(snapshot: unknown): Promise<unknown>;
+  waitForRequests(filters?: Fields): Promise<control.Request[]>;
+  waitForDeliveries(filters?: Fields): Promise<control.Delivery[]>;
+  scenario(...given: Array<string | { toml: string }>): Promise<control.PostScenariosActiveAnswer>;
+  set(settings: Fields): Promise<control.PatchProfileAnswer>;
+  trigger(type: string, fields?: Fields): Promise<NonNullable<control.PostEventsAnswer["deliveries"]>>;
+  forward(origin: string, to: string): Promise<control.PatchProfileAnswer>;
+  scriptSink(...statuses: number[]): Promise<control.PostSinkByNameAnswer>;
+  received(): Promise<control.Receipt[]>;
+  reset(): Promise<control.PostResetAnswer>;
+  save(): Promise<control.GetSnapshotAnswer>;
+  load(snapshot: control.GetSnapshotAnswer): Promise<control.PutSnapshotAnswer>;
   fork(key?: string): Promise<Emulator>;
   explain(id: string): Promise<string>;
-  ended(test: string, failure?: string, output?: string): Promise<unknown>;
+  ended(test: string, failure?: string, output?: string): Promise<control.TestOutcome>;
   story(): Promise<string[]>;
 }
 

@@ -7,6 +7,7 @@ use super::cassette::{CallKey, Caller, Cassette, Exchange};
 use super::infer::{TIMESTAMPS, names_url, timed, timestamps};
 use super::promises::{STATUS, SUBSCRIBE};
 use super::quota;
+use crate::contract::clauses;
 
 pub(super) struct Step {
     name: &'static str,
@@ -36,13 +37,12 @@ const LONG_BODY: &str = r#"{"url":"","events":[],"description":"$long"}"#;
 const JSON: &[(&str, &str)] = &[("content-type", "application/json")];
 const CODED: &[(&str, &str)] = &[("content-type", "application/json"), ("content-encoding", "gzip")];
 
-const GREETING: StatusPromise = (200, "GET /v1/hello: no Bearer token is needed");
-const NO_KEY: StatusPromise = (401, "GET /v1/system/status: 401 when the Bearer token is missing or invalid");
-const INVALID: StatusPromise = (422, "GET /v1/system/status: 422 when query parameters fail validation");
-const REFUSED: StatusPromise =
-    (422, "POST /v1/events/subscribe: 422 for an invalid URL, an empty events list, or an unsupported event type");
-const VALID_KEY: StatusPromise = (200, "GET /v1/system/status: 200 when the key is valid");
-const SUBSCRIBED: StatusPromise = (200, "POST /v1/events/subscribe: 200 when a subscription is created or updated");
+const GREETING: StatusPromise = (200, clauses::HELLO);
+const NO_KEY: StatusPromise = (401, clauses::STATUS_401);
+const INVALID: StatusPromise = (422, clauses::STATUS_422);
+const REFUSED: StatusPromise = (422, clauses::SUBSCRIBE_422);
+const VALID_KEY: StatusPromise = (200, clauses::STATUS_200);
+const SUBSCRIBED: StatusPromise = (200, clauses::SUBSCRIBE_200);
 
 const fn get(name: &'static str, target: &'static str, key: CallKey) -> Step {
     let is_due = |_: &Cassette, made| made == 0;

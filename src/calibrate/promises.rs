@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use regex::Regex;
 use serde_json::Value;
 
+use crate::contract::clauses;
 use crate::contract::ids::IdKind;
 
 pub(super) const STATUS: &str = "/v1/system/status";
@@ -42,54 +43,46 @@ const fn promise(field: &'static str, form: Form, clause: &'static str) -> Promi
 
 /// The fields of the system status.
 pub(super) const SYSTEM_STATUS: &[Promise] = &[
-    promise("/ok", Form::True, "System status: ok, a boolean, true when the service is reachable and the key is valid"),
-    promise(
-        "/environment",
-        Form::OneOf(&["sandbox", "production"]),
-        "System status: environment, for example the value sandbox; two environments exist",
-    ),
-    promise("/version", Form::Version, "System status: version, form v<major>.<minor>"),
-    promise("/version", Form::OneOf(&["v1.0"]), "Versioning: the status response field version carries the label v1.0"),
-    promise("/checked_at", Form::Timestamp, "System status: checked_at, an ISO 8601 UTC timestamp"),
+    promise("/ok", Form::True, clauses::STATUS_OK),
+    promise("/environment", Form::OneOf(&["sandbox", "production"]), clauses::STATUS_ENVIRONMENT),
+    promise("/version", Form::Version, clauses::STATUS_VERSION),
+    promise("/version", Form::OneOf(&["v1.0"]), clauses::VERSION_LABEL),
+    promise("/checked_at", Form::Timestamp, clauses::STATUS_CHECKED_AT),
 ];
 
 /// The fields of a subscription.
 pub(super) const SUBSCRIPTION: &[Promise] = &[
-    promise("/id", Form::Id(IdKind::Subscription), "Subscription: id, form sub_<id>"),
-    promise("/url", Form::Text, "Subscription: url, a string"),
-    promise("/events", Form::Texts, "Subscription: events, a list of strings"),
-    promise("/status", Form::Text, "Subscription: status, a string"),
-    promise("/created_at", Form::Timestamp, "Subscription: created_at, an ISO 8601 UTC timestamp"),
+    promise("/id", Form::Id(IdKind::Subscription), clauses::SUBSCRIPTION_ID),
+    promise("/url", Form::Text, clauses::SUBSCRIPTION_URL),
+    promise("/events", Form::Texts, clauses::SUBSCRIPTION_EVENTS),
+    promise("/status", Form::Text, clauses::SUBSCRIPTION_STATUS),
+    promise("/created_at", Form::Timestamp, clauses::SUBSCRIPTION_CREATED_AT),
 ];
 
 /// The fields of a failed response.
 pub(super) const ERROR: &[Promise] = &[
-    promise("/error", Form::Object, "Errors: failed responses carry a JSON object with the key error"),
-    promise("/error/code", Form::Text, "Errors: code, a string"),
-    promise("/error/message", Form::Text, "Errors: message, a string"),
-    promise("/error/request_id", Form::Id(IdKind::Request), "Errors: request_id, form req_<id>"),
+    promise("/error", Form::Object, clauses::ERROR),
+    promise("/error/code", Form::Text, clauses::ERROR_CODE),
+    promise("/error/message", Form::Text, clauses::ERROR_MESSAGE),
+    promise("/error/request_id", Form::Id(IdKind::Request), clauses::ERROR_REQUEST_ID),
 ];
 
 /// The further promise about a 401.
 pub(super) const UNAUTHORIZED: &[Promise] =
-    &[promise("/error/code", Form::OneOf(&["unauthorized"]), "Authentication 4: 401 with error code unauthorized")];
+    &[promise("/error/code", Form::OneOf(&["unauthorized"]), clauses::UNAUTHORIZED)];
 
 /// The fields of an event.
 pub(super) const EVENT: &[Promise] = &[
-    promise("/id", Form::Id(IdKind::Event), "Event envelope: id, form evt_<id>"),
-    promise("/type", Form::Text, "Event envelope: type, a string"),
-    promise("/created_at", Form::Timestamp, "Event envelope: created_at, an ISO 8601 UTC timestamp"),
-    promise("/data", Form::Object, "Event envelope: data, an object"),
+    promise("/id", Form::Id(IdKind::Event), clauses::EVENT_ID),
+    promise("/type", Form::Text, clauses::EVENT_TYPE),
+    promise("/created_at", Form::Timestamp, clauses::EVENT_CREATED_AT),
+    promise("/data", Form::Object, clauses::EVENT_DATA),
 ];
 
 /// The further fields of the event `workflow.completed`.
 pub(super) const COMPLETED: &[Promise] = &[
-    promise(
-        "/data/workflow_id",
-        Form::Id(IdKind::Workflow),
-        "Events: workflow.completed has workflow_id, form wf_<id>",
-    ),
-    promise("/data/status", Form::OneOf(&["completed"]), "Events: workflow.completed has status, value completed"),
+    promise("/data/workflow_id", Form::Id(IdKind::Workflow), clauses::COMPLETED_ID),
+    promise("/data/status", Form::OneOf(&["completed"]), clauses::COMPLETED_STATUS),
 ];
 
 static VERSION: LazyLock<Regex> = LazyLock::new(|| Regex::new("^v[0-9]+[.][0-9]+$").expect("a valid expression"));

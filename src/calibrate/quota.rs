@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::cassette::{CallKey, Cassette, Exchange};
 use super::evidence::{Observation, Seen, Unclear, hidden, not_reached, unlike_any};
+use crate::contract::clauses;
 
 const PUBLISHED: [&str; 2] = ["x-ratelimit-limit", "x-ratelimit-remaining"];
 const RESET: &str = "x-ratelimit-reset";
@@ -105,7 +106,7 @@ pub(super) fn rest(cassette: &Cassette) -> Option<usize> {
 pub(super) fn header_names(cassette: &Cassette) -> Observation {
     let names = names(cassette)?;
     let seen = Seen::new(json!({ "limit": names[0], "remaining": names[1] }), rated(cassette));
-    Ok(seen.against("Limits: responses carry X-RateLimit-Limit and X-RateLimit-Remaining", names != PUBLISHED))
+    Ok(seen.against(clauses::QUOTA_HEADERS, names != PUBLISHED))
 }
 
 pub(super) fn enabled(cassette: &Cassette) -> Observation {
@@ -118,7 +119,7 @@ pub(super) fn enabled(cassette: &Cassette) -> Observation {
     if !costs && readings.len() < 3 {
         return cassette.too_little("too few headers show the quota");
     }
-    Ok(Seen::new(costs, calls(&readings)).against("Limits: sandbox traffic is throttled per key", !costs))
+    Ok(Seen::new(costs, calls(&readings)).against(clauses::THROTTLED, !costs))
 }
 
 pub(super) fn requests(cassette: &Cassette) -> Observation {

@@ -1,6 +1,7 @@
 //! Every setting with its observed value, compared with a profile; promises of the contract that were broken; and the profile that
 //! makes the emulator answer as the service did.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ pub struct Report {
 
 #[derive(Debug, Serialize)]
 pub struct Row {
-    pub setting: &'static str,
+    pub setting: Cow<'static, str>,
     pub result: RowOutcome,
     /// The value that was observed; of some maps only the entries that were.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,17 +103,17 @@ impl Report {
             about.extend(Some(row.detail.clone()).filter(|detail| !detail.is_empty()));
             text.push_str(&format!("\n{}", comment(&about.join("; "))));
             // A list of no keys, and two equal prefixes, are refused.
-            text.push_str(match (row.setting, observed.as_str()) {
+            text.push_str(match (&*row.setting, observed.as_str()) {
                 ("keys.mode", Some("list")) => "keys.list = [\"sk_test_local\"]\n",
                 ("keys.live_prefix", Some("sk_test_")) => "keys.test_prefix = \"not_observed_\"\n",
                 ("keys.test_prefix", Some("sk_live_")) => "keys.live_prefix = \"not_observed_\"\n",
                 _ => "",
             });
             let values: Vec<(String, Value)> = match observed {
-                Value::Object(entries) if BY_ENTRY.contains(&row.setting) => {
+                Value::Object(entries) if BY_ENTRY.contains(&&*row.setting) => {
                     entries.into_iter().map(|(name, value)| (format!("{}.{name}", row.setting), value)).collect()
                 }
-                value => vec![(row.setting.to_owned(), value)],
+                value => vec![(row.setting.to_string(), value)],
             };
             for (path, value) in values.into_iter().filter(|(_, value)| !value.is_null()) {
                 let value = toml::Value::try_from(&value).map_or_else(|_| String::new(), |value| value.to_string());
@@ -163,10 +164,10 @@ fn alone(setting: &str, value: &Value) -> Result<Arc<Profile>, String> {
 impl Row {
     /// What calls and other sources show about a setting.
     fn of(setting: &LedgerRow, cassette: &Cassette, others: &[OtherSource]) -> Self {
-        let by_calls = infer(cassette, setting.setting).map(|found| Self::new(setting, "", found));
+        let by_calls = infer(cassette, &setting.setting).map(|found| Self::new(setting, "", found));
         let by_others = others
             .iter()
-            .filter_map(|other| Some(Self::new(setting, other.source, other.settings.get(setting.setting)?.clone())));
+            .filter_map(|other| Some(Self::new(setting, other.source, other.settings.get(&*setting.setting)?.clone())));
         let mut rows: Vec<Self> = by_calls.into_iter().chain(by_others).collect();
         // Another source was asked because calls do not show it, so its reason comes before theirs.
         rows.sort_by_key(|row| row.observed.is_none().then_some((row.result, row.source.is_empty())));
@@ -176,7 +177,7 @@ impl Row {
         };
         for other in rows {
             let says = match (&first.observed, &other.observed) {
-                (Some(one), Some(same)) if alone(first.setting, one) == alone(first.setting, same) => "the same",
+                (Some(one), Some(same)) if alone(&first.setting, one) == alone(&first.setting, same) => "the same",
                 (Some(_), Some(second)) => &second.to_string(),
                 (Some(_), None) if other.clause.is_some() => &other.detail,
                 _ => continue,
@@ -189,7 +190,7 @@ impl Row {
 
     fn new(setting: &LedgerRow, source: &str, found: Observation) -> Self {
         let mut row = Self {
-            setting: setting.setting,
+            setting: setting.setting.clone(),
             result: RowOutcome::NotObservable,
             observed: None,
             expected: setting.value.clone(),
@@ -200,7 +201,7 @@ impl Row {
             clause: None,
         };
         // Only a value that a profile may have can be written into one.
-        let set = found.and_then(|seen| match alone(row.setting, &seen.value) {
+        let set = found.and_then(|seen| match alone(&row.setting, &seen.value) {
             Ok(profile) => Ok((seen, profile)),
             Err(reason) => hidden(reason),
         });
@@ -208,12 +209,12 @@ impl Row {
             Err(unclear) => (row.result, row.detail, row.clause) = (unclear.outcome, unclear.reason, unclear.clause),
             Ok((seen, profile)) => {
                 if let (Value::Object(seen), Value::Object(expected)) = (&seen.value, &mut row.expected)
-                    && BY_ENTRY.contains(&row.setting)
+                    && BY_ENTRY.contains(&&*row.setting)
                 {
                     let of = |name: &String| (name.clone(), expected.get(name).cloned().unwrap_or_default());
                     *expected = seen.keys().map(of).collect();
                 }
-                row.differs = alone(row.setting, &row.expected).as_ref() != Ok(&profile);
+                row.differs = alone(&row.setting, &row.expected).as_ref() != Ok(&profile);
                 row.result = match seen.clause {
                     Some(_) => RowOutcome::Contradicts,
                     None if row.differs => RowOutcome::Differs,
@@ -236,7 +237,7 @@ impl Row {
     pub fn change(&self) -> Option<(Value, Value)> {
         let (mut is, mut was) = (self.observed.clone().filter(|_| self.differs)?, self.expected.clone());
         if let (Value::Object(is), Value::Object(was)) = (&mut is, &mut was)
-            && BY_ENTRY.contains(&self.setting)
+            && BY_ENTRY.contains(&&*self.setting)
         {
             is.retain(|name, value| was.get(name) != Some(value));
             was.retain(|name, _| is.contains_key(name));
@@ -245,8 +246,20 @@ impl Row {
     }
 }
 
+/// The clauses about a call that its answer keeps.
+pub(super) fn kept_promises(call: &Exchange) -> BTreeSet<&'static str> {
+    let of_call = step(&call.name).and_then(|step| step.promise).filter(|(status, _)| *status == call.status());
+    // Without a body nothing is known of its fields.
+    let of_fields = call.promised().map(|promise| promise.clause).filter(|_| !call.json().is_null());
+    let mut clauses: BTreeSet<_> = of_call.map(|(_, clause)| clause).into_iter().chain(of_fields).collect();
+    for broken in broken_promises(call) {
+        clauses.remove(broken.clause);
+    }
+    clauses
+}
+
 /// The promises about a call that its answer breaks.
-fn broken_promises(call: &Exchange) -> Vec<Broken> {
+pub(super) fn broken_promises(call: &Exchange) -> Vec<Broken> {
     let broken = |clause, found| Broken {
         clause,
         observed: format!("{} {}: {found}", call.method, call.target.get(..60).unwrap_or(&call.target)),
@@ -326,8 +339,8 @@ mod tests {
             let [url, detail, source, message, field] = texts;
             let mut cassette = Cassette::new("http://localhost", "sk_test_a", 40, true, false);
             cassette.url.clone_from(&url);
-            let row = |setting, observed: Value| Row {
-                setting,
+            let row = |setting: &'static str, observed: Value| Row {
+                setting: setting.into(),
                 result: RowOutcome::Differs,
                 observed: Some(observed),
                 expected: Value::Null,

@@ -111,10 +111,8 @@ pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
     };
     let out = file("--out", &args.out, "sandbox.toml")?;
     let kept = file("--cassette", &args.cassette, "sandbox.cassette.json")?;
-    let cassette: Cassette = match (&args.from, &args.url) {
-        (Some(path), _) => {
-            serde_json::from_slice(&read("--from", path, MAX)?).map_err(|problem| invalid("--from", path, &problem))?
-        }
+    let cassette = match (&args.from, &args.url) {
+        (Some(path), _) => cassette("--from", path)?,
         (None, url) => called(&args, url.as_deref().unwrap_or_default())?,
     };
     let report = Report::new(&cassette, &others, &profile);
@@ -154,6 +152,11 @@ pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
 fn read(flag: &str, path: &Path, largest: u64) -> Result<Vec<u8>, Failure> {
     let read = file::read_input(path, largest);
     read.map_err(|problem| Failure::io(format!("{flag}: cannot read `{}`: {problem}", path.display())))
+}
+
+/// The calls and answers in a file.
+pub(super) fn cassette(flag: &str, path: &Path) -> Result<Cassette, Failure> {
+    serde_json::from_slice(&read(flag, path, MAX)?).map_err(|problem| invalid(flag, path, &problem))
 }
 
 fn invalid(flag: &str, path: &Path, problem: &impl std::fmt::Display) -> Failure {

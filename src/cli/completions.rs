@@ -185,7 +185,7 @@ fn with_values(command: Command, folders: &Folders, is_without_paths: bool) -> C
                 argument.add(ArgValueCompleter::new(|typed: &OsStr| assignments(&typed.to_string_lossy())))
             }
             "settings" | "prefix" => argument.add(ArgValueCandidates::new(|| {
-                ledger(&Layered::default()).iter().map(|row| described(row.setting, row.assumed)).collect()
+                ledger(&Layered::default()).iter().map(|row| described(&row.setting, &row.assumed)).collect()
             })),
             "profile" if shown_value(&argument).starts_with("NAME") => {
                 let presets = || PRESETS.iter().map(|preset| CompletionCandidate::new(preset.name)).collect();
@@ -214,8 +214,8 @@ fn is_assignment(argument: &Arg) -> bool {
     shown_value(argument) == "PATH=VALUE"
 }
 
-fn described(value: &str, help: &'static str) -> CompletionCandidate {
-    CompletionCandidate::new(value).help(Some(help.into()))
+fn described(value: &str, help: &str) -> CompletionCandidate {
+    CompletionCandidate::new(value).help(Some(help.to_owned().into()))
 }
 
 /// The scenarios that come with the program, and those of the files in the folders.
@@ -233,7 +233,7 @@ fn scenarios(folders: &Folders) -> Vec<CompletionCandidate> {
 fn assignments(typed: &str) -> Vec<CompletionCandidate> {
     let rows = ledger(&Layered::default());
     let assignments = rows.iter().flat_map(|row| match typed.split_once('=') {
-        None => vec![described(&format!("{}=", row.setting), row.assumed)],
+        None => vec![described(&format!("{}=", row.setting), &row.assumed)],
         Some((path, _)) if path == row.setting => {
             let values = row.values.split(" | ").map(serde_json::from_str::<serde_json::Value>);
             let values: Vec<_> = values.collect::<Result<_, _>>().unwrap_or_default();

@@ -8,9 +8,11 @@ use serde_json::{Map, Value};
 
 use super::client::{Call, MAX_RUN, parsed};
 use super::failure::{Code, Failure};
+use super::har::archive;
 use super::output::{as_value, compact};
 use crate::control::api::{
-    Clock, DeliveryWhole, EmulatorFacts, GetRun, Omitted, RUN_FORMAT, RUN_VERSION, RequestWhole, Sent, WorkspaceId,
+    Clock, DOCUMENT_BOUND, DeliveryWhole, EmulatorFacts, Findings, GetRun, MERGED_BOUND, Omitted, RUN_FORMAT,
+    RUN_VERSION, RequestWhole, Saved, Sent, Verification, WorkspaceId, merged,
 };
 use crate::scenario::RuleTrace;
 use crate::ui::{DATA_END, DATA_START};
@@ -33,9 +35,12 @@ pub(super) struct RunRecords {
     pub(super) requests: Vec<ExplainedRequest>,
     pub(super) deliveries: Vec<DeliveryWhole>,
     pub(super) omitted: Omitted,
+    pub(super) verification: Verification,
+    #[serde(default)]
+    pub(super) findings: Option<Findings>,
+    #[serde(default)]
+    pub(super) shards: Vec<IgnoredAny>,
     /// What only the page reads, which must be there.
-    #[serde(rename = "verification")]
-    _verification: IgnoredAny,
     #[serde(rename = "profile")]
     _profile: IgnoredAny,
     #[serde(rename = "events")]
@@ -46,6 +51,13 @@ pub(super) struct RunRecords {
     _subscriptions: IgnoredAny,
     #[serde(rename = "scenarios")]
     _scenarios: IgnoredAny,
+}
+
+impl RunRecords {
+    /// Why older records are not in it.
+    pub(super) fn bound(&self) -> &'static str {
+        if self.shards.is_empty() { DOCUMENT_BOUND } else { MERGED_BOUND }
+    }
 }
 
 #[derive(Deserialize)]
@@ -79,9 +91,7 @@ impl RunDocument {
 
     /// Reads a document, whether it was saved as JSON or within a report. Refuses one of another version of the format.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
-        let refused = |cause: &str, hint: &str| {
-            Failure::invalid_file(format!("cannot use `{}`: {cause}", path.display())).with_hint(hint)
-        };
+        let refused = refusal(path);
         let bytes = file::read_input(path, MAX).map_err(|problem| match problem {
             FileProblem::TooLarge(_) => refused(
                 &problem.to_string(),
@@ -89,6 +99,11 @@ impl RunDocument {
             ),
             problem => Failure { code: Code::Io, hint: None, ..refused(&problem.to_string(), "") },
         })?;
+        Self::parse(path, bytes)
+    }
+
+    fn parse(path: &Path, bytes: Vec<u8>) -> Result<Self, Failure> {
+        let refused = refusal(path);
         let text = String::from_utf8(bytes).map_err(|_| refused("it is not text", SAVE))?;
         let json = document_in(&text).map_err(|cause| refused(cause, SAVE))?;
         let start: RunStart = match serde_json::from_slice(json.as_bytes()) {
@@ -117,12 +132,40 @@ impl RunDocument {
         Ok(Self { json: json.to_owned(), records })
     }
 
+    /// One that was made here.
+    pub(super) fn made(document: &Value) -> Self {
+        let json = compact(document) + "\n";
+        let records = serde_json::from_str(&json).expect("it has the records of a document");
+        Self { json, records }
+    }
+
+    /// All of it.
+    pub(super) fn value(&self) -> Value {
+        serde_json::from_str(&self.json).expect("its records were read")
+    }
+
     /// The document with a field that the emulator does not know.
     pub(super) fn with(self, name: &str, field: &impl Serialize) -> Self {
         let mut fields: Map<String, Value> = serde_json::from_str(&self.json).expect("its records were read");
         fields.insert(name.to_owned(), as_value(field));
         Self { json: compact(&fields) + "\n", ..self }
     }
+}
+
+fn refusal(path: &Path) -> impl Fn(&str, &str) -> Failure {
+    move |cause, hint| Failure::invalid_file(format!("cannot use `{}`: {cause}", path.display())).with_hint(hint)
+}
+
+/// For the fuzz targets, which see only what is public: reads a document as a file would be read, merges it with itself and makes
+/// an archive of both. The error is what a command prints.
+#[doc(hidden)]
+pub fn try_document(bytes: Vec<u8>) -> Result<(), String> {
+    let run = RunDocument::parse(Path::new("fuzz"), bytes).map_err(|failure| failure.message)?;
+    archive(&run.records);
+    let saved = ["a", "b"].map(|name| Saved { name: name.to_owned(), document: run.value() });
+    let both = merged(saved.into()).map_err(|(name, error)| format!("{name}: {error}"))?;
+    archive(&RunDocument::made(&as_value(&both)).records);
+    Ok(())
 }
 
 /// What every version of a document has.

@@ -8,9 +8,7 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 use serde_json::{Value, json};
 
 use super::document::{ExplainedRequest, RunRecords};
-use crate::control::api::{
-    Attempt, AttemptResult, Bytes, DOCUMENT_BOUND, DeliveryWhole, Headers, Millis, Request, RequestWhole,
-};
+use crate::control::api::{Attempt, AttemptResult, Bytes, DeliveryWhole, Headers, Millis, Request, RequestWhole};
 use crate::redact::Redactor;
 use crate::util::wording::counted;
 
@@ -25,7 +23,7 @@ pub(super) fn archive(run: &RunRecords) -> String {
     // Times have one form, which sorts as text. At the same time, requests come before what followed from them.
     entries.sort_by_key(|(started, _)| *started);
     let omitted = run.omitted.requests + run.omitted.deliveries;
-    let comment = (omitted > 0).then(|| format!("without {}, as {DOCUMENT_BOUND}", counted(omitted, "older record")));
+    let comment = (omitted > 0).then(|| format!("without {}, as {}", counted(omitted, "older record"), run.bound()));
     let mut log = present(json!({
         "version": "1.2",
         "creator": { "name": "wrs-emulator", "version": run.emulator.version },

@@ -3,6 +3,7 @@
 //! Data goes to stdout, messages go to stderr. Commands other than `serve` are clients of the control API.
 
 mod arguments;
+mod assumptions;
 mod calibrate;
 mod call_command;
 mod child;
@@ -19,6 +20,7 @@ mod har;
 mod listen;
 mod log;
 mod mcp;
+mod merge;
 mod output;
 mod parse;
 mod probe;
@@ -34,6 +36,9 @@ mod trust;
 mod verdict;
 
 use std::process::ExitCode;
+
+#[doc(hidden)]
+pub use document::try_document;
 
 use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
@@ -150,7 +155,7 @@ enum Command {
     #[command(subcommand)]
     Profile(ProfileCommand),
     /// List the assumptions where the contract is silent.
-    Assumptions(profile::AssumptionsArgs),
+    Assumptions(assumptions::AssumptionsArgs),
     /// Print the OpenAPI document of the emulated or the control API.
     Openapi(profile::OpenapiArgs),
     /// Print the code with which a shell completes commands and names.
@@ -219,9 +224,10 @@ pub fn main() -> ExitCode {
         Some(Command::Snapshot(SnapshotCommand::Load(args))) => run::load_state(&args),
         Some(Command::Run(RunCommand::Save(args))) => run::save(&args),
         Some(Command::Run(RunCommand::View(args))) => run::view(&args),
+        Some(Command::Run(RunCommand::Merge(args))) => merge::run(&args),
         Some(Command::Run(RunCommand::Schema)) => Ok(print_document(&crate::control::run_schema())),
         Some(Command::Profile(command)) => Ok(profile::profile(&command)),
-        Some(Command::Assumptions(args)) => profile::assumptions(args),
+        Some(Command::Assumptions(args)) => assumptions::run(&args),
         Some(Command::Openapi(args)) => profile::openapi(&args),
         Some(Command::Completions(args)) => Ok(completions::completions(&args)),
         Some(

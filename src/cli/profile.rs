@@ -1,5 +1,5 @@
 //! Settings: the profile named on the command line, a preset or a file and then assignments, with every problem of a file at its
-//! position; the documents generated from it, `assumptions` and `openapi`; and `forwards list|add|remove`, a shorter way to change the
+//! position; the document generated from it, `openapi`; and `forwards list|add|remove`, a shorter way to change the
 //! setting `webhooks.forwards` while the emulator runs.
 
 use std::collections::BTreeMap;
@@ -14,15 +14,13 @@ use super::arguments::{CallArgs, Target, examples};
 use super::client::{Call, SHORT};
 use super::failure::{Code, Failure};
 use super::output::{cell, print, print_document, show, show_list};
-use crate::control::api::{ChangeSettings, List, OneKey, Patched, ShowProfile};
+use crate::control::api::{ChangeSettings, OneKey, Patched, ShowProfile};
 use crate::control::openapi_document;
-use crate::control::render::{Row as _, of_key};
+use crate::control::render::of_key;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::redact::Redactor;
 use crate::settings::openapi::document;
-use crate::settings::{
-    Draft, Forward, Layered, LedgerRow, Preset, ProfileProblem, default_text, file_schema, ledger, ledger_markdown,
-};
+use crate::settings::{Draft, Forward, Layered, Preset, ProfileProblem, default_text, file_schema};
 use crate::util::file;
 use crate::util::wording::shell_word;
 
@@ -95,7 +93,7 @@ fn preset_name(named: &Path) -> Option<&str> {
 }
 
 #[derive(Debug, Args)]
-struct ProfileArgs {
+pub(super) struct ProfileArgs {
     /// A preset (`contract`, `friendly`, `hostile`) or a profile file (TOML).
     #[arg(long, env, value_name = "NAME|FILE")]
     profile: Option<PathBuf>,
@@ -104,22 +102,10 @@ struct ProfileArgs {
     set: Vec<String>,
 }
 
-#[derive(Debug, Args)]
-#[command(after_help = examples([
-    "assumptions",
-    "assumptions --set rate_limit.requests=5 --json",
-    "assumptions --profile hostile",
-    "assumptions --markdown",
-]))]
-pub(super) struct AssumptionsArgs {
-    #[command(flatten)]
-    profile: ProfileArgs,
-    /// Print JSON.
-    #[arg(long, conflicts_with = "markdown")]
-    json: bool,
-    /// Print the built-in ledger as a Markdown page.
-    #[arg(long)]
-    markdown: bool,
+impl ProfileArgs {
+    pub(super) fn load(&self) -> Result<Layered, Failure> {
+        load_profile(self.profile.as_deref(), &self.set)
+    }
 }
 
 #[derive(Debug, Args)]
@@ -134,20 +120,6 @@ pub(super) struct OpenapiArgs {
     /// Print the document of the control API instead.
     #[arg(long, conflicts_with_all = ["profile", "set"])]
     control: bool,
-}
-
-pub(super) fn assumptions(args: AssumptionsArgs) -> Result<ExitCode, Failure> {
-    if args.markdown {
-        print(&ledger_markdown());
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut rows = ledger(&load_profile(args.profile.profile.as_deref(), &args.profile.set)?);
-    for row in &mut rows {
-        Redactor::default().setting(row.setting, &mut row.value);
-        row.note = Redactor::default().text(&row.note).into_owned();
-    }
-    let ledger = List { data: rows };
-    Ok(show_list(args.json, &ledger, || LedgerRow::table(&ledger.data)))
 }
 
 #[derive(Debug, Subcommand)]
@@ -175,7 +147,7 @@ pub(super) fn openapi(args: &OpenapiArgs) -> Result<ExitCode, Failure> {
     if args.control {
         return Ok(print_document(openapi_document()));
     }
-    let profile = load_profile(args.profile.profile.as_deref(), &args.profile.set)?;
+    let profile = args.profile.load()?;
     Ok(print_document(&document(profile.profile())))
 }
 

@@ -1,4 +1,4 @@
-//! Files of what happened and of the state: `run save|view|schema`, `requests export` and `snapshot save|load`.
+//! Files of what happened and of the state: `run save|view|schema` (`merge` has its own file), `requests export` and `snapshot save|load`.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// How long a running request may delay the end of `run view`.
 const GRACE: Duration = Duration::from_millis(500);
 #[derive(Debug, Subcommand)]
-#[command(after_help = examples(["run save run.json", "run save report.html", "run save run.har", "run view run.json"]))]
+#[command(after_help = examples(["run save run.json", "run save report.html", "run save run.har", "run view run.json", "run merge a.json b.json --report report.html"]))]
 pub(super) enum RunCommand {
     /// Write what happened to a file: requests, deliveries, problems, scenarios, settings; as JSON, as a page, or as HAR.
     #[command(after_help = examples([
@@ -53,6 +53,13 @@ pub(super) enum RunCommand {
         "run view report.html --listen 127.0.0.1:8080",
     ]) + "\n\nExit status: 0 when it is ended by Ctrl-C or SIGTERM, 2 wrong usage or a file that cannot be shown.")]
     View(ViewArgs),
+    /// Make one report of the runs of several machines, such as the shards of a CI matrix.
+    #[command(after_help = examples([
+        "run merge linux.json macos.json --report report.html  # one page about both",
+        "run merge */run.json --report run.json  # then: verdict --from run.json --fail-on unmatched",
+        "run merge a.json b.json --report - | jq .verification.counts",
+    ]) + "\n\nExit status: 0 done, whatever happened in the runs, 2 wrong usage or a file that cannot be used.")]
+    Merge(MergeArgs),
     /// Print the JSON Schema of saved files.
     #[command(after_help = examples(["run schema > run.schema.json"]))]
     Schema,
@@ -113,6 +120,20 @@ pub(super) struct ViewArgs {
     json: bool,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct MergeArgs {
+    /// Files of `run save` or `exec --report`, JSON or page; `-` is stdin. Each id and key ends in the name of its file, or of its
+    /// folder if all files have the same name.
+    #[arg(required = true, value_name = "RUN")]
+    pub(super) files: Vec<PathBuf>,
+    /// The file to write: a page if it ends in `.html`, an HTTP archive if in `.har`, else JSON; `-` is JSON on stdout.
+    #[arg(long, value_name = "FILE")]
+    pub(super) report: PathBuf,
+    /// Print JSON.
+    #[arg(long, display_order = LAST)]
+    pub(super) json: bool,
+}
+
 pub(super) fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     // A file that cannot be written is reported before the emulator is asked.
     let file = (!is_stream(&args.file)).then(|| OutputFile::at("", &args.file)).transpose()?;
@@ -123,7 +144,7 @@ pub(super) fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     };
     write_run(&file, &run)?;
     let RunRecords { requests, deliveries, omitted, .. } = &run.records;
-    let left_out = omitted.requests + omitted.deliveries + omitted.events + omitted.notices;
+    let left_out = omitted.records();
     let (requests, deliveries) = (requests.len(), deliveries.len());
     let saved = json!({ "requests": requests, "deliveries": deliveries, "omitted": left_out });
     Ok(show(args.common.json, &saved, || {
@@ -256,7 +277,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     }
     if run.omitted.requests > 0 {
         let older = counted(run.omitted.requests, "older request");
-        note(&format!("{older} left out, as {DOCUMENT_BOUND}; `--key` leaves more room for one key"));
+        note(&format!("{older} left out, as {}; `--key` leaves more room for one key", run.bound()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -291,7 +312,7 @@ impl ExportArgs {
 
 fn workspace_of(key: &str, run: &RunRecords) -> Result<WorkspaceId, Failure> {
     let shown = Redactor::default().key(key);
-    let known = run.keys.iter().find(|known| known.key == shown || known.workspace.0 == key);
+    let known = run.keys.iter().find(|known| known.key == shown || known.key == key || known.workspace.0 == key);
     known.map(|known| known.workspace.clone()).ok_or_else(|| {
         Failure::check_failed(format!("--key: the run has no `{shown}`"))
             .with_hint("without --key, the requests of all its keys are exported")
@@ -342,7 +363,7 @@ pub(super) fn load_state(args: &LoadStateArgs) -> Result<ExitCode, Failure> {
     print_answer(call, &Sent::of(&LoadSnapshot::default()), args.common.json).map(|_| ExitCode::SUCCESS)
 }
 
-fn is_stream(file: &Path) -> bool {
+pub(super) fn is_stream(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 

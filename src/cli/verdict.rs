@@ -13,12 +13,14 @@ use serde::Serialize;
 use super::arguments::{LAST, Target, examples};
 use super::ci::{Ci, print_to_stderr};
 use super::client::{Call, SHORT};
+use super::document::{RunDocument, RunRecords};
 use super::failure::{Failure, colored};
 use super::findings::{Accepted, Review};
 use super::output::{cell, pretty, print_as_is};
 use super::report::{Case, Cause, Report};
 use crate::control::api::{
-    DurationInput, GetFindings, GetVerdict, JudgedKey, ProblemLine, Unused, Verification, name_of,
+    DurationInput, Findings, GetFindings, GetVerdict, GridRow, JudgedKey, ProblemLine, Unused, Verification, grid_gaps,
+    grid_rows, grid_summary, name_of,
 };
 use crate::review::findings::Severity;
 use crate::util::duration::parse_duration;
@@ -53,6 +55,8 @@ impl VerdictFormat {
     "verdict",
     "verdict --fail-on unmatched,undelivered --wait 10s",
     "verdict --fail-on unfinished --format junit > verdict.xml",
+    "verdict --grid  # which answers of the contract no request got",
+    "verdict --from run.json --fail-on unmatched  # of a saved run",
 ]) + "\n\nExit status: 0 nothing named by --fail-on was found, 1 something was, 2 wrong usage, 3 the emulator cannot be reached.")]
 pub(super) struct VerdictArgs {
     #[command(flatten)]
@@ -60,8 +64,11 @@ pub(super) struct VerdictArgs {
     /// Whose: a key, or a workspace `ws_…`; by default all keys and requests without one.
     // Not from WRS_API_KEY: that is the key of the client under test, and a verdict that ignored other requests would pass by
     // mistake.
-    #[arg(long, default_value = "*")]
+    #[arg(long, default_value = "*", conflicts_with = "from")]
     key: String,
+    /// Judge a file made by `run save`, `run merge` or `exec --report` instead of a running emulator; `-` is stdin.
+    #[arg(long, value_name = "RUN")]
+    from: Option<PathBuf>,
     /// Exit with 1 if one of these was found; separated by commas. Without it everything but findings is reported and the exit status
     /// is 0.
     #[arg(long, env, value_enum, value_delimiter = ',', value_name = "KINDS")]
@@ -72,6 +79,9 @@ pub(super) struct VerdictArgs {
     /// With --fail-on, exit with 0 even if nothing was judged: no request and no delivery.
     #[arg(long)]
     allow_unused: bool,
+    /// In text and Markdown, also list which answers of the contract requests got, and how to get the others. JSON has it always.
+    #[arg(long)]
+    grid: bool,
     /// The format of the verdict.
     #[arg(long, value_enum, default_value = "text")]
     format: VerdictFormat,
@@ -79,15 +89,19 @@ pub(super) struct VerdictArgs {
     #[arg(long, conflicts_with = "format", display_order = LAST)]
     json: bool,
     /// First wait for planned events, deliveries and retries that are due within this time.
-    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = parse_wait)]
+    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = parse_wait, conflicts_with = "from")]
     wait: Duration,
 }
 
 pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
     let judging = Judging::new(&args.fail_on, args.accept.as_deref(), args.allow_unused)?;
-    let verdict = Verdict::ask(&args.target, &args.key, args.wait, &judging)?;
+    let verdict = match &args.from {
+        Some(file) => Verdict::saved(file, &judging)?,
+        None => Verdict::ask(&args.target, &args.key, args.wait, &judging)?,
+    };
     let format = if args.json { VerdictFormat::Json } else { args.format };
     let text = render(&verdict, format, colored(&std::io::stdout()));
+    let text = if args.grid { text + &grid(&verdict.body.grid, format) } else { text };
     match Ci::of_environment() {
         // The marks go to stderr, where they are no part of the command's data.
         Some(Ci::GitLab) if format == VerdictFormat::Text => {
@@ -119,6 +133,27 @@ pub(super) fn render(verdict: &Verdict, format: VerdictFormat, colors: bool) -> 
         VerdictFormat::Json => pretty(&verdict.judged()) + "\n",
         VerdictFormat::Junit => verdict.report().junit(),
         VerdictFormat::Markdown => verdict.report().markdown(&verdict.title()),
+    }
+}
+
+/// Which answers of the contract requests got, and how to get the others.
+fn grid(rows: &[GridRow], format: VerdictFormat) -> String {
+    let (summary, gaps) = (grid_summary(rows), grid_gaps(rows));
+    match format {
+        VerdictFormat::Text => {
+            let width = rows.iter().map(|row| row.operation.len()).max().unwrap_or_default();
+            let rows =
+                grid_rows(rows).into_iter().map(|[operation, cells]| format!("    {operation:width$}  {cells}\n"));
+            let gaps: String = gaps.iter().map(|gap| format!("    {}\n", cell(gap))).collect();
+            let to_get = if gaps.is_empty() { "" } else { "to get the others:\n" };
+            format!("{summary}\n{}{to_get}{gaps}", rows.collect::<String>())
+        }
+        VerdictFormat::Markdown => {
+            let rows = grid_rows(rows).into_iter().map(|[operation, cells]| format!("| `{operation}` | {cells} |\n"));
+            let gaps: String = gaps.iter().map(|gap| format!("- {}\n", cell(gap))).collect();
+            format!("\n{summary}\n\n| operation | answers |\n| --- | --- |\n{}\n{gaps}", rows.collect::<String>())
+        }
+        VerdictFormat::Json | VerdictFormat::Junit => String::new(),
     }
 }
 
@@ -232,6 +267,10 @@ impl Judging {
         Ok(Self { fail_on, likely, accepted: accept.map(Accepted::read).transpose()?, allows_unused })
     }
 
+    fn review(&self, findings: Findings) -> Review {
+        Review::new(findings, Some(Severity::Medium), self.likely, self.accepted.as_ref())
+    }
+
     /// The names of the kinds that fail the run.
     pub(super) fn names(&self) -> Vec<String> {
         self.fail_on.iter().map(|kind| kind.name()).collect()
@@ -262,14 +301,31 @@ impl Verdict {
         let asked = DurationInput(format!("{}ms", wait.as_millis()));
         let request = GetVerdict { key: key.into(), wait: Some(asked) };
         let body = Call::new(target).limit(wait + SHORT).send(&request)?;
-        let Judging { fail_on, likely, accepted, allows_unused } = judging;
-        let review = if fail_on.contains(&Kind::Findings) {
-            let findings = Call::new(target).send(&GetFindings { key: key.into() })?;
-            Some(Review::new(findings, Some(Severity::Medium), *likely, accepted.as_ref()))
+        let review = if judging.fail_on.contains(&Kind::Findings) {
+            Some(judging.review(Call::new(target).send(&GetFindings { key: key.into() })?))
         } else {
             None
         };
-        Ok(Self { body, review, fail_on: fail_on.clone(), allows_unused: *allows_unused })
+        Ok(Self::of(body, review, judging))
+    }
+
+    /// Of a saved run.
+    fn saved(file: &Path, judging: &Judging) -> Result<Self, Failure> {
+        let RunRecords { verification, findings, .. } = RunDocument::read(file)?.records;
+        let review = if judging.fail_on.contains(&Kind::Findings) {
+            let none = || {
+                let cause = format!("cannot judge the findings of `{}`: it has none", file.display());
+                Failure::invalid_file(cause).with_hint("save it with `wrs-emulator run save` or `exec --report`")
+            };
+            Some(judging.review(findings.ok_or_else(none)?))
+        } else {
+            None
+        };
+        Ok(Self::of(verification, review, judging))
+    }
+
+    fn of(body: Verification, review: Option<Review>, judging: &Judging) -> Self {
+        Self { body, review, fail_on: judging.fail_on.clone(), allows_unused: judging.allows_unused }
     }
 
     /// True if nothing was judged, neither a request nor a delivery, which is rarely on purpose.

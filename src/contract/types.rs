@@ -162,6 +162,17 @@ pub struct EventEnvelope {
     pub data: Map<String, Value>,
 }
 
+/// The `data` of `workflow.completed`, the only one that the contract shows (contract: Events).
+#[derive(JsonSchema)]
+pub struct WorkflowCompleted {
+    /// Form `wf_<id>`.
+    #[schemars(regex(pattern = r"^wf_.+$"))]
+    pub workflow_id: String,
+    /// `completed` is the only value.
+    #[schemars(extend("enum" = ["completed"]))]
+    pub status: String,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hyper::header::CONTENT_TYPE;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Control, story};
 use crate::clock::machine;
@@ -23,7 +23,7 @@ use crate::util::wording::shell_word;
 use crate::webhook::signed::{DELIVERY, signing_keys, signs_by_clock};
 
 /// One check on the way to an answer, or one attempt.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Step {
     /// What was looked at.
@@ -41,7 +41,7 @@ impl Step {
 }
 
 /// How a step went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StepVerdict {
@@ -56,7 +56,7 @@ pub(crate) enum StepVerdict {
 }
 
 /// What to check or do next.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Advice {
     /// What, and why.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Control;
 use super::call::Scope;
@@ -16,7 +16,7 @@ use crate::state::journal::record::{DeliveryId, Millis, Time, WorkspaceId, time}
 use crate::state::workspace::Workspace;
 
 /// Something that happens once the clock reaches its time.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Due {
     /// By the clock of the workspace.
@@ -34,7 +34,7 @@ pub(crate) struct Due {
 }
 
 /// What is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum DueKind {

@@ -58,7 +58,7 @@ impl Endpoint for Explain {
 }
 
 /// An explanation: checks in the order in which they were made.
-#[derive(Debug, Default, Serialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Explanation {
     pub(crate) id: String,
@@ -82,7 +82,7 @@ pub(crate) struct Explanation {
 }
 
 /// What is explained.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Explained {

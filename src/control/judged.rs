@@ -62,12 +62,11 @@ impl JudgedKey {
     }
 }
 
-/// The keys of a scope with what belongs to them, those of tests first.
+/// The keys of a scope with what belongs to them.
 pub(super) fn judged_keys(
     control: &Control,
     scope: &Scope,
     deliveries: &[DeliveryRecord],
-    most: usize,
     redactor: Redactor<'_>,
 ) -> Vec<JudgedKey> {
     let mut requests: HashMap<String, usize> = HashMap::new();
@@ -93,8 +92,5 @@ pub(super) fn judged_keys(
         requests: requests.get(&**workspace.name()).copied().unwrap_or_default(),
         deliveries: delivered.get(&**workspace.name()).copied().unwrap_or_default(),
     };
-    let mut keys: Vec<JudgedKey> = scope.workspaces(control).into_iter().map(key).collect();
-    keys.sort_by(|a, b| (a.test.is_none(), &a.key).cmp(&(b.test.is_none(), &b.key)));
-    keys.truncate(most);
-    keys
+    scope.workspaces(control).into_iter().map(key).collect()
 }

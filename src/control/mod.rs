@@ -16,13 +16,16 @@ mod events;
 mod explain;
 mod fields;
 mod findings;
+mod grid;
 mod guard;
 mod input;
 mod judged;
+mod merged;
 mod metrics;
 mod openapi;
 mod page;
 mod profile;
+mod progress;
 pub(crate) mod render;
 mod reply;
 mod report;
@@ -42,8 +45,9 @@ mod verdict;
 pub(crate) mod api {
     pub(crate) use crate::control::endpoint::{Answer, Command, Endpoint, Sent, properties, required};
     pub(crate) use crate::control::{
-        activation::*, clock::*, deliveries::*, events::*, explain::*, fields::*, findings::*, judged::*, profile::*,
-        requests::*, run::*, scenarios::*, snapshot::*, stream::*, subscriptions::*, system::*, verdict::*,
+        activation::*, clock::*, deliveries::*, events::*, explain::*, fields::*, findings::*, grid::*, judged::*,
+        merged::*, profile::*, requests::*, run::*, scenarios::*, snapshot::*, stream::*, subscriptions::*, system::*,
+        verdict::*,
     };
     pub(crate) use crate::state::journal::record::*;
 }

@@ -10,29 +10,52 @@ use serde_json::{Map, Value};
 
 use super::call::Context;
 use super::endpoint::{Call, Command, Endpoint, Made};
-use super::fields::{AnyKey, List, OneKey};
+use super::fields::{AnyKey, OneKey};
 use super::render::{Row, Text, cell, joined, of_key};
 use super::reply::json;
 use super::scenarios::refused;
 use super::{Control, ControlError};
+use crate::calibrate::matrix::Matrix;
 use crate::redact::Redactor;
 use crate::scenario::{EffectiveConfig, PATCH_SOURCE, SettingPatch, generation_text};
 use crate::settings::{LedgerRow, ledger, openapi};
 
 /// The points that the contract leaves open, and the assumptions about them.
 ///
-/// The ledger: for each setting the contract's words, the assumption, the values it may have, and the value in force.
+/// The ledger: for each setting the contract's words, the assumption, the values it may have, and the value in force. `matrix` adds every
+/// clause of the contract with what serves it, the tests that prove it, and where `calibrate` saw it on the real service.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct GetAssumptions {
     #[serde(default)]
     pub(crate) key: AnyKey,
+    /// Add every clause of the contract; as text, show only those.
+    #[schemars(with = "Option<String>", extend("enum" = ["true", "false"]))]
+    #[serde(default)]
+    pub(crate) matrix: bool,
 }
 
 impl Endpoint for GetAssumptions {
-    type Answer = List<LedgerRow>;
+    type Answer = Assumptions;
     const CALL: Call<Self> = Call::at_once("GET assumptions", |request, cx| {
-        Ok(List { data: in_force(cx, request.key.scope(cx)?.key().as_deref(), cx.redactor()) })
+        let name = request.key.scope(cx)?.key();
+        let matrix = request.matrix.then(|| Matrix::new(&cx.config_for(name.as_deref()).layered, None));
+        Ok(Assumptions { data: in_force(cx, name.as_deref(), cx.redactor()), matrix })
     });
+}
+
+/// The ledger, and every clause of the contract if that was requested.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Assumptions {
+    pub(crate) data: Vec<LedgerRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) matrix: Option<Matrix>,
+}
+
+impl Text for Assumptions {
+    fn text(&self) -> String {
+        self.matrix.as_ref().map_or_else(|| LedgerRow::table(&self.data), Matrix::text)
+    }
 }
 
 /// Show every setting with its value and where it comes from.
@@ -194,7 +217,7 @@ pub(crate) struct Patched {
 
 impl From<LedgerRow> for Setting {
     fn from(LedgerRow { setting, value, source, note, .. }: LedgerRow) -> Self {
-        Self { knob: setting.to_owned(), value, source, note }
+        Self { knob: setting.into_owned(), value, source, note }
     }
 }
 
@@ -236,7 +259,7 @@ impl Text for Patched {
 pub(super) fn in_force(control: &Control, name: Option<&str>, redactor: Redactor<'_>) -> Vec<LedgerRow> {
     let mut rows = ledger(&control.config_for(name).layered);
     for row in &mut rows {
-        redactor.setting(row.setting, &mut row.value);
+        redactor.setting(&row.setting, &mut row.value);
     }
     rows
 }
@@ -305,7 +328,7 @@ fn compared(
     let (mut changes, mut unchanged) = (Vec::new(), Vec::new());
     let is_below = |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('.'));
     for (before, after) in before.iter().zip(after) {
-        let knob = after.setting;
+        let knob = &*after.setting;
         let is_named = paths.iter().any(|path| path == knob || is_below(path, knob));
         if !is_named && !paths.iter().any(|path| is_below(knob, path)) {
             continue;

@@ -4,7 +4,7 @@
 //! newest records; the others are counted.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
@@ -18,11 +18,12 @@ use super::endpoint::{Call, Endpoint, Made};
 use super::explain::Explanation;
 use super::fields::{AnyKey, List};
 use super::profile::{Profile, Setting};
+use super::progress::{Progress, progress};
 use super::reply::masked;
 use super::scenarios::ScenarioWhole;
 use super::subscriptions::Subscription;
 use super::test_outcome::{Ending, TestOutcome};
-use super::verdict::{ScenarioPlayer, Verification, configs, judge, players};
+use super::verdict::{Verification, judge};
 use super::{
     Control, ControlError, clock, deliveries, events, explain, findings, profile, requests, scenarios, story, stream,
     subscriptions, test_outcome,
@@ -31,7 +32,7 @@ use crate::contract::keys::Keys;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::review::findings::Findings;
-use crate::scenario::{Clash, Scenario, ScenarioSnapshot, StoryProgress};
+use crate::scenario::{Clash, ScenarioSnapshot};
 use crate::settings::LedgerRow;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::journal::record::{DeliveryWhole, Event, LogLine, QuotaState, RequestWhole, Time, WorkspaceId, time};
@@ -65,7 +66,7 @@ impl Endpoint for GetRun {
 }
 
 /// What happened so far and the present state, with the newest records of each kind. Credentials are masked.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Run {
     #[schemars(extend("const" = RUN_FORMAT))]
@@ -77,7 +78,10 @@ pub(crate) struct Run {
     pub(crate) recorded_at: Time,
     /// Whose it is; null for all keys.
     pub(crate) key: Option<String>,
-    /// The command that `exec` ran, in a report of it.
+    /// The runs that it was merged from, if it was; each of their records has the name of its run behind its id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) shards: Vec<Shard>,
+    /// The command that `exec` ran, in a report of it; of several runs, how their commands ended together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) exec: Option<ExecFacts>,
     /// The name of the file that `run view` shows.
@@ -140,7 +144,7 @@ pub(crate) struct EmulatorFacts {
 }
 
 /// A command that was run with an emulator, and how it ended.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct ExecFacts {
     /// The command and its arguments, credentials masked.
@@ -162,8 +166,29 @@ pub(crate) struct ExecFacts {
     pub(crate) failed_by: Vec<String>,
 }
 
+/// One of the runs that a document was merged from.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Shard {
+    /// What its file was called; in the document, each id and key of it ends in `@` and this name.
+    pub(crate) name: String,
+    pub(crate) emulator: EmulatorFacts,
+    pub(crate) recorded_at: Time,
+    /// Whose it is; null for all keys.
+    pub(crate) key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) exec: Option<ExecFacts>,
+    /// The requests that were judged.
+    pub(crate) requests: usize,
+    /// The deliveries that were judged.
+    pub(crate) deliveries: usize,
+    /// The settings that are other than in `profile`.
+    #[serde(default)]
+    pub(crate) settings: Vec<Setting>,
+}
+
 /// A key, or a group of keys, and its usage.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct KeyState {
     /// A test key whole, any other masked; the name of a group of keys.
@@ -181,13 +206,23 @@ pub(crate) struct KeyState {
     /// The settings that are other than in `profile`.
     #[serde(default)]
     pub(crate) settings: Vec<Setting>,
+    /// The run that it belongs to, in a document merged from several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) shard: Option<String>,
     /// How the test with this key ended, if its runner reported that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) test: Option<TestOutcome>,
 }
 
+impl KeyState {
+    /// True if its test failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.test.as_ref().is_some_and(|test| test.outcome == Ending::Failed)
+    }
+}
+
 /// A request with its explanation, in which the request itself is absent.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct RunRequest {
     #[serde(flatten)]
@@ -196,7 +231,7 @@ pub(crate) struct RunRequest {
 }
 
 /// A delivery or an event with what happened to it.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Run{T}")]
 pub(crate) struct RunRecord<T> {
     #[serde(flatten)]
@@ -206,7 +241,7 @@ pub(crate) struct RunRecord<T> {
 }
 
 /// A scenario with its text and its progress.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct RunScenario {
     #[serde(flatten)]
@@ -216,50 +251,12 @@ pub(crate) struct RunScenario {
 }
 
 /// Two active scenarios that clash.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct ScenarioClash {
     /// The names of the two, in the order in force.
     pub(crate) scenarios: [String; 2],
     pub(crate) warning: Diagnostic,
-}
-
-/// How far a scenario is for a key.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct Progress {
-    /// Null for requests without a key.
-    pub(crate) workspace: Option<WorkspaceId>,
-    pub(crate) key: Option<String>,
-    /// In the order of the scenario.
-    pub(crate) rules: Vec<RuleProgress>,
-    /// The present step of its story, if it has one that ends.
-    pub(crate) step: Option<String>,
-    /// The steps at which the story ends.
-    pub(crate) ends: Vec<String>,
-    pub(crate) emissions: Vec<EmissionProgress>,
-}
-
-/// How often a rule has applied.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[schemars(inline, deny_unknown_fields)]
-pub(crate) struct RuleProgress {
-    pub(crate) rule: String,
-    /// Where it begins in the scenario's text; from 1.
-    pub(crate) line: usize,
-    pub(crate) applied: u64,
-    /// How often it applies in all; null if without end.
-    pub(crate) turns: Option<u64>,
-}
-
-/// How often an emission was triggered.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[schemars(inline, deny_unknown_fields)]
-pub(crate) struct EmissionProgress {
-    pub(crate) emission: String,
-    pub(crate) fired: u64,
-    /// Events planned and yet to come.
-    pub(crate) planned: u64,
 }
 
 /// How much is not in the document: because of its bounds or the requested limit, or evicted before.
@@ -282,8 +279,29 @@ pub(crate) struct Omitted {
     pub(crate) evicted_deliveries: u64,
 }
 
+impl Omitted {
+    /// The records among them.
+    pub(crate) fn records(&self) -> usize {
+        self.requests + self.deliveries + self.events + self.notices
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.deliveries += other.deliveries;
+        self.events += other.events;
+        self.notices += other.notices;
+        self.keys += other.keys;
+        self.subscriptions += other.subscriptions;
+        self.scenarios += other.scenarios;
+        self.progress += other.progress;
+        self.due += other.due;
+        self.evicted_entries += other.evicted_entries;
+        self.evicted_deliveries += other.evicted_deliveries;
+    }
+}
+
 /// The `cursor` with which a listing continues after the records of the document; null if none are left out.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct NextCursors {
     pub(crate) requests: Option<String>,
@@ -344,6 +362,7 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         emulator: facts(control, &snapshot, redactor),
         recorded_at: time(now.wall),
         key: name.as_deref().map(|name| redactor.key(name).into_owned()),
+        shards: Vec::new(),
         exec: None,
         viewing: None,
         last_event_id: control.texts.id(history.next - 1),
@@ -426,7 +445,11 @@ fn clashes(generation: &ScenarioSnapshot, key: Option<&str>) -> Vec<ScenarioClas
 }
 
 /// The first of these records that a document has room for, as it shows them.
-fn newest<T, S: Serialize>(records: &[T], most: usize, shown: impl Fn(&T) -> S) -> Vec<S> {
+pub(super) fn newest<T, S: Serialize>(
+    records: impl IntoIterator<Item = T>,
+    most: usize,
+    shown: impl Fn(T) -> S,
+) -> Vec<S> {
     let mut written = Written(0);
     let next = |record| {
         let record = shown(record);
@@ -435,7 +458,7 @@ fn newest<T, S: Serialize>(records: &[T], most: usize, shown: impl Fn(&T) -> S) 
     };
     let mut before = 0;
     let has_room = |(_, after): &(S, usize)| std::mem::replace(&mut before, *after) < MAX_BYTES;
-    records.iter().take(most).map(next).take_while(has_room).map(|(record, _)| record).collect()
+    records.into_iter().take(most).map(next).take_while(has_room).map(|(record, _)| record).collect()
 }
 
 /// Counts the bytes that are written.
@@ -504,6 +527,7 @@ fn keys(
             subscriptions,
             scenarios: config.active.iter().map(|scenario| scenario.name.to_string()).collect(),
             clock: own_clock(workspace),
+            shard: None,
             test: test.map(|test| test_outcome::shown(&test, redactor)),
             settings: if Arc::ptr_eq(config, base) { Vec::new() } else { profile::differing(config, base) },
         }
@@ -512,7 +536,7 @@ fn keys(
     workspaces.sort_by(|a, b| a.name().cmp(b.name()));
     let mut keys: Vec<KeyState> = workspaces.iter().map(key).collect();
     // Failed tests first, as not every key may have room.
-    keys.sort_by_key(|key| key.test.as_ref().is_none_or(|test| test.outcome != Ending::Failed));
+    keys.sort_by_key(|key| !key.has_failed());
     keys
 }
 
@@ -540,60 +564,5 @@ impl History {
             None::<()>
         });
         history
-    }
-}
-
-/// Most keys shown for one scenario.
-const MAX_KEYS: usize = 100;
-
-/// The progress of each active scenario, by its name, and how many keys were left out.
-fn progress(
-    control: &Control,
-    scope: &Scope,
-    generation: &ScenarioSnapshot,
-    redactor: Redactor<'_>,
-) -> (BTreeMap<Arc<str>, Vec<Progress>>, usize) {
-    let (mut found, mut omitted) = (BTreeMap::<Arc<str>, Vec<Progress>>::new(), 0);
-    for config in configs(generation, scope) {
-        for player in players(control, scope, generation, &config) {
-            let planned = player.planned(config.activation);
-            for scenario in config.active.iter() {
-                let shown = found.entry(Arc::clone(&scenario.name)).or_default();
-                if shown.len() < MAX_KEYS {
-                    shown.push(of_player(scenario, &player, &planned, redactor));
-                } else {
-                    omitted += 1;
-                }
-            }
-        }
-    }
-    (found, omitted)
-}
-
-fn of_player(
-    scenario: &Scenario,
-    player: &ScenarioPlayer,
-    planned: &HashMap<u64, u64>,
-    redactor: Redactor<'_>,
-) -> Progress {
-    let story = StoryProgress::of(&scenario.rules, &player.turns);
-    let rules = scenario.rules.iter().map(|rule| RuleProgress {
-        rule: rule.label.to_string(),
-        line: rule.line,
-        applied: player.turns.get(rule.fingerprint).applied,
-        turns: rule.turns_in_all(),
-    });
-    let emissions = scenario.emits.iter().map(|emit| EmissionProgress {
-        emission: emit.label.to_string(),
-        fired: player.turns.get(emit.fingerprint).applied,
-        planned: planned.get(&emit.fingerprint).copied().unwrap_or_default(),
-    });
-    Progress {
-        workspace: player.workspace.as_ref().map(|workspace| workspace.id().into()),
-        key: player.workspace.as_ref().map(|workspace| redactor.key(workspace.name()).into_owned()),
-        rules: rules.collect(),
-        step: story.as_ref().map(|story| story.step.to_string()),
-        ends: story.iter().flat_map(|story| &story.ends).map(ToString::to_string).collect(),
-        emissions: emissions.collect(),
     }
 }

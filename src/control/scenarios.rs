@@ -159,7 +159,7 @@ impl KeyList {
 }
 
 /// A scenario as a row of the listing; one whose file was never valid has nothing but its problem.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Scenario")]
 pub(crate) struct ScenarioRow {
     pub(crate) name: String,
@@ -175,7 +175,7 @@ pub(crate) struct ScenarioRow {
 }
 
 /// True if a scenario is as its file is saved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ScenarioState {
@@ -185,7 +185,7 @@ pub(crate) enum ScenarioState {
 }
 
 /// A scenario with its text.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct ScenarioWhole {
     #[serde(flatten)]

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::call::{Context, Scope, wait_limit};
 use super::endpoint::{Call, Endpoint};
 use super::fields::{AnyKey, DurationInput};
+use super::grid::{GridRow, MetStatuses};
 use super::judged::{JudgedKey, ProblemLine, judged_keys};
 use super::render::{Text, cell};
 use super::{Control, ControlError, deliveries, requests, story};
@@ -66,6 +67,9 @@ pub(crate) struct Verification {
     #[serde(default)]
     pub(crate) keys: Vec<JudgedKey>,
     pub(crate) active_scenarios: Vec<String>,
+    /// For each operation of the contract, how many requests got each status.
+    #[serde(default)]
+    pub(crate) grid: Vec<GridRow>,
     pub(crate) judged_requests: usize,
     pub(crate) judged_deliveries: usize,
     /// Forged deliveries that were refused, as they should be; they are not undelivered.
@@ -166,6 +170,42 @@ impl Verification {
     }
 }
 
+impl Verification {
+    /// The same with what follows from it: the kinds that had nothing to judge. The lists are shortened, `counts` has counted all already.
+    pub(super) fn concluded(mut self, is_of_key: bool) -> Self {
+        let no_requests = if is_of_key {
+            "0 requests arrived with this key; does your code read WRS_BASE_URL and WRS_API_KEY?"
+        } else {
+            "0 requests arrived; does your code read WRS_BASE_URL?"
+        };
+        let unused_kinds = [
+            (self.judged_requests == 0 && self.forgotten_entries == 0, "unmatched", no_requests),
+            (
+                self.judged_deliveries == 0 && self.forgotten_deliveries == 0,
+                "undelivered",
+                "nothing was delivered, so nothing could be undelivered",
+            ),
+            (
+                self.counts.forged == 0 && self.refused_forgeries == 0 && self.forgotten_deliveries == 0,
+                "forged",
+                "no receiver has accepted or refused a forged webhook yet",
+            ),
+            (self.active_scenarios.is_empty(), "unfinished", "no scenario is active, so nothing could be unfinished"),
+        ];
+        let unused = unused_kinds.into_iter().filter(|(is_unused, ..)| *is_unused);
+        self.unused =
+            unused.map(|(_, kind, message)| Unused { kind: kind.to_owned(), message: message.to_owned() }).collect();
+        self.counts.unused = self.unused.len();
+        self.unmatched.truncate(MAX_SHOWN);
+        self.undelivered.truncate(MAX_SHOWN);
+        self.forged.truncate(MAX_SHOWN);
+        self.unfinished.truncate(MAX_SHOWN);
+        self.keys.sort_by(|a, b| (a.test.is_none(), &a.key).cmp(&(b.test.is_none(), &b.key)));
+        self.keys.truncate(MAX_SHOWN);
+        self
+    }
+}
+
 impl Text for Verification {
     fn text(&self) -> String {
         let mut text = String::new();
@@ -179,6 +219,15 @@ impl Text for Verification {
     }
 }
 
+impl Unfinished {
+    /// True if no request reached it at all.
+    pub(super) fn is_unreached(&self) -> bool {
+        self.workspace.is_none() && self.message.contains(UNREACHED)
+    }
+}
+
+/// Why something of a scenario is unfinished for nobody in particular.
+const UNREACHED: &str = "no request reached it";
 /// Most entries shown of each kind, the oldest first; `counts` counts all.
 pub(crate) const MAX_SHOWN: usize = 1_000;
 /// How long attempts that became due during a wait may last beyond it.
@@ -196,7 +245,7 @@ async fn verify(request: GetVerdict, cx: Arc<Context>) -> Result<Verification, C
 pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verification {
     let snapshot = control.library.load();
     let configs = configs(&snapshot, scope);
-    let (mut unmatched, judged_requests) = unmatched(control, scope, redactor);
+    let (unmatched, judged_requests, met) = unmatched(control, scope, redactor);
     let found = control.deliveries.list(None, usize::MAX, |delivery| scope.covers(Some(&delivery.event.workspace)));
     let deliveries: Vec<DeliveryRecord> = found.into_iter().rev().map(|(_, delivery)| delivery).collect();
     let problem = |delivery: &DeliveryRecord, what: String| {
@@ -204,57 +253,36 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
         ProblemWith { message: format!("{} to {}: {what}", row.event_type, row.url), row }
     };
     let failed = deliveries.iter().filter(|it| it.status != DeliveryStatus::Delivered && !story::is_on_purpose(it));
-    let mut undelivered: Vec<_> = failed.map(|it| problem(it, story::of_delivery(it, redactor))).collect();
+    let undelivered: Vec<_> = failed.map(|it| problem(it, story::of_delivery(it, redactor))).collect();
     let answered = |forgery: Forgery| deliveries.iter().filter(move |it| it.forgery() == Some(forgery));
-    let mut forged: Vec<_> = answered(Forgery::Accepted).map(|it| problem(it, story::accepted_forgery(it))).collect();
-    let refused_forgeries = answered(Forgery::Refused).count();
-    let mut unfinished = unfinished(control, scope, &snapshot, &configs, redactor);
-    let (forgotten_entries, forgotten_deliveries) = (control.journal.fill().evicted, control.deliveries.evicted());
-    let no_requests = match scope.0 {
-        None => "0 requests arrived; does your code read WRS_BASE_URL?",
-        Some(_) => "0 requests arrived with this key; does your code read WRS_BASE_URL and WRS_API_KEY?",
-    };
-    let unused_kinds = [
-        (judged_requests == 0 && forgotten_entries == 0, "unmatched", no_requests),
-        (
-            deliveries.is_empty() && forgotten_deliveries == 0,
-            "undelivered",
-            "nothing was delivered, so nothing could be undelivered",
-        ),
-        (
-            forged.is_empty() && refused_forgeries == 0 && forgotten_deliveries == 0,
-            "forged",
-            "no receiver has accepted or refused a forged webhook yet",
-        ),
-        (configs.is_empty(), "unfinished", "no scenario is active, so nothing could be unfinished"),
-    ];
-    let unused = unused_kinds.into_iter().filter(|(is_unused, ..)| *is_unused);
-    let unused: Vec<Unused> =
-        unused.map(|(_, kind, message)| Unused { kind: kind.to_owned(), message: message.to_owned() }).collect();
-    let counts = ProblemCounts {
-        unmatched: shorten(&mut unmatched),
-        undelivered: shorten(&mut undelivered),
-        forged: shorten(&mut forged),
-        unfinished: shorten(&mut unfinished),
-        unused: unused.len(),
-    };
+    let forged: Vec<_> = answered(Forgery::Accepted).map(|it| problem(it, story::accepted_forgery(it))).collect();
+    let unfinished = unfinished(control, scope, &snapshot, &configs, redactor);
     let active: BTreeSet<&str> =
         configs.iter().flat_map(|config| config.active.iter()).map(|scenario| scenario.name.as_ref()).collect();
-    Verification {
+    let counts = ProblemCounts {
+        unmatched: unmatched.len(),
+        undelivered: undelivered.len(),
+        forged: forged.len(),
+        unfinished: unfinished.len(),
+        unused: 0,
+    };
+    let verification = Verification {
         unmatched,
         undelivered,
         forged,
         unfinished,
-        unused,
+        unused: Vec::new(),
         counts,
-        keys: judged_keys(control, scope, &deliveries, MAX_SHOWN, redactor),
+        keys: judged_keys(control, scope, &deliveries, redactor),
         active_scenarios: active.into_iter().map(str::to_owned).collect(),
+        grid: met.grid(&control.profile_for(scope.key().as_deref()), &snapshot),
         judged_requests,
         judged_deliveries: deliveries.len(),
-        refused_forgeries,
-        forgotten_entries,
-        forgotten_deliveries,
-    }
+        refused_forgeries: answered(Forgery::Refused).count(),
+        forgotten_entries: control.journal.fill().evicted,
+        forgotten_deliveries: control.deliveries.evicted(),
+    };
+    verification.concluded(scope.0.is_some())
 }
 
 /// Waits until planned events, attempts and retries that become due within `limit` are done. With a frozen clock, only those due already; with an
@@ -275,12 +303,17 @@ async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration)
     let _ = tokio::time::timeout(limit + limit.min(LAST_ATTEMPTS), settled).await;
 }
 
-/// Requests that matched no endpoint, oldest first, and the number of requests judged.
-fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<ProblemWith<Request>>, usize) {
-    let mut judged = 0_usize;
+/// Requests that matched no endpoint, oldest first, the number of requests judged, and what they got.
+fn unmatched(
+    control: &Control,
+    scope: &Scope,
+    redactor: Redactor<'_>,
+) -> (Vec<ProblemWith<Request>>, usize, MetStatuses) {
+    let (mut judged, mut met) = (0_usize, MetStatuses::default());
     let mut found = control.journal.search(None, usize::MAX, |_, entry| match entry {
         Entry::Request(request) if scope.covers_request(request, redactor.key_settings()) => {
             judged += 1;
+            met.count(request);
             Some((Arc::clone(request), story::no_endpoint(request).filter(|_| !story::is_by_browser(request))?))
         }
         _ => None,
@@ -291,14 +324,7 @@ fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<P
         let (line, status) = (story::request_line(&row.method, &row.path), row.status_text());
         ProblemWith { message: format!("{line}: {why} ({status})"), row }
     };
-    (found.iter().map(entry).collect(), judged)
-}
-
-/// Keeps at most a fixed number of entries of a kind, and returns how many there were.
-fn shorten<T>(entries: &mut Vec<T>) -> usize {
-    let count = entries.len();
-    entries.truncate(MAX_SHOWN);
-    count
+    (found.iter().map(entry).collect(), judged, met)
 }
 
 /// A workspace, or all requests without a key, with its rule counters.
@@ -434,7 +460,7 @@ impl<'a> ScenarioRun<'a> {
                 let what = format!("rule `{}` of scenario `{}`", rule.label, self.scenario.name);
                 let message = match player.map(|player| player.name(self.redactor)) {
                     Some(name) => format!("{what} applied {applied} of {turns} times for {name}; {left} left"),
-                    None => format!("{what} was never applied: no request reached it; all {turns} turns are left"),
+                    None => format!("{what} was never applied: {UNREACHED}; all {turns} turns are left"),
                 };
                 let what = UnfinishedPart::Rule { rule: rule.label.to_string(), applied, turns, left };
                 entries.push(self.entry(player, what, message));
@@ -452,7 +478,7 @@ impl<'a> ScenarioRun<'a> {
             let Some(story) = story else { continue };
             let ends: Vec<String> = story.ends.iter().map(|end| format!("\"{end}\"")).collect();
             let name = player.map(|player| player.name(self.redactor));
-            let who = name.unwrap_or_else(|| "no key, because no request reached it".to_owned());
+            let who = name.unwrap_or_else(|| format!("no key, because {UNREACHED}"));
             let (scenario, step, ends) = (&self.scenario.name, &story.step, any_of(&ends));
             let message =
                 format!("the story of scenario `{scenario}` is at step \"{step}\" for {who}; it ends at {ends}");

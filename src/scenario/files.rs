@@ -291,7 +291,7 @@ mod tests {
     }
 
     fn codes(reload: &Reload) -> Vec<&str> {
-        reload.found.iter().map(|problem| problem.code).collect()
+        reload.found.iter().map(|problem| &*problem.code).collect()
     }
 
     #[test]

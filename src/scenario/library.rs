@@ -320,10 +320,11 @@ mod tests {
             library.put_inline(name, &text, NOW).expect("valid");
         }
         let generation = library.load();
-        let problem = |names: &[&str]| generation.config_named(None, names).err().map(|problems| problems[0].code);
+        let problem =
+            |names: &[&str]| generation.config_named(None, names).err().map(|problems| problems[0].code.clone());
         assert_eq!(problem(&["a", "b"]), None);
-        assert_eq!(problem(&["a", "b", "c"]), Some("scenario/too-many"));
+        assert_eq!(problem(&["a", "b", "c"]), Some("scenario/too-many".into()));
         assert_eq!(problem(&["a"; MAX_ACTIVE]), None, "one that is named twice counts once");
-        assert_eq!(problem(&["nope"; MAX_ACTIVE + 1]), Some("scenario/too-many"));
+        assert_eq!(problem(&["nope"; MAX_ACTIVE + 1]), Some("scenario/too-many".into()));
     }
 }

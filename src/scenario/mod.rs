@@ -54,6 +54,7 @@ use parse::kinds::{ANY_TABLES, EVENTS, URL, ValueKind as Kind, WORKFLOW_ID};
 use parse::reader::Parser;
 
 use crate::contract::preview::{WorkflowFields, WorkflowStatus};
+use crate::contract::routes::Operation;
 use crate::contract::types::SubscribeRequest;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::settings::{Draft, OverlaySettings, ProfileProblem};
@@ -84,6 +85,13 @@ pub enum ScenarioOrigin {
     BuiltIn,
     File(PathBuf),
     Inline,
+}
+
+impl Scenario {
+    /// The status with which it answers the first request of an operation, whatever is in it.
+    pub fn answers_first(&self, operation: Operation) -> Option<u16> {
+        self.rules.iter().find(|rule| rule.when.asks_for(Some(operation)))?.answers_first()
+    }
 }
 
 /// The `[profile]` of a scenario: read once, and laid over whatever profile is in force when the scenario is activated.

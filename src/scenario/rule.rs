@@ -288,6 +288,14 @@ impl Rule {
         }
     }
 
+    /// The status with which the rule answers the first request that it sees, whatever is in it; `None` if it depends on more, or if the
+    /// rule does something else.
+    pub fn answers_first(&self) -> Option<u16> {
+        let Self { when, skip: 0, every: 1, chance: None, from: None, to: None, .. } = self else { return None };
+        let Action::Reply(reply) = &self.sequence.entry(0)?.action else { return None };
+        (when.conditions.is_empty() && when.step.is_none()).then(|| reply.status())
+    }
+
     /// True if the rule counts for these keys; `None` means requests without a key.
     ///
     /// A rule that names neither operation nor key may match requests without a key as well; for those it counts only once it has

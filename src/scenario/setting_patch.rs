@@ -181,7 +181,11 @@ mod tests {
             .iter()
             .try_fold(SettingPatch::default(), |patch, changes| patch.with(changes.as_object().expect("an object")));
         let found = patched.map(|patch| Value::from(patch.entries().clone()));
-        assert_eq!(found.map_err(|problems| problems[0].code), expected, "{changes:?}");
+        assert_eq!(
+            found.as_ref().map_err(|problems| &*problems[0].code),
+            expected.as_ref().map_err(|code| *code),
+            "{changes:?}"
+        );
     }
 
     #[test]

@@ -212,7 +212,7 @@ impl FolderState {
         let mut hasher = DefaultHasher::new();
         for (path, text) in &files {
             path.hash(&mut hasher);
-            text.as_ref().map_err(|problem| (problem.code, &problem.message)).hash(&mut hasher);
+            text.as_ref().map_err(|problem| (&problem.code, &problem.message)).hash(&mut hasher);
         }
         (Self { stamps, hash: hasher.finish(), young }, files)
     }
@@ -415,7 +415,7 @@ mod tests {
             .iter()
             .map(|(path, text)| {
                 let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-                (name, text.as_ref().expect_err("it is unfit").code)
+                (name, &*text.as_ref().expect_err("it is unfit").code)
             })
             .collect();
         assert_eq!(found, expected);

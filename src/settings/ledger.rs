@@ -1,12 +1,13 @@
 //! How settings are shown: the ledger (for each setting what the contract says, what is assumed, and what is in force) and the JSON
 //! Schema. Values come from the profile in force and shapes from the types, so neither can differ from what the emulator does.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use schemars::JsonSchema;
 use schemars::generate::Contract;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::layers::Layered;
@@ -16,29 +17,29 @@ use crate::contract::setting::{Setting, path_of};
 use crate::util::schema::schema_of;
 
 /// A point that the contract leaves open, and the assumption about it.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Assumption")]
 pub struct LedgerRow {
     // The name on the wire, from before settings were called so.
     #[serde(rename = "knob")]
-    pub setting: &'static str,
+    pub setting: Cow<'static, str>,
     /// What the contract says.
-    pub contract: &'static str,
+    pub contract: Cow<'static, str>,
     /// What is assumed, in words.
-    pub assumed: &'static str,
+    pub assumed: Cow<'static, str>,
     /// What may be set.
     pub values: String,
     /// The built-in value.
     pub default: Value,
     /// Which call of a calibration shows the value, or why none does.
-    #[schemars(default)]
-    pub observed_by: &'static str,
+    #[serde(default)]
+    pub observed_by: Cow<'static, str>,
     /// The value in force.
     pub value: Value,
     /// Where that comes from: `default`, a preset, a file's name, `--set`, or a scenario.
     pub source: String,
     /// The comment above its assignment in a profile file, at most 500 characters; absent without one.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
 
@@ -46,11 +47,11 @@ pub fn ledger(layered: &Layered) -> Vec<LedgerRow> {
     SETTINGS
         .iter()
         .map(|setting| LedgerRow {
-            setting: &setting.path,
-            contract: setting.contract,
-            assumed: setting.assumed,
+            setting: setting.path.as_str().into(),
+            contract: setting.contract.into(),
+            assumed: setting.assumed.into(),
             values: setting.values(),
-            observed_by: setting.observed_by,
+            observed_by: setting.observed_by.into(),
             default: setting.default.clone(),
             value: paths::json_at(&layered.table, &setting.path),
             source: layered.source(&setting.path).to_owned(),
@@ -69,11 +70,11 @@ pub fn ledger_markdown() -> String {
     );
     for row in ledger(&Layered::default()) {
         let cells = [
-            row.contract.to_owned(),
-            row.assumed.to_owned(),
+            row.contract.into_owned(),
+            row.assumed.into_owned(),
             if row.default.is_null() { "not set".to_owned() } else { format!("`{}`", row.default) },
             row.values.clone(),
-            row.observed_by.to_owned(),
+            row.observed_by.into_owned(),
         ];
         let cells = cells.map(|cell| cell.replace('|', "\\|"));
         // A write to a String cannot fail.

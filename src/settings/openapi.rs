@@ -19,7 +19,9 @@ use crate::contract::quota::{ResetForm, RetryAfterForm};
 use crate::contract::routes::{Credential, Operation, ROUTES, Route, Stage};
 use crate::contract::rules::{StatusQuery, Unknown, url_schema};
 use crate::contract::signature::SigningKey;
-use crate::contract::types::{EventEnvelope, SubscribeRequest, Subscription, SystemStatus};
+use crate::contract::types::{
+    EventEnvelope, SubscribeRequest, Subscription, SystemStatus, WORKFLOW_COMPLETED, WorkflowCompleted,
+};
 use crate::util::schema::{add_examples, schema_of};
 
 /// The groups of operations, of which generators make one part of a client each.
@@ -33,7 +35,7 @@ const TAGS: [(&str, &str); 6] = [
 ];
 
 pub fn document(profile: &Profile) -> Value {
-    let served = || ROUTES.iter().filter(|route| is_served(route, profile));
+    let served = || served(profile);
     let tags = TAGS.iter().filter(|(name, _)| served().any(|route| tag_of(route) == *name));
     let tags: Vec<Value> =
         tags.map(|(name, description)| json!({ "name": name, "description": description })).collect();
@@ -92,8 +94,10 @@ fn body_of(schema: &str, media_type: &str) -> Value {
     json!({ "required": true, "content": { media_type: { "schema": reference(schema) } } })
 }
 
-fn is_served(route: &Route, profile: &Profile) -> bool {
-    route.stage == Stage::Open || profile.preview.enabled
+/// The endpoints that are served.
+pub fn served(profile: &Profile) -> impl Iterator<Item = &'static Route> {
+    let announced = profile.preview.enabled;
+    ROUTES.iter().filter(move |route| route.stage == Stage::Open || announced)
 }
 
 fn tag_of(route: &Route) -> &'static str {
@@ -183,6 +187,15 @@ pub fn query_parameters(route: &Route) -> impl Iterator<Item = &'static str> {
 pub fn statuses(route: &Route, profile: &Profile) -> impl Iterator<Item = u16> {
     let answered = responses(route, profile).as_object().cloned().unwrap_or_default();
     answered.into_iter().filter_map(|(status, _)| status.parse().ok()).chain([500])
+}
+
+/// The statuses that an endpoint answers by the rules of the API, in order; without those by which any HTTP server refuses a request.
+pub fn statuses_of_api(route: &Route, profile: &Profile) -> Vec<u16> {
+    let answered = responses(route, profile);
+    let by_api = answered.as_object().into_iter().flatten().filter(|(_, response)| response["x-assumed"] != "http");
+    let mut statuses: Vec<u16> = by_api.filter_map(|(status, _)| status.parse().ok()).collect();
+    statuses.sort_unstable();
+    statuses
 }
 
 fn responses(route: &Route, profile: &Profile) -> Value {
@@ -342,8 +355,6 @@ fn schemas(profile: &Profile) -> Value {
     inner["additionalProperties"] = has_more.into();
     inner["properties"]["code"]["enum"] = json!(profile.errors.codes.values().collect::<Vec<_>>());
     fill_id(&mut inner["properties"]["request_id"], "req_", profile);
-    let mut event = answer::<EventEnvelope>();
-    fill_id(&mut event["properties"]["id"], "evt_", profile);
 
     let mut schemas = json!({
         "SystemStatus": status,
@@ -352,8 +363,8 @@ fn schemas(profile: &Profile) -> Value {
         "Subscription": subscription,
         "Hello": hello_schema(profile),
         "Error": error,
-        "Event": event,
     });
+    add_events(&mut schemas, profile);
     if profile.preview.enabled {
         for (name, mut schema) in preview_schemas() {
             schema["x-assumed"] = "preview.enabled".into();
@@ -367,6 +378,43 @@ fn schemas(profile: &Profile) -> Value {
         }
     }
     schemas
+}
+
+/// Adds a schema for each event type, and the choice between them.
+fn add_events(schemas: &mut Value, profile: &Profile) {
+    let mut envelope = answer::<EventEnvelope>();
+    fill_id(&mut envelope["properties"]["id"], "evt_", profile);
+    let (mut choice, mut mapping) = (Vec::new(), Map::new());
+    // Taken, before an event type can be.
+    schemas["Event"] = Value::Null;
+    for event_type in profile.events.types() {
+        let words = event_type.split(['.', '_', '-']).filter_map(|word| word.split_at_checked(1));
+        let mut name: String =
+            words.map(|(first, rest)| first.to_ascii_uppercase() + rest).chain(["Event".into()]).collect();
+        // Some types differ in a separator alone.
+        while schemas.get(&name).is_some() {
+            name.push('_');
+        }
+        let mut event = envelope.clone();
+        event["title"] = name.as_str().into();
+        event["properties"]["type"] = json!({ "type": "string", "enum": [event_type] });
+        event["properties"]["data"] = if event_type == WORKFLOW_COMPLETED {
+            answer::<WorkflowCompleted>()
+        } else {
+            let data = profile.events.data.get(event_type).cloned().unwrap_or_default();
+            let mut data = shape_of(&data.into(), true);
+            data["x-assumed"] = "events.data".into();
+            data
+        };
+        choice.push(reference(&name));
+        mapping.insert(event_type.to_owned(), reference(&name)["$ref"].clone());
+        schemas[name] = event;
+    }
+    schemas["Event"] = json!({
+        "description": envelope["description"],
+        "anyOf": choice,
+        "discriminator": { "propertyName": "type", "mapping": mapping },
+    });
 }
 
 fn preview_schemas() -> [(&'static str, Value); 9] {

@@ -82,6 +82,7 @@ pub static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "request.js",
         "review.js",
         "causes.js",
+        "grid.js",
         "scenarios.js",
         "settings.js",
         "subscriptions.js",

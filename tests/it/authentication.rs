@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::support::{control, get_as, send, start, start_with};
 
+// proves BEARER STATUS_401 UNAUTHORIZED
 #[tokio::test]
 async fn refused_keys_get_401_with_a_challenge_and_no_quota_headers() {
     let emulator = start().await;
@@ -41,6 +42,7 @@ async fn refused_keys_get_401_with_a_challenge_and_no_quota_headers() {
     assert!(elsewhere.message().contains("the key is in X-Api-Key"), "{}", elsewhere.message());
 }
 
+// proves BEARER PREFIXES
 #[tokio::test]
 async fn any_well_formed_test_key_is_valid_whatever_the_case_of_the_scheme() {
     let emulator = start().await;

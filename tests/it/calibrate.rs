@@ -78,7 +78,7 @@ fn row<'r>(report: &'r Report, setting: &str) -> &'r Row {
 fn expected(row: &Row, set: &Layered) -> Value {
     let ledger = wrs_emulator::settings::ledger(set);
     let value = ledger.into_iter().find(|other| other.setting == row.setting).expect("the setting").value;
-    match (row.setting, &row.observed) {
+    match (&*row.setting, &row.observed) {
         ("errors.codes" | "errors.messages", Some(Value::Object(seen))) => {
             seen.keys().map(|kind| (kind.clone(), value.get(kind).cloned().unwrap_or(Value::Null))).collect()
         }
@@ -126,7 +126,7 @@ fn check(cassette: &Cassette, key: &str, settings: &[String], rows: &[&str]) {
     let profile = profile.unwrap_or_else(|problems| panic!("{text}\n{problems:?}"));
     let again = Report::new(cassette, &[], &profile);
     let drifted: Vec<_> =
-        again.data.iter().filter(|row| row.result == RowOutcome::Differs).map(|row| row.setting).collect();
+        again.data.iter().filter(|row| row.result == RowOutcome::Differs).map(|row| &*row.setting).collect();
     assert_eq!(drifted, [""; 0], "{text}");
     // What is saved shows the same, and no credential.
     let saved = serde_json::to_vec(cassette).expect("JSON");

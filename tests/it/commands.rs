@@ -220,6 +220,7 @@ fn requests_are_waited_for() {
     served.call(&["requests", "wait", "--operation", "helo"]).exits(2);
 }
 
+// proves ROTATION
 #[test]
 fn subscriptions_are_listed_stopped_rotated_and_deleted() {
     let served = Served::start(&[]);

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::support::{get, send, start, start_with};
 
+// proves STATUS_200 STATUS_OK STATUS_ENVIRONMENT STATUS_VERSION STATUS_CHECKED_AT VERSION_LABEL JSON PATH_VERSION
 #[tokio::test]
 async fn status_has_exactly_the_published_fields() {
     let emulator = start().await;
@@ -16,6 +17,7 @@ async fn status_has_exactly_the_published_fields() {
     );
 }
 
+// proves INCLUDE_CHECKS STATUS_CHECKS STATUS_422
 #[tokio::test]
 async fn include_checks_adds_dependency_details() {
     let emulator = start().await;
@@ -40,6 +42,7 @@ async fn include_checks_adds_dependency_details() {
     }
 }
 
+// proves HELLO HELLO_KEYLESS HELLO_VERSION HELLO_BODY PATH_VERSION
 #[tokio::test]
 async fn hello_needs_no_key_and_has_its_own_version() {
     let emulator = start().await;
@@ -120,6 +123,7 @@ async fn a_keys_ids_do_not_depend_on_what_others_do() {
     assert_eq!(ids[..2], ids[2..]);
 }
 
+// proves ENVIRONMENTS PREFIXES STATUS_ENVIRONMENT
 #[tokio::test]
 async fn production_turns_the_keys_round() {
     let emulator = start_with(&["environment=production"]).await;

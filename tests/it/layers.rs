@@ -153,6 +153,24 @@ fn every_file_opens_by_saying_what_it_is_for() {
 }
 
 /// A scenario runs nothing and reads nothing: files reach it through the watcher alone.
+/// A file that no other declares is not compiled, and its tests never run.
+#[test]
+fn every_file_is_a_module() {
+    for folder in ["src", "tests/it"] {
+        let whole: String = files(folder).iter().map(|path| read(path)).collect();
+        let roots = ["main", "lib", "golden_tests"];
+        for path in files(folder) {
+            let named = if path.ends_with("mod.rs") { path.parent() } else { Some(path.as_path()) };
+            let name = named.and_then(Path::file_stem).and_then(|name| name.to_str()).expect("a name");
+            assert!(
+                roots.contains(&name) || whole.contains(&format!("mod {name};")),
+                "{} is no module",
+                path.display()
+            );
+        }
+    }
+}
+
 #[test]
 fn scenarios_run_nothing_and_read_files_in_one_place() {
     for path in files("src").into_iter().filter(|path| !is_tests(path)) {

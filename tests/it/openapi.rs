@@ -8,7 +8,7 @@ use wrs_emulator::Emulator;
 use wrs_emulator::settings::Profile;
 use wrs_emulator::settings::openapi::document;
 
-use crate::support::{Answer, builder, get, hook, send, start_with, started, subscribe, view};
+use crate::support::{Answer, KEY, builder, fire, get, hook, send, start_with, started, subscribe, view};
 
 /// Checks answers against the document that the emulator itself serves.
 pub(crate) struct Document {
@@ -184,6 +184,41 @@ async fn real_answers_of_announced_endpoints_fit_the_document() {
         ] {
             document.check("post", token, &send(&emulator, "POST", token, &form, body).await);
         }
+    }
+}
+
+/// An event of each type, with the usual data, fits the choice between them, and no other type or data does.
+// proves EVENT_TYPES MATCHED EVENT_DATA COMPLETED_ID COMPLETED_STATUS
+#[tokio::test]
+async fn delivered_events_fit_the_schema_of_their_type() {
+    let extra = ["events.extra=[\"_\", \"a.b\", \"a_b\"]", "events.data.a_b={ n = 1, at = { id = \"{{ ulid() }}\" } }"];
+    let emulator = start_with(&extra).await;
+    let document = Document::of(&emulator).await;
+    let types = ["workflow.completed", "reference.matched", "_", "a.b", "a_b"];
+    subscribe(&emulator, &json!({ "url": "https://app.sink.localhost/hooks", "events": types })).await;
+    for event_type in types {
+        fire(&emulator, &json!({ "key": KEY, "type": event_type })).await;
+    }
+    let received = view(&emulator, "sink/app").await["data"].clone();
+    let bodies = received.as_array().expect("a list").iter().map(|receipt| receipt["body"].as_str().expect("text"));
+    let events: Vec<Value> = bodies.map(|body| serde_json::from_str(body).expect("JSON")).collect();
+    assert_eq!(events.iter().map(|event| event["type"].as_str().expect("text")).collect::<Vec<_>>(), types);
+    for event in &events {
+        document.check_event(event);
+    }
+    let schema = &document.whole["components"]["schemas"]["Event"];
+    assert_eq!(schema["discriminator"]["mapping"].as_object().expect("types").len(), types.len());
+    for (event, wrong) in [
+        (0, json!({ "type": "workflow.failed" })),
+        (0, json!({ "data": {} })),
+        (0, json!({ "data": { "workflow_id": "42", "status": "completed" } })),
+        (0, json!({ "data": { "workflow_id": "wf_42", "status": "failed" } })),
+        (1, json!({ "data": { "workflow_id": "wf_42", "status": "completed" } })),
+        (4, json!({ "data": { "n": 1, "at": {} } })),
+    ] {
+        let mut event = events[event].clone();
+        event.as_object_mut().expect("an object").extend(wrong.as_object().expect("an object").clone());
+        assert!(!document.is_valid(schema, &event), "{event}");
     }
 }
 

@@ -46,6 +46,7 @@ fn known_headers(path: &str, answer: &Answer) -> &'static [&'static str] {
     }
 }
 
+// proves OPERATIONS JSON SUBSCRIBE_401 STATUS_CODES ERROR ERROR_CODE ERROR_MESSAGE ERROR_REQUEST_ID
 #[tokio::test]
 async fn contract_sends_what_is_promised_and_nothing_else() {
     let run = Run::of_preset("contract").await;
@@ -142,6 +143,7 @@ fn varied(values: &[Value], table: Table, known: &[&str]) {
     assert!(orders.len() > 1, "always in the order {orders:?}");
 }
 
+// proves ERROR ERROR_CODE ERROR_REQUEST_ID ERROR_MORE CODES
 #[tokio::test]
 async fn hostile_keeps_every_promise_and_does_all_else() {
     let run = Run::of_preset("hostile").await;

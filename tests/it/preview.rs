@@ -33,6 +33,7 @@ async fn received(emulator: &Emulator, sink: &str, count: usize) -> Vec<Value> {
     receipts.iter().map(|receipt| serde_json::from_slice(&receipt.body).expect("JSON")).collect()
 }
 
+// proves WORKFLOWS USERS OAUTH
 #[tokio::test]
 async fn closed_by_default_and_the_answer_says_how_to_open_it() {
     let emulator = start().await;
@@ -44,6 +45,7 @@ async fn closed_by_default_and_the_answer_says_how_to_open_it() {
     }
 }
 
+// proves WORKFLOWS WORKFLOW_STATES
 #[tokio::test]
 async fn a_workflow_is_created_read_changed_and_cancelled() {
     let emulator = start_with(&[ON]).await;
@@ -227,6 +229,7 @@ when = { operation = "workflows.create" }
 reply = { error = "rate_limit_exceeded" }
 "#;
 
+// proves USERS
 #[tokio::test]
 async fn scenarios_give_users_and_workflows_and_name_the_operations() {
     let emulator = started(builder().scenario_text(STORY)).await;
@@ -264,6 +267,7 @@ async fn token(emulator: &Emulator, headers: &[(&str, &str)], body: &'static str
 
 const WISH: &str = "grant_type=client_credentials&client_id=x&client_secret=sk_test_local";
 
+// proves OAUTH
 #[tokio::test]
 async fn a_token_is_an_alias_of_its_key_until_it_expires() {
     let emulator = start_with(&[ON]).await;

@@ -14,6 +14,7 @@ use crate::support::{
     view,
 };
 
+// proves THROTTLED QUOTA_HEADERS RETRYABLE QUOTAS
 #[tokio::test]
 async fn the_headers_count_down_and_429_ends_the_window() {
     let emulator = start_with(&["rate_limit.requests=3", "rate_limit.window=30s"]).await;
@@ -110,6 +111,7 @@ async fn the_times_of_an_answer_are_of_one_clock() {
     }
 }
 
+// proves QUOTA_HEADERS
 #[tokio::test]
 async fn quota_headers_stand_where_a_valid_key_came() {
     let emulator = start().await;

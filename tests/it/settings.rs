@@ -66,6 +66,7 @@ enum Probe {
     Rotation,
 }
 
+// proves every-setting
 #[tokio::test]
 async fn each_setting_changes_what_it_says() {
     for (setting, assignments, probe, expected) in ROWS {

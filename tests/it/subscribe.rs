@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use crate::support::{hook, send, start, subscribe, view};
 
+// proves SUBSCRIBE_200 SUBSCRIPTION_ID SUBSCRIPTION_URL SUBSCRIPTION_EVENTS SUBSCRIPTION_STATUS
+// proves SUBSCRIPTION_CREATED_AT SUBSCRIBE_SECRET SECRET_ONCE SECRET_FIELD PATH_VERSION
 #[tokio::test]
 async fn a_subscription_has_the_published_fields_and_its_secret_once() {
     let emulator = start().await;
@@ -28,6 +30,7 @@ async fn a_subscription_has_the_published_fields_and_its_secret_once() {
     assert_eq!(again.get("secret"), None);
 }
 
+// proves SUBSCRIBE_FIELDS SECRET_ONCE
 #[tokio::test]
 async fn a_supplied_secret_is_never_sent_back() {
     let emulator = start().await;
@@ -38,6 +41,7 @@ async fn a_supplied_secret_is_never_sent_back() {
     }
 }
 
+// proves SUBSCRIBE_FIELDS SUBSCRIBE_422 UNSUPPORTED_TYPE HTTPS
 #[tokio::test]
 async fn wrong_bodies_are_422_naming_every_field() {
     let emulator = start().await;
@@ -84,6 +88,7 @@ async fn wrong_bodies_are_422_naming_every_field() {
     assert_eq!(kept["data"], json!([]), "a refused request leaves nothing behind");
 }
 
+// proves SUBSCRIBE_TYPE
 #[tokio::test]
 async fn the_content_type_must_be_json() {
     let emulator = start().await;

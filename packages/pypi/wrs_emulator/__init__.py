@@ -2,7 +2,10 @@
 
 `Emulator` is one API key of a running emulator: its base URL, its headers, and the control API for that key. The pytest plugin
 (`wrs_emulator.pytest_plugin`, loaded by itself) gives each test one as the fixture `wrs`. `serve` starts an emulator without pytest.
+`wrs_emulator.types` has what the emulated API sends, such as `WebhookEvent`, and `wrs_emulator.control` the records of the control API.
 """
+
+from __future__ import annotations
 
 import contextlib
 import hashlib
@@ -15,13 +18,17 @@ import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Union
 
+if TYPE_CHECKING:
+    # Made when the package is built.
+    from wrs_emulator import control as records
 
 # Most bytes of an answer: whatever answers at the address may be no emulator.
 MOST_ANSWER = 64 * 1024 * 1024
 
 
-def visible(text):
+def visible(text: str) -> str:
     """A text with what drives a terminal as escapes; line ends are kept."""
     return "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
@@ -29,7 +36,7 @@ def visible(text):
 class ControlError(Exception):
     """A refused control call: `status`, `code`, and the whole answer in `body`."""
 
-    def __init__(self, call, status, body):
+    def __init__(self, call: str, status: int, body: Dict[str, Any]) -> None:
         self.status, self.body, self.code = status, body, body["error"]["code"]
         super().__init__(visible(f"{call}: {status} {self.code}: {body['error']['message']}"))
 
@@ -41,7 +48,7 @@ DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 class Emulator:
     """One key of a running emulator: what the client under test needs, and the control API for that key."""
 
-    def __init__(self, url, key):
+    def __init__(self, url: str, key: str) -> None:
         self.url, self.key = url.rstrip("/"), key
         self.headers = {"Authorization": f"Bearer {key}"}
         # Built-in receivers are shared by name, so each key uses its own name.
@@ -50,7 +57,7 @@ class Emulator:
         self.clock = Clock(self)
         self.forks = 0
 
-    def control(self, method, path, body=None, content_type="application/json"):
+    def control(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
         """Any call of the control API, `path` below `/_emulator/`."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}/_emulator/{path}", data, method=method)
@@ -80,37 +87,37 @@ class Emulator:
             raise refusal
         return parsed
 
-    def post(self, path, **fields):
+    def post(self, path: str, **fields: Any) -> Any:
         """A POST about this key."""
         return self.control("POST", path, {"key": self.key, **fields})
 
-    def get(self, path, **query):
+    def get(self, path: str, **query: Any) -> Any:
         """A GET about this key."""
         return self.control("GET", f"{path}?{urllib.parse.urlencode({'key': self.key, **query})}")
 
     # Waiting ends when enough entries match; on timeout with a ControlError 408 that names the nearest entries.
-    def wait_for_requests(self, **filters):
+    def wait_for_requests(self, **filters: Any) -> List[records.Request]:
         """Waits for requests: `operation`, `status`, `method`, `path`, `count`, `since`, `timeout`."""
         return self.post("requests/wait", **filters)["data"]
 
-    def wait_for_deliveries(self, **filters):
+    def wait_for_deliveries(self, **filters: Any) -> List[records.Delivery]:
         """Waits for deliveries: `status`, `type`, `event`, `subscription`, `attempts`, `count`, `timeout`."""
         return self.post("deliveries/wait", **filters)["data"]
 
     # Behaviour of this key only.
-    def scenario(self, *names, toml=None):
+    def scenario(self, *names: str, toml: Optional[str] = None) -> records.PostScenariosActiveAnswer:
         """Starts these scenarios, by name; `toml` is the text of one of this key's own. Without arguments none is active."""
         if toml is not None:
             self.control("PUT", f"scenarios/{self.sink}", toml.encode(), "application/toml")
             names += (self.sink,)
         return self.post("scenarios/active", active=list(names))
 
-    def set(self, **settings):
+    def set(self, **settings: Any) -> records.PatchProfileAnswer:
         """Changes settings: `set(rate_limit={"requests": 5})`."""
         return self.control("PATCH", f"profile?key={self.key}", settings)
 
     # Webhooks.
-    def trigger(self, event_type, **fields):
+    def trigger(self, event_type: str, **fields: Any) -> List[Union[records.DeliveryWhole, records.Delivery]]:
         """Fires an event, waits for the first attempts and returns the deliveries."""
         try:
             return self.control("POST", "events?wait=20s", {"key": self.key, "type": event_type, **fields})["deliveries"]
@@ -122,32 +129,32 @@ class Emulator:
                 )
             raise
 
-    def forward(self, origin, to):
+    def forward(self, origin: str, to: str) -> records.PatchProfileAnswer:
         """Sends the deliveries for `origin`, such as `https://app.example.com`, to a receiver of one's own, `http://127.0.0.1:3000` say."""
         return self.set(webhooks={"forwards": {origin: to}})
 
-    def script_sink(self, *statuses):
+    def script_sink(self, *statuses: int) -> records.PostSinkByNameAnswer:
         """The statuses of the next answers of this key's built-in receiver; 200 after that."""
         return self.control("POST", f"sink/{self.sink}", {"respond": list(statuses)})
 
-    def received(self):
+    def received(self) -> List[records.Receipt]:
         """The deliveries to this key's built-in receiver, oldest first."""
         return self.control("GET", f"sink/{self.sink}")["data"]
 
     # State.
-    def reset(self):
+    def reset(self) -> records.PostResetAnswer:
         """This key as before its first request."""
         return self.post("reset")
 
-    def save(self):
+    def save(self) -> records.GetSnapshotAnswer:
         """The state of this key as a document."""
         return self.get("snapshot")
 
-    def load(self, snapshot):
+    def load(self, snapshot: records.GetSnapshotAnswer) -> records.PutSnapshotAnswer:
         """Restores a saved state."""
         return self.control("PUT", "snapshot", snapshot)
 
-    def fork(self, key=None):
+    def fork(self, key: Optional[str] = None) -> Emulator:
         """The emulator of a new key with the state of this one: subscriptions, secrets, settings, quota, clock, scenarios."""
         self.forks += 1
         copy = Emulator(self.url, key or f"{self.key}_{self.forks}")
@@ -156,18 +163,18 @@ class Emulator:
         self.control("POST", "snapshot/fork", {"from": self.key, "key": copy.key})
         return copy
 
-    def explain(self, identifier):
+    def explain(self, identifier: str) -> str:
         """Why a request (`req_…`) was answered so, or how an event or delivery came about: one sentence."""
         return self.control("GET", f"explain/{identifier}")["summary"]
 
-    def ended(self, test, failure=None, output=None):
+    def ended(self, test: str, failure: Optional[str] = None, output: Optional[str] = None) -> records.TestOutcome:
         """Reports how the test with this key ended, so that the report of the run puts it first if it failed."""
         # More than is kept, so that credentials are masked before the rest is cut. Lone surrogates become question marks.
         valid = (text and text.encode(errors="replace").decode() for text in (test, failure and failure[:2000], output and output[-32768:]))
         test, failure, output = valid
         return self.post("outcome", test=test, outcome="failed" if failure else "passed", message=failure, output=output)
 
-    def story(self):
+    def story(self) -> str:
         """The last requests of this key, each with the reason for its answer, and the deliveries that went wrong."""
         requests = (
             (f"{row['method']} {row['path']}" + (f"?{row['query']}" if row["query"] else ""), row["id"])
@@ -185,28 +192,28 @@ class Emulator:
 class Clock:
     """The clock of one key."""
 
-    def __init__(self, emulator):
+    def __init__(self, emulator: Emulator) -> None:
         self.emulator = emulator
 
-    def freeze(self, at=None):
+    def freeze(self, at: Optional[str] = None) -> Optional[records.PostClockAnswer]:
         """Stops the clock; with `at`, a timestamp, at that time."""
         self.emulator.post("clock", mode="frozen")
         return self.emulator.post("clock", set=at) if at else None
 
-    def auto(self):
+    def auto(self) -> records.PostClockAnswer:
         """Time passes by itself: while a call of this key waits, the clock moves to the next retry or emission."""
         return self.emulator.post("clock", mode="auto")
 
-    def advance(self, duration):
+    def advance(self, duration: str) -> str:
         """Moves the clock and returns once everything that became due is done: retries, completions, emissions."""
         return self.emulator.post("clock", advance=duration)["now"]
 
-    def follow(self):
+    def follow(self) -> records.PostClockAnswer:
         """The clock follows the emulator's again."""
         return self.emulator.post("clock", mode="follow")
 
 
-def binary():
+def binary() -> str:
     """The program: `WRS_EMULATOR`, the script that the wheel installed, or `wrs-emulator` on the path."""
     found = os.environ.get("WRS_EMULATOR") or installed() or shutil.which("wrs-emulator")
     if not found:
@@ -214,7 +221,7 @@ def binary():
     return found
 
 
-def installed():
+def installed() -> Optional[str]:
     """The script of the wheel, wherever it was installed."""
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         files = importlib.metadata.files("wrs-emulator") or []
@@ -222,10 +229,11 @@ def installed():
         moved = pathlib.Path(__file__).parents[1] / "bin/wrs-emulator"
         scripts = [pathlib.Path(file.locate()) for file in files if file.name == "wrs-emulator"]
         return next((str(script) for script in (*scripts, moved) if script.is_file()), None)
+    return None
 
 
 @contextlib.contextmanager
-def serve(*arguments):
+def serve(*arguments: str) -> Iterator[str]:
     """Serves on a free port until the block ends; gives the base URL. `arguments` are those of `wrs-emulator serve`."""
     command = [binary(), "serve", "--quiet", "--listen", "127.0.0.1:0", *arguments]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

@@ -243,11 +243,54 @@ pub(crate) struct NotExercised {
     pub(crate) exercise: String,
 }
 
+/// Most requests or deliveries named for a finding; `count` counts all.
+const MAX_SHOWN: usize = 20;
+
+impl Findings {
+    /// The findings of several runs together, the worst first.
+    pub(crate) fn joined(runs: Vec<Self>) -> Self {
+        let mut joined = Self::default();
+        let count = runs.len();
+        let mut idle: Vec<(usize, NotExercised)> = Vec::new();
+        for run in runs {
+            joined.beyond = run.beyond;
+            joined.judged_requests += run.judged_requests;
+            joined.judged_deliveries += run.judged_deliveries;
+            joined.forgotten_entries += run.forgotten_entries;
+            for rule in run.not_exercised {
+                match idle.iter_mut().find(|(_, known)| known.code == rule.code) {
+                    Some((times, _)) => *times += 1,
+                    None => idle.push((1, rule)),
+                }
+            }
+            for finding in run.data {
+                let is_same =
+                    |known: &&mut Finding| (&known.code, known.confidence) == (&finding.code, finding.confidence);
+                match joined.data.iter_mut().find(is_same) {
+                    Some(known) => known.add(finding),
+                    None => joined.data.push(finding),
+                }
+            }
+        }
+        // Exercised by one of the runs is exercised.
+        joined.not_exercised = idle.into_iter().filter(|(times, _)| *times == count).map(|(_, rule)| rule).collect();
+        joined.data.sort_by_key(|finding| finding.severity);
+        joined
+    }
+}
+
+impl Finding {
+    fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.evidence.extend(other.evidence);
+        self.evidence.truncate(MAX_SHOWN);
+        self.groups = grouped(std::mem::take(&mut self.groups).into_iter().chain(other.groups), MAX_SHOWN);
+    }
+}
+
 impl Check {
     /// The finding with this confidence, if the rule found anything.
     pub(super) fn finding(&self, confidence: Confidence, judged: &Judged) -> Option<Finding> {
-        /// Most requests or deliveries named for a finding; `count` counts all.
-        const MAX_SHOWN: usize = 20;
         let found = || judged.found.iter().filter(|sighting| sighting.confidence == confidence);
         let count = found().count();
         (count > 0).then(|| Finding {
@@ -261,27 +304,33 @@ impl Check {
             cwe: self.cwe,
             count,
             evidence: found().take(MAX_SHOWN).map(|sighting| sighting.shown.clone()).collect(),
-            groups: grouped(found().map(|sighting| &sighting.shown), MAX_SHOWN),
+            groups: grouped(found().map(|sighting| ShownGroup::of(&sighting.shown)), MAX_SHOWN),
         })
     }
 }
 
 /// The sightings that are alike, in the order of their first, of at most so many kinds.
-fn grouped<'s>(sightings: impl Iterator<Item = &'s Shown>, most: usize) -> Vec<ShownGroup> {
+fn grouped(sightings: impl Iterator<Item = ShownGroup>, most: usize) -> Vec<ShownGroup> {
     let mut groups: Vec<ShownGroup> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
     for shown in sightings {
-        let at = *known.entry(template(&shown.detail)).or_insert(groups.len());
+        let at = *known.entry(template(&shown.first.detail)).or_insert(groups.len());
         match groups.get_mut(at) {
             Some(group) => {
-                group.count += 1;
-                group.last = shown.clone();
+                group.count += shown.count;
+                group.last = shown.last;
             }
-            None => groups.push(ShownGroup { count: 1, first: shown.clone(), last: shown.clone() }),
+            None => groups.push(shown),
         }
     }
     groups.truncate(most);
     groups
+}
+
+impl ShownGroup {
+    fn of(shown: &Shown) -> Self {
+        Self { count: 1, first: shown.clone(), last: shown.clone() }
+    }
 }
 
 /// A detail without its numbers and ids.
@@ -322,10 +371,10 @@ mod tests {
             |id: usize| shown(id, format!("GET /v1/a followed 3 refusals in a row after {id}, 1{id}, 1 ms"));
         let early = shown(99, "GET /v1/a came 2 ms after the 429 of req_01kabc".to_owned());
         let sightings: Vec<Shown> = [hammering(1), early.clone()].into_iter().chain((2..=20).map(hammering)).collect();
-        let groups = grouped(sightings.iter(), 20);
+        let groups = grouped(sightings.iter().map(ShownGroup::of), 20);
         let facts: Vec<_> = groups.iter().map(|group| (group.count, group.first.id(), group.last.id())).collect();
         assert_eq!(facts, [(20, "req_1", "req_20"), (1, "req_99", "req_99")]);
-        assert_eq!(grouped(sightings.iter(), 1).len(), 1);
+        assert_eq!(grouped(sightings.iter().map(ShownGroup::of), 1).len(), 1);
         assert_ne!(template("POST /v1/a"), template("GET /v1/a"));
         assert_eq!(template("12 ms after req_01k2"), template("3 ms after req_01kabc"));
     }

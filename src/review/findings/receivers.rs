@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::check::{Check, Confidence, DELIVER, Judged, Observation, Outcome, Rule, Severity};
 use super::traffic::Traffic;
+use crate::contract::clauses;
 use crate::contract::signature::Tamper;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::workspace::{AttemptOutcome, AttemptRecord, FailureReason, Forgery};
@@ -33,14 +34,14 @@ pub(super) const CHECKS: [Check; 7] = [
     .rule(Rule::Delivery(accepted_stale)),
     Check::new("receiver-accepts-unsigned", Severity::Critical, "A receiver accepts a delivery without a signature")
         .why("Anybody who knows its URL can make it act.")
-        .clause("Events: the body is signed with the subscription secret")
+        .clause(clauses::SIGNED)
         .remedy("refuse a delivery whose signature headers are missing")
         .cwe(306)
         .exercise("wrs-emulator trigger workflow.completed --tamper headers")
         .rule(Rule::Delivery(accepted_unsigned)),
     Check::new("receiver-refuses-valid", Severity::Medium, "A receiver refuses a delivery with a valid signature")
         .why("Events are lost once the retries are used up.")
-        .clause("Events: the service sends an HTTP POST to the subscription url")
+        .clause(clauses::DELIVERY)
         .remedy("see why: wrs-emulator explain DELIVERY, and wrs-emulator verify")
         .confidence("likely, because the receiver may have had another reason")
         .exercise(DELIVER)
@@ -57,7 +58,7 @@ pub(super) const CHECKS: [Check; 7] = [
     .rule(Rule::All(refused_duplicate)),
     Check::new("receiver-redirects", Severity::Medium, "A receiver redirects")
         .why("Senders of webhooks do not follow redirects.")
-        .clause("Events: the service sends an HTTP POST to the subscription url")
+        .clause(clauses::DELIVERY)
         .remedy("register the URL that the redirect leads to")
         .exercise(DELIVER)
         .rule(Rule::Delivery(redirected)),

@@ -11,6 +11,7 @@ use super::check::{
     Check, Confidence, Judged, OWN_SECRET, Observation, Outcome, Rule, SEND_REQUESTS, SUBSCRIBE, Severity,
 };
 use super::traffic::{Request, Subject, Traffic};
+use crate::contract::clauses;
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::Operation;
 use crate::contract::signature::{SigningKey, secret_warnings};
@@ -21,34 +22,34 @@ use crate::state::journal::Reason;
 pub(super) const KEY_CHECKS: [Check; 6] = [
     Check::new("key-in-url", Severity::High, "An API key is part of a URL")
         .why("URLs end up in logs, histories and the Referer header of other requests, and the key with them.")
-        .clause("Authentication 1: the key is carried in the header Authorization")
+        .clause(clauses::BEARER)
         .remedy("send the key as `Authorization: Bearer KEY` only, and replace the key that was exposed")
         .cwe(598)
         .exercise(SEND_REQUESTS)
         .rule(Rule::Request(in_url)),
     Check::new("key-in-body", Severity::High, "An API key is part of a body")
         .why("Bodies are logged and stored where headers with credentials are not.")
-        .clause("Authentication 1: the key is carried in the header Authorization")
+        .clause(clauses::BEARER)
         .remedy("send the key as `Authorization: Bearer KEY` only")
         .cwe(522)
         .exercise(SUBSCRIBE)
         .rule(Rule::Request(in_body)),
     Check::new("key-in-another-header", Severity::Medium, "An API key is in a header other than Authorization")
         .why("Proxies and log filters hide Authorization, and pass other headers on.")
-        .clause("Authentication 1: the key is carried in the header Authorization")
+        .clause(clauses::BEARER)
         .remedy("send the key as `Authorization: Bearer KEY` only")
         .cwe(522)
         .exercise(SEND_REQUESTS)
         .rule(Rule::Request(in_other_header)),
     Check::new("key-sent-to-hello", Severity::Low, "A key is sent to the endpoint that needs none")
         .why("A credential that is not needed is one more that can be seen.")
-        .clause("Authentication 6: GET /v1/hello needs no token")
+        .clause(clauses::HELLO_KEYLESS)
         .remedy("leave Authorization out of GET /v1/hello")
         .exercise("call GET /v1/hello")
         .rule(Rule::Request(sent_to_hello)),
     Check::new("called-from-a-browser", Severity::High, "A key is used in a browser")
         .why("Whoever opens the page can read the key.")
-        .clause("Authentication 5: keys must not be embedded in client-side code")
+        .clause(clauses::KEY_SECRECY)
         .remedy("call the API from a server, and replace the key that was exposed")
         .confidence("certain if a header that only browsers send shows it; likely if only Origin does")
         .cwe(522)
@@ -156,7 +157,7 @@ pub(super) const CONTENT_CHECKS: [Check; 5] = [
         .rule(Rule::Request(duplicate_key)),
     Check::new("wrong-content-type", Severity::Medium, "A JSON body is not declared as JSON")
         .why("A service may refuse or misread it.")
-        .clause("POST /v1/events/subscribe: the content type is application/json")
+        .clause(clauses::SUBSCRIBE_TYPE)
         .remedy("send `Content-Type: application/json`")
         .exercise(SUBSCRIBE)
         .rule(Rule::Request(wrong_content_type)),
@@ -232,14 +233,14 @@ fn wrong_content_type(it: &Subject<'_>) -> Outcome {
 pub(super) const SECRET_CHECKS: [Check; 4] = [
     Check::new("secret-weak", Severity::High, "A signing secret can be guessed")
         .why("Whoever guesses it can forge events.")
-        .clause("Events: the body is signed with the subscription secret")
+        .clause(clauses::SIGNED)
         .remedy("leave the secret out, so that the service generates one, or use 32 random bytes")
         .cwe(521)
         .exercise(OWN_SECRET)
         .rule(Rule::Request(weak)),
     Check::new("secret-reused", Severity::Medium, "Two URLs have the same signing secret")
         .why("Whoever runs one receiver can forge events for the other.")
-        .clause("Events: the body is signed with the subscription secret")
+        .clause(clauses::SIGNED)
         .remedy("give each subscription its own secret")
         .cwe(323)
         .exercise(OWN_SECRET)
@@ -253,7 +254,7 @@ pub(super) const SECRET_CHECKS: [Check; 4] = [
         .rule(Rule::Request(is_key)),
     Check::new("secret-ambiguous", Severity::Low, "Libraries read a signing secret in different ways")
         .why("A receiver in another language would refuse every delivery.")
-        .clause("Events: signature header name and signing algorithm are not shown")
+        .clause(clauses::SIGNATURE)
         .remedy("leave the secret out, so that the service generates one, or use `whsec_` and 24 to 64 random bytes in base64")
         .confidence("likely, because it depends on the receiver's library")
         .exercise(OWN_SECRET)

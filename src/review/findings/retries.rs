@@ -7,12 +7,13 @@ use jiff::SignedDuration;
 
 use super::check::{Check, Confidence, Judged, ON_ONE_CONNECTION, Observation, Rule, Severity};
 use super::traffic::{Request, Traffic};
+use crate::contract::clauses;
 use crate::contract::routes::Operation;
 
 pub(super) const CHECKS: [Check; 6] = [
     Check::new("no-back-off", Severity::Medium, "Requests follow each 429 at once")
         .why("A client that does not wait keeps itself throttled.")
-        .clause("Limits: a 429 is retryable, and clients back off before retrying")
+        .clause(clauses::RETRYABLE)
         .remedy("after a 429 wait as long as Retry-After says, or else with growing pauses, before the key is used again")
         .confidence("found if three requests in a row follow refusals, each within 100 ms and without growing pauses; certain if they are \
                      alike, on one connection and with pauses alike, and no longer pauses follow, otherwise likely")
@@ -20,7 +21,7 @@ pub(super) const CHECKS: [Check; 6] = [
         .rule(Rule::All(no_back_off)),
     Check::new("quick-retry", Severity::Info, "A request follows a 429 within 100 ms")
         .why("Clients that back off often begin so. Without growing pauses it would be no-back-off.")
-        .clause("Limits: a 429 is retryable, and clients back off before retrying")
+        .clause(clauses::RETRYABLE)
         .remedy("also wait before the first retry")
         .confidence("always likely")
         .exercise("let requests meet a 429: `wrs-emulator scenarios use rate-limit-burst`, or `exec --scenario rate-limit-burst`")

@@ -22,7 +22,7 @@ function targets(page) {
 export function found(page, text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const all = targets(page).filter(([name, kind]) => words.every((word) => `${name} ${kind}`.toLowerCase().includes(word)));
-  const id = /^(req|evt|dlv)_\w+$/.exec(text.trim());
+  const id = /^(req|evt|dlv)_[\w@-]+$/.exec(text.trim());
   if (id) all.unshift([id[0], 'record', { view: id[1] === 'dlv' ? 'deliveries' : 'activity', id: id[0], filter: '' }]);
   else if (text.trim()) all.push([`Filter the activity by “${oneLine(text.trim(), 60)}”`, 'filter', { view: 'activity', id: '', filter: text.trim() }]);
   return all.slice(0, MOST_SHOWN_TARGETS);

@@ -1,0 +1,156 @@
+//! `run merge`: the saved runs of several machines as one, so that one report, and one verdict, is about all of them.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::arguments::OutputFile;
+use super::document::RunDocument;
+use super::failure::{Failure, note, warn};
+use super::output::{as_value, print_as_is, show};
+use super::run::{MergeArgs, is_stream, write_run};
+use crate::control::api::{MERGED_BOUND, Run, Saved, merged};
+use crate::redact::visible_json;
+use crate::util::wording::counted;
+
+pub(super) fn run(args: &MergeArgs) -> Result<ExitCode, Failure> {
+    refuse_repeated(args)?;
+    let output = (!is_stream(&args.report)).then(|| OutputFile::at("--report", &args.report)).transpose()?;
+    let documents: Vec<RunDocument> =
+        args.files.iter().map(|file| RunDocument::read(file)).collect::<Result<_, _>>()?;
+    note_equal(&args.files, &documents);
+    let names = names(&args.files);
+    let saved = names.iter().zip(documents).map(|(name, run)| Saved { name: name.clone(), document: run.value() });
+    let run = merged(saved.collect()).map_err(|(name, error)| {
+        let file = names.iter().position(|known| *known == name).and_then(|at| args.files.get(at));
+        let file = file.map_or_else(|| name.clone(), |file| file.display().to_string());
+        Failure::invalid_file(format!("cannot use `{file}`: it is not as it was saved: {error}"))
+            .with_hint("save it again with the wrs-emulator that merges it")
+    })?;
+    note_differences(&run);
+    let document = RunDocument::made(&as_value(&run));
+    let Some(output) = output else {
+        print_as_is(&visible_json(&document.json));
+        return Ok(ExitCode::SUCCESS);
+    };
+    write_run(&output, &document)?;
+    let (requests, deliveries, left_out) = (run.requests.len(), run.deliveries.len(), run.omitted.records());
+    let shards: Vec<&str> = run.shards.iter().map(|shard| shard.name.as_str()).collect();
+    let made = json!({ "shards": shards, "requests": requests, "deliveries": deliveries, "omitted": left_out });
+    Ok(show(args.json, &made, || {
+        let runs = counted(shards.len(), "run");
+        let (requests, deliveries) = (counted(requests, "request"), counted(deliveries, "delivery"));
+        let omitted = match left_out {
+            0 => String::new(),
+            omitted => format!("; {} left out, as {MERGED_BOUND}", counted(omitted, "older record")),
+        };
+        format!("{runs} merged: {requests} and {deliveries}{omitted}\n")
+    }))
+}
+
+/// Refuses a file that is named twice, or that would be overwritten.
+fn refuse_repeated(args: &MergeArgs) -> Result<(), Failure> {
+    let place = |file: &Path| file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let mut known = HashSet::new();
+    for file in &args.files {
+        let shown = file.display();
+        if !known.insert(place(file)) {
+            return Err(Failure::usage(format!("`{shown}` is given twice")).with_hint("name each run once"));
+        }
+        if !is_stream(file) && place(file) == place(&args.report) {
+            let failure = Failure::usage(format!("--report: `{shown}` is one of the runs, and would be replaced"));
+            return Err(failure.with_hint("name another file"));
+        }
+    }
+    Ok(())
+}
+
+/// Two copies of one run count twice.
+fn note_equal(files: &[PathBuf], documents: &[RunDocument]) {
+    for (at, document) in documents.iter().enumerate() {
+        if let Some(same) = documents[..at].iter().position(|earlier| earlier.json.trim() == document.json.trim()) {
+            let (file, same) = (files[at].display(), files[same].display());
+            warn(&format!("`{file}` and `{same}` have the same content; everything in them is counted twice"));
+        }
+    }
+}
+
+/// What is not the same in all runs, so that one column cannot show it.
+fn note_differences(run: &Run) {
+    let first = run.shards.first().map(|shard| &shard.emulator.version);
+    if run.shards.iter().any(|shard| Some(&shard.emulator.version) != first) {
+        note(&format!("the runs were saved by different versions: {}", run.emulator.version));
+    }
+    for shard in run.shards.iter().filter(|shard| !shard.settings.is_empty()) {
+        let settings: Vec<&str> = shard.settings.iter().map(|setting| setting.knob.as_str()).collect();
+        note(&format!("`{}` has other settings than the first run: {}", shard.name, settings.join(", ")));
+    }
+    let names = run.scenarios.iter().map(|scenario| scenario.scenario.row.name.as_str());
+    let mut changed: Vec<&str> = names.filter_map(|name| Some(name.split_once('@')?.0)).collect();
+    changed.dedup();
+    for name in changed {
+        note(&format!("scenario `{name}` is not the same in all runs, so each is shown with the name of its run"));
+    }
+}
+
+/// What to call each run: its file without the ending, or as much of the path as tells it from the others.
+fn names(files: &[PathBuf]) -> Vec<String> {
+    // From the name of the file upwards.
+    let parts = |file: &PathBuf| -> Vec<String> {
+        if is_stream(file) {
+            return vec!["stdin".to_owned()];
+        }
+        let path = file.canonicalize().unwrap_or_else(|_| file.clone()).with_extension("");
+        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+        path.iter().rev().map(|part| part.to_string_lossy().chars().map(plain).collect()).collect()
+    };
+    let paths: Vec<Vec<String>> = files.iter().map(parts).collect();
+    // CI systems put the file of each job into a folder of its own.
+    let has_one_name = files.len() > 1 && paths.iter().all(|parts| parts.len() > 1 && parts[0] == paths[0][0]);
+    let skipped = usize::from(has_one_name);
+    let named = |length: usize| -> Vec<String> {
+        let name = |parts: &Vec<String>| {
+            let mut used: Vec<&str> = parts.iter().skip(skipped).take(length).map(String::as_str).collect();
+            used.reverse();
+            used.join("-")
+        };
+        paths.iter().map(name).collect()
+    };
+    let are_distinct = |names: &Vec<String>| names.iter().collect::<HashSet<_>>().len() == names.len();
+    let longest = paths.iter().map(Vec::len).max().unwrap_or_default();
+    (1..=longest).map(named).find(are_distinct).unwrap_or_else(|| {
+        let numbered = |(number, parts): (usize, &Vec<String>)| format!("{}-{number}", parts[0]);
+        (1..).zip(&paths).map(numbered).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_run_is_called_after_what_tells_its_file_from_the_others() {
+        for (files, expected) in [
+            (&["/r/linux.json", "/r/mac os.html"][..], &["linux", "mac-os"][..]),
+            (&["/r/run-1/run.json", "/r/run-2/run.json"], &["run-1", "run-2"]),
+            (&["/r/a/x/run.json", "/r/b/x/run.json"], &["a-x", "b-x"]),
+            (&["/r/a/run.json", "/r/b/run.json", "/r/c.json"], &["a-run", "b-run", "r-c"]),
+            (&["/r/run.json", "-"], &["run", "stdin"]),
+            (&["/r/run.json", "/r/run.html"], &["run-1", "run-2"]),
+            (&["/only/run.json"], &["run"]),
+        ] {
+            let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
+            assert_eq!(names(&files), expected);
+        }
+    }
+
+    #[test]
+    fn a_document_of_nothing_is_refused_by_its_name() {
+        let saved = Saved { name: "a".to_owned(), document: Value::Null };
+        assert_eq!(merged(vec![saved]).map(drop).map_err(|(name, _)| name), Err("a".to_owned()));
+    }
+}

@@ -1,0 +1,166 @@
+//! What a run met of the contract: for each operation, the statuses by which the API answers it, and how many requests got each. A status
+//! that no request got names what makes one get it.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::contract::error::ErrorKind;
+use crate::contract::routes::{Credential, Operation, Route};
+use crate::scenario::ScenarioSnapshot;
+use crate::settings::{Profile, openapi};
+use crate::state::journal::RequestRecord;
+use crate::util::wording::counted;
+
+/// An operation, with the statuses that answer it.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct GridRow {
+    pub(crate) operation: String,
+    pub(crate) method: String,
+    pub(crate) path: String,
+    /// In the order of their statuses: those of the API, and others that a request got.
+    pub(crate) cells: Vec<GridCell>,
+}
+
+/// How many requests of an operation got a status.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct GridCell {
+    pub(crate) status: u16,
+    pub(crate) requests: usize,
+    /// True for an answer of the API itself; any other came from a scenario, or from HTTP alone.
+    pub(crate) of_api: bool,
+    /// What makes a request get it; absent if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) gap: Option<Gap>,
+}
+
+/// What makes a request get a status.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Gap {
+    /// The scenario that answers every request of the operation with the status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) scenario: Option<String>,
+    /// What to do, in words.
+    pub(crate) advice: String,
+}
+
+/// The requests that got each status of each operation.
+#[derive(Default)]
+pub(super) struct MetStatuses(BTreeMap<(Operation, u16), usize>);
+
+impl MetStatuses {
+    /// A request whose connection was broken got none.
+    pub(super) fn count(&mut self, request: &RequestRecord) {
+        if let (Some(operation), None) = (request.operation, request.broken) {
+            *self.0.entry((operation, request.status)).or_default() += 1;
+        }
+    }
+
+    /// The grid under a profile, with the scenarios that fill its gaps.
+    pub(super) fn grid(self, profile: &Profile, snapshot: &ScenarioSnapshot) -> Vec<GridRow> {
+        let scenarios: Vec<_> = snapshot.names().iter().filter_map(|name| snapshot.find(name)).collect();
+        let row = |route: &'static Route| {
+            let of_api = openapi::statuses_of_api(route, profile);
+            let mut cells: BTreeMap<u16, usize> = of_api.iter().map(|status| (*status, 0)).collect();
+            let met = self.0.range((route.operation, 0)..=(route.operation, u16::MAX));
+            cells.extend(met.map(|((_, status), requests)| (*status, *requests)));
+            let cell = |(status, requests)| {
+                let answers = |operation| scenarios.iter().find(|it| it.answers_first(operation) == Some(status));
+                let gap = || match answers(route.operation) {
+                    Some(scenario) => Gap {
+                        scenario: Some(scenario.name.to_string()),
+                        advice: format!("`wrs-emulator scenarios use {}`, then a valid request", scenario.name),
+                    },
+                    None => Gap { scenario: None, advice: without_scenario(route, status) },
+                };
+                GridCell { status, requests, of_api: of_api.contains(&status), gap: (requests == 0).then(gap) }
+            };
+            GridRow {
+                operation: route.operation.name().to_owned(),
+                method: route.method.to_string(),
+                path: route.path.to_owned(),
+                cells: cells.into_iter().map(cell).collect(),
+            }
+        };
+        openapi::served(profile).map(row).collect()
+    }
+}
+
+/// What makes a request get a status with which no scenario answers.
+fn without_scenario(route: &Route, status: u16) -> String {
+    let Route { method, path, .. } = route;
+    if status < 400 {
+        let key = if route.credential == Credential::Bearer { " with a test key" } else { "" };
+        return format!("a valid request{key}: {method} {path}");
+    }
+    let kind = ErrorKind::ALL.into_iter().find(|kind| kind.status() == status);
+    let reply = kind.map_or_else(|| format!("status = {status}"), |kind| format!("error = \"{}\"", kind.name()));
+    let operation = route.operation.name();
+    format!(
+        "a scenario with the line `rule = [{{ when = {{ operation = \"{operation}\" }}, reply = {{ {reply} }} }}]`, then a valid request"
+    )
+}
+
+/// The grid of several runs together.
+pub(super) fn joined(grids: impl IntoIterator<Item = Vec<GridRow>>) -> Vec<GridRow> {
+    let mut joined: Vec<GridRow> = Vec::new();
+    for row in grids.into_iter().flatten() {
+        let Some(known) = joined.iter_mut().find(|known| known.operation == row.operation) else {
+            joined.push(row);
+            continue;
+        };
+        for cell in row.cells {
+            match known.cells.iter_mut().find(|one| one.status == cell.status) {
+                Some(one) => {
+                    one.requests += cell.requests;
+                    one.of_api |= cell.of_api;
+                    one.gap = one.gap.take().filter(|_| one.requests == 0);
+                }
+                None => known.cells.push(cell),
+            }
+        }
+        known.cells.sort_by_key(|cell| cell.status);
+    }
+    joined
+}
+
+/// How many of the answers were met, as a line.
+pub(crate) fn grid_summary(rows: &[GridRow]) -> String {
+    let cells = || rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.of_api);
+    let met = cells().filter(|cell| cell.requests > 0).count();
+    format!("{met} of {} of the contract met", counted(cells().count(), "answer"))
+}
+
+/// The statuses of each operation with the number of requests, as lines of two cells.
+pub(crate) fn grid_rows(rows: &[GridRow]) -> Vec<[String; 2]> {
+    let cell = |GridCell { status, requests, .. }: &GridCell| match requests {
+        0 => format!("no {status}"),
+        requests => format!("{status} × {requests}"),
+    };
+    let line = |row: &GridRow| {
+        let cells: Vec<String> = row.cells.iter().map(cell).collect();
+        [row.operation.clone(), cells.join(", ")]
+    };
+    rows.iter().map(line).collect()
+}
+
+/// What fills the gaps, a line for each advice.
+pub(crate) fn grid_gaps(rows: &[GridRow]) -> Vec<String> {
+    let mut found: Vec<(u16, &str, Vec<&str>)> = Vec::new();
+    for (row, cell) in rows.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, cell))) {
+        let Some(Gap { advice, .. }) = &cell.gap else { continue };
+        match found.iter_mut().find(|(status, known, _)| (*status, *known) == (cell.status, advice)) {
+            Some((.., operations)) => operations.push(&row.operation),
+            None => found.push((cell.status, advice, vec![&row.operation])),
+        }
+    }
+    found.sort_by_key(|(status, ..)| *status);
+    let line = |(status, advice, operations): (u16, &str, Vec<&str>)| {
+        format!("{status} of {}: {advice}", operations.join(", "))
+    };
+    found.into_iter().map(line).collect()
+}

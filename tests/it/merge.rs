@@ -1,0 +1,322 @@
+//! `run merge`: several saved runs as one document, whose verdict is that of all of them. Over the real binary.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::process::Served;
+use crate::run_files::data_of;
+use crate::support::{Outcome, finish, run, text, wrs_emulator};
+
+const KEY: &str = "sk_test_local";
+
+/// A folder with saved runs.
+struct Runs(tempfile::TempDir);
+
+impl Runs {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn path(&self, name: &str) -> String {
+        let path: PathBuf = self.0.path().join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
+        path.display().to_string()
+    }
+
+    /// Saves the run of an emulator with the seed that all have.
+    fn save(&self, name: &str, arguments: &[&str], happens: impl FnOnce(&Served)) -> String {
+        let served = Served::start(&[&["--quiet"], arguments].concat());
+        happens(&served);
+        let file = self.path(name);
+        served.said(&["run", "save", &file]);
+        file
+    }
+
+    fn merge(&self, files: &[&str], report: &str) -> Value {
+        let path = self.path(report);
+        run(&[&["run", "merge"], files, &["--report", &path]].concat()).exits(0);
+        document(&path)
+    }
+}
+
+fn document(path: impl AsRef<Path>) -> Value {
+    let text = fs::read_to_string(path).expect("the file");
+    if text.starts_with('<') { data_of(&text) } else { serde_json::from_str(&text).expect("JSON") }
+}
+
+fn said(output: &Outcome) -> String {
+    text(&output.stderr)
+}
+
+fn list<'v>(document: &'v Value, name: &str) -> &'v [Value] {
+    document[name].as_array().unwrap_or_else(|| panic!("{name} is a list: {}", document[name]))
+}
+
+/// A subscription and a delivery to it, a status check, and a request to no endpoint.
+fn busy(served: &Served) {
+    served.subscribe("https://app.sink.localhost/hooks");
+    served.send("GET", "/v1/system/status", "");
+    served.send("GET", "/v1/nowhere", "");
+    served.said(&["trigger", "workflow.completed", "--wait", "--key", KEY]);
+}
+
+fn check_only(served: &Served) {
+    served.send("GET", "/v1/system/status", "");
+}
+
+#[test]
+fn records_of_equal_ids_are_told_apart_and_lead_to_each_other() {
+    let runs = Runs::new();
+    let clock = ["--clock", "2026-01-31T09:30:00Z"];
+    let (a, b) = (runs.save("one/run.json", &clock, busy), runs.save("two/run.html", &clock, busy));
+    let (first, second) = (document(&a), document(&b));
+    assert_eq!(first["requests"][0]["id"], second["requests"][0]["id"], "one seed makes the same ids");
+    let merged = runs.merge(&[&a, &b], "merged.json");
+    for kind in ["requests", "deliveries", "events", "subscriptions"] {
+        let mut ids: Vec<&str> = list(&merged, kind).iter().map(|row| row["id"].as_str().expect("an id")).collect();
+        let (all, each) = (ids.len(), list(&first, kind).len());
+        assert!(each > 0 && all == 2 * each, "{kind}: {ids:?}");
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all, "{kind}");
+        for row in list(&first, kind) {
+            for shard in ["one", "two"] {
+                let id = format!("{}@{shard}", row["id"].as_str().expect("an id"));
+                assert!(ids.contains(&id.as_str()), "{id}: {ids:?}");
+            }
+        }
+    }
+    // Every reference leads to a record of the same run.
+    let id_of = |kind: &str, id: &Value| list(&merged, kind).iter().filter(|row| row["id"] == *id).count();
+    for delivery in list(&merged, "deliveries") {
+        assert_eq!((id_of("events", &delivery["event"]), id_of("subscriptions", &delivery["subscription"])), (1, 1));
+        let keys = list(&merged, "keys").iter().filter(|key| key["workspace"] == delivery["workspace"]);
+        let shards: Vec<&Value> = keys.map(|key| &key["shard"]).collect();
+        assert!(
+            shards.len() == 1
+                && delivery["id"].as_str().is_some_and(|id| id.ends_with(shards[0].as_str().expect("a name")))
+        );
+    }
+    for request in list(&merged, "requests") {
+        assert_eq!(request["id"], request["explanation"]["id"]);
+    }
+    for event in list(&merged, "events") {
+        assert_eq!(id_of("deliveries", &event["deliveries"][0]["id"]), 1);
+    }
+    for problem in list(&merged["verification"], "unmatched") {
+        assert_eq!(id_of("requests", &problem["id"]), 1);
+    }
+    for finding in list(&merged["findings"], "data") {
+        for shown in list(finding, "evidence") {
+            let known = [("requests", "request"), ("deliveries", "delivery")];
+            assert!(known.iter().any(|(kind, field)| id_of(kind, &shown[field]) == 1), "{shown}");
+        }
+    }
+    // What was sent stays as it was.
+    let sent = |document: &Value| document["deliveries"][0]["attempts"][0]["request"].clone();
+    assert_eq!(sent(&merged), sent(&second));
+    assert!(list(&merged, "requests").iter().any(|row| row["answer"] == first["requests"][0]["answer"]));
+
+    let schema: Value = serde_json::from_slice(&run(&["run", "schema"]).stdout).expect("a schema");
+    let errors: Vec<String> = jsonschema::draft202012::new(&schema)
+        .expect("a valid schema")
+        .iter_errors(&merged)
+        .map(|error| error.to_string())
+        .collect();
+    assert!(errors.is_empty(), "{errors:?}");
+}
+
+#[test]
+fn the_verdict_is_that_of_all_runs() {
+    let runs = Runs::new();
+    let idle = runs.save("idle.json", &[], |_| {});
+    let good = runs.save("good.json", &[], check_only);
+    let bad = runs.save("bad.html", &[], |served| {
+        busy(served);
+        served.send("GET", "/v1/nowhere", "");
+    });
+    let fails = |file: &str, code: i32| {
+        let output = run(&["verdict", "--from", file, "--fail-on", "unmatched"]);
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        text(&output.stdout)
+    };
+    fails(&good, 0);
+    fails(&idle, 1);
+    fails(&bad, 1);
+    for report in ["merged.json", "merged.html"] {
+        let merged = runs.merge(&[&idle, &good, &bad], report);
+        let verification = &merged["verification"];
+        assert_eq!((&verification["counts"]["unmatched"], &verification["judged_requests"]), (&json!(2), &json!(5)));
+        assert!(list(verification, "unused").iter().all(|unused| unused["kind"] != "unmatched"), "{verification}");
+        let printed = fails(&runs.path(report), 1);
+        assert!(
+            printed.contains("2 requests matched no endpoint") && printed.contains(&format!("key {KEY}@bad")),
+            "{printed}"
+        );
+        let row = &verification["grid"][0];
+        assert_eq!((&row["operation"], &row["cells"][0]["requests"]), (&json!("system.status"), &json!(2)));
+    }
+    let without = runs.merge(&[&idle, &good], "good-ones.json");
+    assert_eq!(without["verification"]["counts"]["unmatched"], 0);
+    fails(&runs.path("good-ones.json"), 0);
+    let output = run(&["verdict", "--from", &runs.path("merged.json"), "--fail-on", "findings"]).exits(1);
+    assert!(text(&output.stdout).contains("wrong-path"), "{output:?}");
+    let merged = document(runs.path("merged.json"));
+    let finding = list(&merged["findings"], "data").iter().find(|finding| finding["code"] == "wrong-path").expect("it");
+    assert_eq!((&finding["count"], finding["groups"].as_array().map(Vec::len)), (&json!(2), Some(1)));
+    // Exercised by one run is exercised.
+    let idle_rules = |document: &Value| list(&document["findings"], "not_exercised").len();
+    assert_eq!(idle_rules(&merged), idle_rules(&document(&bad)));
+    assert!(idle_rules(&merged) < idle_rules(&document(&idle)));
+
+    let archive = runs.path("merged.har");
+    run(&["run", "merge", &idle, &good, &bad, "--report", &archive]).exits(0);
+    let entries = document(&archive)["log"]["entries"].as_array().map(Vec::len);
+    assert_eq!(entries, Some(5 + 1));
+    let exported = run(&[
+        "requests",
+        "export",
+        "--har",
+        "-",
+        "--from",
+        &runs.path("merged.json"),
+        "--key",
+        &format!("{KEY}@good"),
+    ])
+    .exits(0);
+    let exported: Value = serde_json::from_slice(&exported.stdout).expect("JSON");
+    assert_eq!(exported["log"]["entries"].as_array().map(Vec::len), Some(1));
+    fails_with(&["verdict", "--from", &good, "--wait", "1s"], "cannot be used with");
+}
+
+#[track_caller]
+fn fails_with(arguments: &[&str], expected: &str) {
+    let output = run(arguments).exits(2);
+    assert!(said(&output).contains(expected), "{}", said(&output));
+}
+
+#[test]
+fn what_one_run_played_is_played() {
+    let runs = Runs::new();
+    let scenario = ["--scenario", "quota-once", "--scenarios"];
+    let folder = runs.path("scenarios");
+    fs::create_dir_all(&folder).expect("it is made");
+    let once = "rule = [{ name = \"once\", when = { operation = \"system.status\" }, times = 1, reply = { error = \"rate_limit_exceeded\" } }]\n";
+    fs::write(Path::new(&folder).join("quota-once.toml"), once).expect("it is written");
+    let arguments: Vec<&str> = scenario.into_iter().chain([folder.as_str()]).collect();
+    let never = runs.save("never.json", &arguments, |_| {});
+    let other = runs.save("other.json", &arguments, |served| drop(served.send("GET", "/v1/hello", "")));
+    let played = runs.save("played.json", &arguments, check_only);
+    let left = |merged: &Value| merged["verification"]["counts"]["unfinished"].clone();
+    assert_eq!(left(&document(&never)), 1);
+    assert_eq!(left(&runs.merge(&[&never, &other], "none.json")), 1, "what nobody reached is said once");
+    assert_eq!(left(&runs.merge(&[&never, &played, &other], "all.json")), 0);
+
+    fs::write(Path::new(&folder).join("quota-once.toml"), once.replace("times = 1", "times = 2"))
+        .expect("it is written");
+    let changed = runs.save("changed.json", &arguments, check_only);
+    let path = runs.path("changed-all.json");
+    let output = run(&["run", "merge", &played, &changed, "--report", &path]).exits(0);
+    assert!(said(&output).contains("scenario `quota-once` is not the same in all runs"), "{}", said(&output));
+    let merged = document(&path);
+    let names: Vec<&str> = list(&merged, "scenarios").iter().filter_map(|row| row["name"].as_str()).collect();
+    assert!(
+        names.contains(&"quota-once@played") && names.contains(&"quota-once@changed") && !names.contains(&"quota-once"),
+        "{names:?}"
+    );
+    assert_eq!(merged["verification"]["unfinished"][0]["scenario"], "quota-once@changed");
+    assert_eq!(names.iter().filter(|name| name.starts_with("always-401")).count(), 1, "equal ones are kept once");
+}
+
+#[test]
+fn settings_clocks_commands_and_outputs_stay_with_their_run() {
+    let runs = Runs::new();
+    let exec = |name: &str, arguments: &[&str], script: &str| {
+        let file = runs.path(name);
+        let output = run(&[&["exec", "--quiet", "--report", &file], arguments, &["--", "sh", "-c", script]].concat());
+        (file, output.status.code())
+    };
+    let (a, passed) = exec("a.json", &[], "echo from a; exit 0");
+    let (b, failed) = exec("b.html", &["--set", "rate_limit.requests=5", "--clock", "frozen"], "echo from b; exit 7");
+    assert_eq!((passed, failed), (Some(0), Some(7)));
+    let path = runs.path("merged.html");
+    let output = run(&["run", "merge", &a, &b, "--report", &path]).exits(0);
+    assert!(
+        said(&output).contains("`b` has other settings than the first run: rate_limit.requests"),
+        "{}",
+        said(&output)
+    );
+    let merged = document(&path);
+    assert_eq!((&merged["exec"]["exit_status"], &merged["exec"]["command"]), (&json!(7), &json!([])));
+    let shards = list(&merged, "shards");
+    let shown: Vec<_> =
+        shards.iter().map(|shard| (&shard["name"], &shard["exec"]["output"], &shard["exec"]["exit_status"])).collect();
+    assert_eq!(shown, [(&json!("a"), &json!("from a\n"), &json!(0)), (&json!("b"), &json!("from b\n"), &json!(7))]);
+    assert_eq!(shards[1]["settings"], json!([{ "knob": "rate_limit.requests", "value": 5, "source": "--set" }]));
+    // A merged document may be merged again.
+    let c = runs.save("c.json", &[], busy);
+    let again = runs.merge(&[&path, &c], "again.json");
+    let names: Vec<&Value> = list(&again, "shards").iter().map(|shard| &shard["name"]).collect();
+    assert_eq!(names, ["a@merged", "b@merged", "c"]);
+    assert_eq!(again["exec"]["exit_status"], 7);
+    let whole = runs.merge(&[&runs.path("again.json"), &a], "whole.json");
+    assert!(
+        whole["requests"][0]["id"].as_str().is_some_and(|id| id.ends_with("@c@again")),
+        "{}",
+        whole["requests"][0]["id"]
+    );
+}
+
+#[test]
+fn what_cannot_be_merged_is_refused_with_its_file() {
+    let runs = Runs::new();
+    let (a, b) = (runs.save("a.json", &[], check_only), runs.save("b.json", &[], busy));
+    let whole = fs::read_to_string(&b).expect("the file");
+    let report = runs.path("merged.json");
+    let merge = |files: &[&str]| run(&[&["run", "merge"], files, &["--report", &report]].concat());
+    let write = |name: &str, text: &str| {
+        fs::write(runs.path(name), text).expect("it is written");
+        runs.path(name)
+    };
+    for (file, cause, hint) in [
+        (write("other.json", "{\"name\":\"x\"}"), "it is not a run of wrs-emulator", "run save FILE"),
+        (
+            write("later.json", &whole.replacen("\"version\":1", "\"version\":9", 1)),
+            "it has version 9 of the format",
+            "use wrs-emulator 0.",
+        ),
+        (
+            write("field.json", &whole.replacen("\"due\":[", "\"due\":7,\"x\":[", 1)),
+            "it is not as it was saved",
+            "save it again",
+        ),
+        (write("cut.json", &whole[..whole.len() / 2]), "it is cut off", "save or copy it again"),
+        (runs.path("none.json"), "No such file", ""),
+    ] {
+        let said = said(&merge(&[&a, &file]).exits(2));
+        assert!(
+            said.contains(&format!("cannot use `{file}`")) && said.contains(cause) && said.contains(hint),
+            "{said}"
+        );
+    }
+    let said_of = |files: &[&str]| said(&merge(files).exits(2));
+    assert!(said_of(&[&a, &b, &a]).contains(&format!("`{a}` is given twice")));
+    fails_with(&["run", "merge", &a, &b, "--report", &b], "is one of the runs, and would be replaced");
+    fails_with(&["run", "merge", &a, &b], "--report <FILE>");
+    assert!(!Path::new(&report).exists(), "nothing is written after a refusal");
+    let copy = write("copy.json", &whole);
+    let output = merge(&[&b, &copy]).exits(0);
+    assert!(said(&output).contains("have the same content"), "{}", said(&output));
+
+    let mut piped = wrs_emulator(&["run", "merge", "-", &a, "--report", "-"]);
+    let piped = finish(piped.stdin(fs::File::open(&b).map(Stdio::from).expect("the file"))).exits(0);
+    let merged: Value = serde_json::from_slice(&piped.stdout).expect("JSON");
+    let names: Vec<&Value> = list(&merged, "shards").iter().map(|shard| &shard["name"]).collect();
+    assert_eq!(names, ["stdin", "a"]);
+    let output = run(&["run", "merge", &a, &b, "--report", &report, "--json"]).exits(0);
+    let printed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(printed, json!({ "shards": ["a", "b"], "requests": 4, "deliveries": 1, "omitted": 0 }));
+}

@@ -1,0 +1,18 @@
+"""For type checkers: types of events and records. `plugins.py` also checks it with a wrong field."""
+
+from typing import List
+
+from wrs_emulator import Emulator
+from wrs_emulator.control import Request
+from wrs_emulator.types import WebhookEvent
+
+
+def subject(event: WebhookEvent) -> str:
+    if event["type"] == "workflow.completed":
+        return event["data"]["workflow_id"] + event["data"]["status"]
+    return event["data"]["reference_id"]
+
+
+def test_records(wrs: Emulator) -> None:
+    requests: List[Request] = wrs.wait_for_requests(status=200)
+    assert [request["path"] for request in requests] == [delivery["url"] for delivery in wrs.trigger("workflow.completed")]

@@ -1,0 +1,54 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import "./dom.mjs";
+
+const { gapsOf, gridPart } = await import("../../src/ui/assets/grid.js");
+const { causesOf, headline, isFailed } = await import("../../src/ui/assets/causes.js");
+
+const page = { address: ({ view, id, filter }) => `#/${view}/${id}?${filter}` };
+const advice = (name) => ({ scenario: name, advice: `\`wrs-emulator scenarios use ${name}\`, then a valid request` });
+const ROWS = [
+  { operation: "system.status", method: "GET", path: "/v1/system/status", cells: [{ of_api: true, status: 200, requests: 1200 }, { of_api: true, status: 429, requests: 0, gap: advice("always-429") }] },
+  { operation: "events.subscribe", method: "POST", path: "/v1/events/subscribe", cells: [{ of_api: true, status: 200, requests: 0, gap: { advice: "a valid request <b>" } }, { of_api: true, status: 429, requests: 0, gap: advice("always-429") }] },
+  { operation: "hello", method: "GET", path: "/v1/hello", cells: [{ of_api: true, status: 200, requests: 1 }, { status: 503, requests: 2, of_api: false }] },
+];
+
+test("the grid has a row for each operation, a link for what was met, and one advice for equal gaps", () => {
+  const grid = gridPart(page, ROWS);
+  assert.match(grid.textContent, /^ContractRequests got 2 of the 5 answers of the contract\./);
+  assert.deepEqual([...grid.querySelectorAll("thead th")].map((one) => one.textContent), ["Operation", "200", "429", "503"]);
+  const rows = [...grid.querySelectorAll("tbody tr")].map((row) => [...row.children].map((one) => one.textContent));
+  assert.deepEqual(rows, [["system.status", "1,200", "–no request", ""], ["events.subscribe", "–no request", "–no request", ""], ["hello", "1", "", "2"]]);
+  assert.equal(grid.querySelector("tbody a").getAttribute("href"), "#/activity/?operation:system.status 200");
+  const gaps = [...grid.querySelectorAll("li")].map((one) => one.textContent);
+  assert.deepEqual(gaps, ["200 of events.subscribe: a valid request <b>", "429 of system.status, events.subscribe: wrs-emulator scenarios use always-429, then a valid request. Scenario"]);
+  assert.equal(grid.querySelector("li a").getAttribute("href"), "#/scenarios/always-429?");
+});
+
+test("a file of an earlier version has no grid, and a full one no advice", () => {
+  assert.equal(gridPart(page, undefined), null);
+  assert.deepEqual(gapsOf([ROWS[2]]), []);
+  assert.equal(gridPart(page, [ROWS[2]]).querySelector("details"), null);
+});
+
+test("a test of merged runs failed if the command of its run did", () => {
+  const outcome = (name) => ({ test: name, outcome: "failed", message: "no", output: null });
+  const [expected, failed, unknown] = ["a", "b", "c"].map(outcome);
+  const exec = (status) => ({ command: ["x"], exit_status: status, signal: null, problem: null });
+  const keys = [[expected, "passed"], [failed, "broken"], [unknown, "saved"]].map(([one, shard]) => ({ key: `k@${shard}`, workspace: `ws_1@${shard}`, requests: 1, subscriptions: 0, shard, test: one }));
+  const run = {
+    exec: exec(1), keys, shards: [{ name: "passed", exec: exec(0) }, { name: "broken", exec: exec(1) }, { name: "saved" }],
+    verification: { judged_requests: 3, judged_deliveries: 0, forgotten_entries: 0 },
+  };
+  assert.deepEqual([expected, failed, unknown].map((one) => isFailed(run, one)), [false, true, true]);
+  const causes = causesOf(run, [], null);
+  assert.deepEqual(causes.filter((one) => one.isBad).flatMap(({ keys: own }) => own), ["k@broken", "k@saved"]);
+  assert.equal(headline(run, causes).text, "Failed: no");
+  assert.equal(isFailed({ exec: exec(0), keys }, failed), false);
+  // A refusal is a cause where the command failed, and a warning where it did not.
+  const refused = (shard) => ({ kind: "request", id: `req_1@${shard}`, key: `k@${shard}`, at: 0, text: "GET /v1/system/status", operation: "system.status", status: 422, failed: true, mark: "invalid", message: "no", scenario: null, superseded: false });
+  const untested = { ...run, keys: keys.map((one) => Object.assign({}, one, { test: undefined })) };
+  const found = causesOf(untested, [refused("passed"), refused("broken")], null).map(({ isBad, entries }) => [isBad, entries.map(({ id }) => id)]);
+  assert.deepEqual(found, [[true, ["req_1@broken"]], [false, ["req_1@passed"]]]);
+});
