@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets and runs each for a while. A crash ends its target; the input that caused it lies in fuzz/artifacts/.
 # Usage: fuzz/run.sh [--keep] [SECONDS_EACH] [TARGET…]     (60 seconds, all targets)
-#   --keep   replaces each corpus by the fewest inputs that cover what it and the new ones cover
+#   --keep   adds to each corpus the new inputs that cover most: of the fewest that cover everything, the 40 shortest, up to 64 KiB.
+#            Those of before go, but for the ones with names that people gave.
 #
 # Under AddressSanitizer where a nightly toolchain is installed; coverage alone needs only options of the stable one.
 set -uo pipefail
@@ -23,6 +24,18 @@ fi
 # With a target named, build scripts and macros stay as they are.
 RUSTFLAGS="$flags" cargo "${toolchain[@]}" build --quiet --locked --release --target "$host" || exit
 printf '%s\n' "$(cargo "${toolchain[@]}" --version)${toolchain:+, AddressSanitizer}"
+
+keep() { # keep TARGET
+  local fewest=found/$1.fewest left=65536 count=40 size file
+  rm -rf "$fewest" && mkdir "$fewest"
+  "$program" -set_cover_merge=1 "$fewest" "corpus/$1" "found/$1" "${options[@]}" 2> "found/$1.merge.log" || return
+  # The fuzzer names an input by its hash.
+  find "corpus/$1" -regextype egrep -regex '.*/[0-9a-f]{40}' -delete
+  while read -r size file; do
+    [ $((count -= 1)) -ge 0 ] && [ $((left -= size)) -ge 0 ] || break
+    cp "$fewest/$file" "corpus/$1/"
+  done < <(find "$fewest" -type f -printf '%s %f\n' | sort -n)
+}
 
 failed=0
 for target in "${targets[@]}"; do
@@ -47,9 +60,7 @@ for target in "${targets[@]}"; do
     failed=1
     grep -vE '^#[0-9]+' "found/$target.log" | tail -n 40
   elif [ -n "$keep" ]; then
-    rm -rf "found/$target.kept" && mkdir "found/$target.kept"
-    "$program" -set_cover_merge=1 "found/$target.kept" "corpus/$target" "found/$target" "${options[@]}" 2> "found/$target.merge.log" &&
-      rm -r "corpus/$target" && mv "found/$target.kept" "corpus/$target"
+    keep "$target" || failed=1
   fi
 done
 exit $failed

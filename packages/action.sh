@@ -84,7 +84,8 @@ judge() {
   [ "$ALLOW_UNUSED" != true ] || options+=(--allow-unused)
   "$folder/bin/wrs-emulator" verdict --url "$(cat "$folder/url")" --key '*' ${options[@]+"${options[@]}"} || code=$?
   kill "$(cat "$folder/pid")"
-  rm "$folder/url"
+  # The emulator removes it as well, when it has stopped.
+  rm -f "$folder/url"
   [ "$code" = 0 ] || fail "problems were found; report.html in the artifact of the report has the details"
 }
 

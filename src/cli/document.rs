@@ -8,11 +8,10 @@ use serde_json::{Map, Value};
 
 use super::client::{Call, MAX_RUN, parsed};
 use super::failure::{Code, Failure};
-use super::har::archive;
 use super::output::{as_value, compact};
 use crate::control::api::{
     Clock, DOCUMENT_BOUND, DeliveryWhole, EmulatorFacts, Findings, GetRun, MERGED_BOUND, Omitted, RUN_FORMAT,
-    RUN_VERSION, RequestWhole, Saved, Sent, Verification, WorkspaceId, merged,
+    RUN_VERSION, RequestWhole, Sent, Verification, WorkspaceId,
 };
 use crate::scenario::RuleTrace;
 use crate::ui::{DATA_END, DATA_START};
@@ -102,7 +101,7 @@ impl RunDocument {
         Self::parse(path, bytes)
     }
 
-    fn parse(path: &Path, bytes: Vec<u8>) -> Result<Self, Failure> {
+    pub(super) fn parse(path: &Path, bytes: Vec<u8>) -> Result<Self, Failure> {
         let refused = refusal(path);
         let text = String::from_utf8(bytes).map_err(|_| refused("it is not text", SAVE))?;
         let json = document_in(&text).map_err(|cause| refused(cause, SAVE))?;
@@ -154,18 +153,6 @@ impl RunDocument {
 
 fn refusal(path: &Path) -> impl Fn(&str, &str) -> Failure {
     move |cause, hint| Failure::invalid_file(format!("cannot use `{}`: {cause}", path.display())).with_hint(hint)
-}
-
-/// For the fuzz targets, which see only what is public: reads a document as a file would be read, merges it with itself and makes
-/// an archive of both. The error is what a command prints.
-#[doc(hidden)]
-pub fn try_document(bytes: Vec<u8>) -> Result<(), String> {
-    let run = RunDocument::parse(Path::new("fuzz"), bytes).map_err(|failure| failure.message)?;
-    archive(&run.records);
-    let saved = ["a", "b"].map(|name| Saved { name: name.to_owned(), document: run.value() });
-    let both = merged(saved.into()).map_err(|(name, error)| format!("{name}: {error}"))?;
-    archive(&RunDocument::made(&as_value(&both)).records);
-    Ok(())
 }
 
 /// What every version of a document has.

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::arguments::OutputFile;
 use super::document::RunDocument;
 use super::failure::{Failure, note, warn};
+use super::har::archive;
 use super::output::{as_value, print_as_is, show};
 use super::run::{MergeArgs, is_stream, write_run};
 use crate::control::api::{MERGED_BOUND, Run, Saved, merged};
@@ -124,6 +125,18 @@ fn names(files: &[PathBuf]) -> Vec<String> {
         let numbered = |(number, parts): (usize, &Vec<String>)| format!("{}-{number}", parts[0]);
         (1..).zip(&paths).map(numbered).collect()
     })
+}
+
+/// For the fuzz targets, which see only what is public: reads a document as a file would be read, merges it with itself and makes
+/// an archive of both. The error is what a command prints.
+#[doc(hidden)]
+pub fn try_document(bytes: Vec<u8>) -> Result<(), String> {
+    let run = RunDocument::parse(Path::new("fuzz"), bytes).map_err(|failure| failure.message)?;
+    archive(&run.records);
+    let saved = ["a", "b"].map(|name| Saved { name: name.to_owned(), document: run.value() });
+    let both = merged(saved.into()).map_err(|(name, error)| format!("{name}: {error}"))?;
+    archive(&RunDocument::made(&as_value(&both)).records);
+    Ok(())
 }
 
 #[cfg(test)]

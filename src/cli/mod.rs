@@ -38,7 +38,7 @@ mod verdict;
 use std::process::ExitCode;
 
 #[doc(hidden)]
-pub use document::try_document;
+pub use merge::try_document;
 
 use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
