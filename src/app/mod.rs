@@ -33,8 +33,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use hyper::body::Bytes;
 use hyper::{Request, Response, StatusCode};
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 
 pub use builder::Builder;
@@ -60,6 +60,7 @@ use crate::state::engine::Engine;
 use crate::state::journal::Journal;
 use crate::state::workspace::{Registry, Workspace};
 use crate::ui::{asks_for_page, to_page};
+use crate::util::flag::Flag;
 use crate::util::tasks::catch_panic;
 use crate::webhook::client::Client;
 use crate::webhook::deliver::Deliverer;
@@ -78,7 +79,7 @@ pub struct Emulator {
     control_token: Option<String>,
     ca_pem: Option<String>,
     handle: ControlHandle,
-    stop: watch::Sender<bool>,
+    stop: Flag,
     tasks: Vec<JoinHandle<()>>,
     /// The file of the state, and the task that saves changes until the end.
     state: Option<(Arc<StateFile>, JoinHandle<()>)>,
@@ -95,8 +96,8 @@ impl Emulator {
         let trust = Trust::new(&settings.webhook_ca, settings.webhook_insecure)?;
         settings.check_folders()?;
         let seed = settings.seed.map_or_else(Seed::from_entropy, Seed::from_number);
-        let (stop, stopping) = watch::channel(false);
-        let (engine, to_deliver) = new_engine(&settings, seed, stopping.clone());
+        let stop = Flag::default();
+        let (engine, to_deliver) = new_engine(&settings, seed, stop.clone());
         let started_at = engine.registry.clock().now().wall;
         let watcher = load_scenarios(&settings, &engine)?;
         // Bound only now, so that problems in the settings are reported whether or not the port is free.
@@ -124,7 +125,7 @@ impl Emulator {
             viewers: Arc::new(Semaphore::new(MAX_VIEWERS)),
             texts: Arc::new(Texts::new(&seed, started_at)),
             access: Access::new(control_token.clone(), &settings.allow_hosts),
-            stopping: stopping.clone(),
+            stopping: stop.clone(),
             wrong_tokens: WrongTokens::default(),
             last_findings: LastFindings::default(),
             seed: settings.seed,
@@ -144,7 +145,7 @@ impl Emulator {
         };
         let (limits, grace) = (Limits { connections: shares.connections, ..settings.limits }, settings.grace);
         let mut spawn_server = |listener, router| {
-            let server = serve(listener, Arc::new(router), tls.clone(), limits, stopping.clone(), grace);
+            let server = serve(listener, Arc::new(router), tls.clone(), limits, stop.clone(), grace);
             tasks.push(tokio::spawn(server));
         };
         let on_main_port = control_listener.is_none().then(|| Arc::clone(&control));
@@ -152,7 +153,7 @@ impl Emulator {
         if let Some(listener) = control_listener {
             spawn_server(listener, Router { api, serves_api: false, control: Some(control) });
         }
-        tasks.push(tokio::spawn(deliverer.run(to_deliver, stopping)));
+        tasks.push(tokio::spawn(deliverer.run(to_deliver, stop.clone())));
         let handle = ControlHandle::new(engine);
         Ok(Self { base_url, control_url, control_token, ca_pem, handle, stop, tasks, state, grace, _watcher: watcher })
     }
@@ -192,10 +193,11 @@ impl Emulator {
 
     /// Stops as [`Self::stop`] does. Once `hurry` completes, nothing is waited for any more but the save.
     pub(crate) async fn stop_by(mut self, hurry: impl Future<Output = ()>) -> Result<(), StopProblem> {
-        self.stop.send_replace(true);
+        self.stop.raise();
         let tasks = std::mem::take(&mut self.tasks);
         let aborts: Vec<_> = tasks.iter().map(JoinHandle::abort_handle).collect();
         tokio::select! {
+            biased;
             // A task that panicked has nothing left to drain.
             _ = join_all(tasks) => {}
             () = tokio::time::sleep(self.grace) => {}
@@ -214,6 +216,7 @@ impl Emulator {
 
 impl Drop for Emulator {
     fn drop(&mut self) {
+        self.stop.raise();
         for task in self.tasks.iter().chain(self.state.iter().map(|(_, keeper)| keeper)) {
             task.abort();
         }
@@ -277,11 +280,7 @@ async fn call(
 }
 
 /// The engine by these settings, with an empty library.
-fn new_engine(
-    settings: &Settings,
-    seed: Seed,
-    stopping: watch::Receiver<bool>,
-) -> (Arc<Engine>, UnboundedReceiver<Arc<Workspace>>) {
+fn new_engine(settings: &Settings, seed: Seed, stopping: Flag) -> (Arc<Engine>, UnboundedReceiver<Arc<Workspace>>) {
     let clock = match settings.clock {
         ClockSetting::Real => Clock::real(),
         ClockSetting::Frozen(at) => Clock::frozen(at.unwrap_or_else(machine::wall_time)),

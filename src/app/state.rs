@@ -11,6 +11,7 @@ use serde_json::Deserializer;
 use super::StartError;
 use crate::state::engine::{Engine, Mark};
 use crate::util::file::Claim;
+use crate::util::tasks::spawn_blocking;
 
 /// The polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -39,7 +40,7 @@ pub struct StopProblem {
 impl StateFile {
     /// Loads the state if the file exists, and writes it back, so that a file that cannot be written is reported at the start.
     pub(super) async fn open(engine: Arc<Engine>, file: PathBuf) -> Result<Arc<Self>, StartError> {
-        let opened = tokio::task::spawn_blocking(move || Self::open_now(engine, file).map(Arc::new));
+        let opened = spawn_blocking(move || Self::open_now(engine, file).map(Arc::new));
         opened.await.map_err(|error| StartError::Setting(format!("--state: {error}")))?
     }
 
@@ -68,7 +69,7 @@ impl StateFile {
     /// is still made.
     pub(super) async fn save(self: &Arc<Self>) -> Result<(), StopProblem> {
         let state = Arc::clone(self);
-        let saved = tokio::task::spawn_blocking(move || state.save_now()).await;
+        let saved = spawn_blocking(move || state.save_now()).await;
         saved
             .unwrap_or_else(|error| Err(io::Error::other(error)))
             .map_err(|source| StopProblem { file: self.file.clone(), source })

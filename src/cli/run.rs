@@ -11,7 +11,6 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::runtime::Builder;
-use tokio::sync::watch;
 
 use super::arguments::{CallArgs, LAST, OutputFile, Target, address, bound, examples};
 use super::call_command::print_answer;
@@ -29,6 +28,7 @@ use crate::http::serve;
 use crate::redact::{Redactor, visible_json};
 use crate::ui::report;
 use crate::util::file;
+use crate::util::flag::Flag;
 use crate::util::wording::counted;
 
 /// How long the emulator may take.
@@ -181,11 +181,11 @@ async fn serve_view(args: &ViewArgs, listen: ListenAddress, document: String) ->
             open(&url);
         }
     }
-    let (stop, stopping) = watch::channel(false);
+    let stop = Flag::default();
     let viewer = Arc::new(Viewer::new(Access::new(None, &[]), document));
-    let served = tokio::spawn(serve(listener, viewer, None, Limits::default(), stopping, GRACE));
+    let served = tokio::spawn(serve(listener, viewer, None, Limits::default(), stop.clone(), GRACE));
     signals.wait().await;
-    let _ = stop.send(true);
+    stop.raise();
     // It ends within the grace period; a panic in it no longer matters.
     let _ = served.await;
     Ok(ExitCode::SUCCESS)

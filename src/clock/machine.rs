@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
-use rand::TryRng;
-#[allow(clippy::disallowed_types, reason = "the one place that reads the machine's entropy")]
-use rand::rngs::SysRng;
+
+#[cfg(feature = "simulation")]
+use super::simulated as source;
 
 /// From 1970 to the year 10000, in which HTTP has no dates.
 const AFTER_9999: Duration = Duration::from_hours(24 * 2_932_897);
@@ -20,9 +20,38 @@ pub struct UnusableClock {
     is_early: bool,
 }
 
-#[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's wall time")]
+/// What is read of the machine; with the feature `simulation`, `clock/simulated.rs` stands in for it.
+#[cfg(not(feature = "simulation"))]
+mod source {
+    use std::time::{Instant, SystemTime};
+
+    use rand::TryRng as _;
+    #[allow(clippy::disallowed_types, reason = "the one place that reads the machine's entropy")]
+    use rand::rngs::SysRng;
+
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's wall time")]
+    pub(super) fn system_time() -> SystemTime {
+        SystemTime::now()
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's monotonic time")]
+    pub(super) fn monotonic() -> Instant {
+        Instant::now()
+    }
+
+    #[allow(clippy::disallowed_types, reason = "the one place that reads the machine's entropy")]
+    pub(super) fn fill(bytes: &mut [u8]) {
+        SysRng.try_fill_bytes(bytes).expect("the operating system provides entropy");
+    }
+}
+
 pub fn check_machine() -> Result<(), UnusableClock> {
-    check_time(SystemTime::now())
+    check_time(source::system_time())
+}
+
+/// True if libraries may write `Date` by the machine's clock: not in a simulation, and not before 1970, when they panic.
+pub fn libraries_may_date() -> bool {
+    !cfg!(feature = "simulation") && check_machine().is_ok()
 }
 
 fn check_time(now: SystemTime) -> Result<(), UnusableClock> {
@@ -31,22 +60,19 @@ fn check_time(now: SystemTime) -> Result<(), UnusableClock> {
 }
 
 /// The machine's wall time: for labels, and for signatures that real receivers compare with their own clock.
-#[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's wall time")]
 pub fn wall_time() -> Timestamp {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = source::system_time().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     // By its parts, as every request reads the time: seconds since 1970 are far from the end of `i64`.
     Timestamp::new(since.as_secs().cast_signed(), since.subsec_nanos().cast_signed()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-#[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's monotonic time")]
 pub fn monotonic() -> Instant {
-    Instant::now()
+    source::monotonic()
 }
 
-#[allow(clippy::disallowed_types, reason = "the one place that reads the machine's entropy")]
 pub fn entropy<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    SysRng.try_fill_bytes(&mut bytes).expect("the operating system provides entropy");
+    source::fill(&mut bytes);
     bytes
 }
 

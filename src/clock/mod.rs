@@ -9,6 +9,8 @@
 
 pub mod agenda;
 pub mod machine;
+#[cfg(feature = "simulation")]
+pub mod simulated;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +26,7 @@ use rand::rngs::ChaCha8Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use machine::{entropy, monotonic, wall_time};
 
@@ -161,7 +163,7 @@ struct Shared {
     /// How often it was restarted or restored.
     life: AtomicU64,
     state: RwLock<ClockState>,
-    changed: watch::Sender<()>,
+    changed: Notify,
 }
 
 #[derive(Debug)]
@@ -221,7 +223,7 @@ impl Clock {
 
     fn start(base: Base, state: ClockState, origin: Option<(Stopped, Timestamp)>) -> Self {
         let (plain, life) = (AtomicBool::new(state == ClockState::default()), AtomicU64::new(0));
-        let (state, changed) = (RwLock::new(state), watch::Sender::new(()));
+        let (state, changed) = (RwLock::new(state), Notify::new());
         Self { shared: Arc::new(Shared { base, origin, plain, life, state, changed }) }
     }
 
@@ -429,24 +431,24 @@ impl Clock {
             self.shared.plain.store(*state == ClockState::default(), Ordering::Release);
             self.read(*state)
         };
-        self.shared.changed.send_replace(());
+        self.shared.changed.notify_waiters();
         now
     }
 
     /// Returns once the clock has reached `instant`, however it got there.
     pub async fn sleep_until(&self, instant: Instant) {
-        let mut changed = self.shared.changed.subscribe();
         loop {
-            changed.borrow_and_update();
+            // Made before the state is read, so that it completes after any change from then on.
+            let changed = self.shared.changed.notified();
             let state = *self.shared.state.read();
             if self.read(state).instant >= instant {
                 return;
             }
             let base_instant = instant.moved(-state.instant_offset);
-            // The sender lives in `self`, so waiting for it cannot fail.
             tokio::select! {
+                biased;
                 () = self.shared.base.sleep_until(base_instant), if state.stopped_at.is_none() => {}
-                _ = changed.changed() => {}
+                () = changed => {}
             }
         }
     }
@@ -455,25 +457,30 @@ impl Clock {
 impl Base {
     fn now(&self) -> Now {
         match self {
-            Self::Machine(started) => Now { instant: Instant::after_start(started.elapsed()), wall: wall_time() },
+            Self::Machine(started) => Now { instant: since(*started), wall: wall_time() },
             Self::Clock(clock) => clock.now(),
         }
     }
 
     fn instant(&self) -> Instant {
         match self {
-            Self::Machine(started) => Instant::after_start(started.elapsed()),
+            Self::Machine(started) => since(*started),
             Self::Clock(clock) => clock.instant(),
         }
     }
 
     async fn sleep_until(&self, instant: Instant) {
         match self {
-            Self::Machine(started) => tokio::time::sleep(instant.since(Instant::after_start(started.elapsed()))).await,
+            Self::Machine(started) => tokio::time::sleep(instant.since(since(*started))).await,
             // Boxed, because a clock's sleep contains that of its base.
             Self::Clock(clock) => Box::pin(clock.sleep_until(instant)).await,
         }
     }
+}
+
+/// The machine's time since `started`.
+fn since(started: std::time::Instant) -> Instant {
+    Instant::after_start(monotonic().duration_since(started))
 }
 
 /// A repeatable source of chance: the same numbers on every machine and in every release.
@@ -536,6 +543,23 @@ mod tests {
             assert_eq!(clock.advance_in(life, Duration::from_secs(5)).wall, start);
             assert_ne!(clock.advance(Duration::from_secs(5)).wall, start);
         }
+    }
+
+    #[tokio::test]
+    async fn what_sleeps_until_one_instant_wakes_in_its_order() {
+        let clock = Clock::frozen(Timestamp::UNIX_EPOCH);
+        let (woken, mut sleeping) = (Arc::<parking_lot::Mutex<Vec<usize>>>::default(), tokio::task::JoinSet::new());
+        for number in 0..30 {
+            let (clock, woken) = (clock.clone(), Arc::clone(&woken));
+            sleeping.spawn(async move {
+                clock.sleep_until(Instant::after_start(Duration::from_secs(5))).await;
+                woken.lock().push(number);
+            });
+        }
+        tokio::task::yield_now().await;
+        clock.advance(Duration::from_secs(5));
+        sleeping.join_all().await;
+        assert!(woken.lock().iter().copied().eq(0..30), "{woken:?}");
     }
 
     #[test]

@@ -28,6 +28,7 @@ use crate::state::workspace::{
     DeliveryStatus, EventRecord, FireRequest, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
 };
 use crate::util::duration::duration_text;
+use crate::util::tasks::spawn_blocking;
 use crate::util::wording::counted;
 
 /// Fire events at the matching subscriptions.
@@ -187,7 +188,7 @@ async fn fire(request: Fire, cx: Arc<Context>) -> Result<Fired, ControlError> {
     // Not in the lane of changes, as other changes would wait for thousands of events.
     let fired = {
         let (cx, shuffle, workspace) = (Arc::clone(&cx), request.shuffle, Arc::clone(&workspace));
-        tokio::task::spawn_blocking(move || fire_all(&cx, shuffle, &workspace, firing)).await
+        spawn_blocking(move || fire_all(&cx, shuffle, &workspace, firing)).await
     };
     let (mut answer, deliveries) = fired.map_err(|_| ControlError::internal())??;
     let Some(limit) = wait else { return Ok(answer) };
@@ -228,7 +229,7 @@ fn fire_all(
     let (mut ids, mut deliveries, mut bytes) = (Vec::new(), Vec::new(), 0);
     // Of the other events only the ids are kept, because the store drops events with their deliveries.
     let (mut shown_events, mut to_shuffle) = (Vec::new(), Vec::new());
-    while ids.len() < count && !*cx.stopping.borrow() {
+    while ids.len() < count && !cx.stopping.is_raised() {
         let now = workspace.clock().now();
         let next = FireRequest { due: delay.map(|delay| now.instant.plus(delay)), ..template.clone() };
         let made = if shuffle { cx.make_event(workspace, next, &profile) } else { cx.fire(workspace, next, &profile) };

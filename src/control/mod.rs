@@ -56,7 +56,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 pub use findings::LastFindings;
 pub use guard::{Access, WrongTokens};
@@ -71,6 +71,7 @@ pub use stream::{MAX_VIEWERS, Texts};
 use crate::http::body::BodyReader;
 use crate::settings::Profile;
 use crate::state::engine::Engine;
+use crate::util::flag::Flag;
 
 /// The prefix of every control path.
 pub const PREFIX: &str = "/_emulator/";
@@ -89,7 +90,7 @@ pub struct Control {
     pub texts: Arc<Texts>,
     pub access: Access,
     /// Becomes true when the emulator stops.
-    pub stopping: watch::Receiver<bool>,
+    pub stopping: Flag,
     pub wrong_tokens: WrongTokens,
     /// The findings that were made last.
     pub last_findings: LastFindings,

@@ -28,7 +28,7 @@ use crate::contract::routes::allow;
 use crate::http::body::{RequestBody, ResponseBody};
 use crate::http::connection_state::ConnectionState;
 use crate::redact::Redactor;
-use crate::util::tasks::{Busy, MAX_READS, stopped};
+use crate::util::tasks::{Busy, MAX_READS};
 
 macro_rules! calls {
     ($($request:ty),* $(,)?) => { vec![$(Route::of::<$request>()),*] };
@@ -172,12 +172,11 @@ impl Control {
         if !route.is_open && route.max_bytes.is_none() {
             cx.check_key()?;
         }
-        let mut stopping = self.stopping.clone();
         let reply = tokio::select! {
             biased;
             reply = self.call_handler(route, cx) => reply?,
             // A stop does not wait for calls that are waiting for something.
-            () = stopped(&mut stopping) => {
+            () = self.stopping.raised() => {
                 return Err(ControlError::new(ErrorKind::RequestTimeout, "the emulator is stopping").coded("stopping"));
             }
         };

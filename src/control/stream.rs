@@ -19,7 +19,7 @@ use rand::Rng as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::call::{Context, Scope};
 use super::endpoint::{Call, Endpoint, Made};
@@ -34,7 +34,7 @@ use crate::redact::Redactor;
 use crate::state::engine::Engine;
 use crate::state::journal::record::{Attempt, DeliveryId, EventId, LogLine, SubscriptionId, WorkspaceId, time};
 use crate::state::journal::{self, Entry, Interest, Reader};
-use crate::util::tasks::stopped;
+use crate::util::flag::Flag;
 
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 
@@ -206,10 +206,10 @@ fn follow(request: FollowStream, cx: &Context) -> Result<Made<String>, ControlEr
         _permit: permit,
     };
     let pieces = unfold(viewer, |mut viewer| async {
-        let mut stopping = viewer.stopping.clone();
+        let stopping = viewer.stopping.clone();
         let piece = tokio::select! {
             biased;
-            () = stopped(&mut stopping) => return None,
+            () = stopping.raised() => return None,
             piece = viewer.piece() => piece,
         };
         Some((Ok(piece), viewer))
@@ -258,7 +258,7 @@ struct Viewer {
     pause: Duration,
     /// True if to pause before the next piece.
     pauses: bool,
-    stopping: watch::Receiver<bool>,
+    stopping: Flag,
     _permit: OwnedSemaphorePermit,
 }
 

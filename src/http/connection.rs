@@ -22,13 +22,13 @@ use futures_util::FutureExt as _;
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep_until};
 use tokio_rustls::server::TlsStream;
 
 use crate::clock::machine::monotonic;
 use crate::http::connection_state::{ConnectionFault, ConnectionState};
 use crate::http::handler::{Handler, Limits, Unreadable};
+use crate::util::net::TcpStream;
 
 /// Longest that a connection is kept open after its last answer for the peer to read it.
 pub(super) const LINGER: Duration = Duration::from_secs(2);

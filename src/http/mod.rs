@@ -35,10 +35,9 @@ use hyper::service::service_fn;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::clock::machine::check_machine;
+use crate::clock::machine::libraries_may_date;
 use crate::http::body::RequestBody;
 use crate::http::connection::{LINGER, Socket, TimedStream};
 use crate::http::connection_state::ConnectionState;
@@ -46,18 +45,19 @@ use crate::http::handler::{Answering, Handler, Limits, Unreadable};
 use crate::http::listener::Listener;
 use crate::http::tls::ServerTls;
 use crate::http::tls_problem::handshake_problem;
-use crate::util::tasks::stopped;
+use crate::util::flag::Flag;
+use crate::util::net::TcpStream;
 
 /// How long after the grace period a stop waits for what should have ended within it.
 const AFTER_GRACE: Duration = Duration::from_millis(500);
 
-/// Serves until `stop` becomes true, then finishes requests under way, at most for `grace`.
+/// Serves until `stop` is raised, then finishes requests under way, at most for `grace`.
 pub async fn serve(
     listener: Listener,
     handler: Arc<dyn Handler>,
     tls: Option<ServerTls>,
     limits: Limits,
-    mut stop: watch::Receiver<bool>,
+    stop: Flag,
     grace: Duration,
 ) {
     let permits = Arc::new(Semaphore::new(limits.connections));
@@ -68,7 +68,7 @@ pub async fn serve(
     loop {
         let accepted = tokio::select! {
             biased;
-            () = stopped(&mut stop) => break,
+            () = stop.raised() => break,
             accepted = accept(&listener, &permits, &mut silent) => accepted,
         };
         let Some((stream, peer, permit)) = accepted else { continue };
@@ -167,12 +167,12 @@ struct Connection {
     handler: Arc<dyn Handler>,
     state: Arc<ConnectionState>,
     limits: Limits,
-    stop: watch::Receiver<bool>,
+    stop: Flag,
     grace: Duration,
 }
 
 impl Connection {
-    async fn run_tls(mut self, stream: TcpStream, tls: &ServerTls) {
+    async fn run_tls(self, stream: TcpStream, tls: &ServerTls) {
         let (handler, peer) = (Arc::clone(&self.handler), self.state.peer());
         let handshake = async {
             let mut first = [0];
@@ -194,16 +194,17 @@ impl Connection {
         };
         let handshake = tokio::time::timeout(self.limits.header_timeout, handshake);
         let handshake = tokio::select! {
+            biased;
             handshake = handshake => handshake,
             () = self.state.wait_given_up() => return,
-            () = stopped(&mut self.stop) => return,
+            () = self.stop.raised() => return,
         };
         if let Ok(Some(stream)) = handshake {
             self.run(Socket::Tls(stream)).await;
         }
     }
 
-    async fn run(mut self, stream: Socket) {
+    async fn run(self, stream: Socket) {
         let (state, half_closes) = (Arc::clone(&self.state), stream.half_closes());
         let stop = self.stop.clone();
         let stream = TimedStream::new(stream, Arc::clone(&state), Arc::clone(&self.handler), self.limits);
@@ -220,7 +221,7 @@ impl Connection {
                 };
                 let is_usable = body.drop_rest(self.limits.body_bytes, self.limits.body_timeout).await;
                 // An answer made after the stop says that it is the last, even if hyper does not know of the stop yet.
-                if !is_usable || *stop.borrow() {
+                if !is_usable || stop.is_raised() {
                     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
                 state.note_answer(answer.body().is_stream());
@@ -228,8 +229,7 @@ impl Connection {
             }
         });
         let connection = http1::Builder::new()
-            // A `Date` before 1970 does not exist, and makes hyper panic.
-            .auto_date_header(check_machine().is_ok())
+            .auto_date_header(libraries_may_date())
             // The stream has its own deadlines, which cost less.
             .header_read_timeout(None)
             .max_buf_size(self.limits.header_bytes)
@@ -245,7 +245,7 @@ impl Connection {
             tokio::select! {
                 biased;
                 () = state.wait_given_up() => {}
-                () = stopped(&mut self.stop) => state.note_stop(),
+                () = self.stop.raised() => state.note_stop(),
             }
         };
         // Polled only when it was woken itself: the connection next to it is woken several times for each request.

@@ -370,7 +370,6 @@ impl Recorded {
 mod tests {
     use http_body_util::BodyExt as _;
     use serde_json::Value;
-    use tokio::sync::watch;
 
     use super::*;
     use crate::clock::{Clock, Seed};
@@ -380,12 +379,13 @@ mod tests {
     use crate::settings::Layered;
     use crate::state::journal::{Journal, Reason};
     use crate::state::workspace::Registry;
+    use crate::util::flag::Flag;
 
     fn api() -> Api {
         let (journal, limits) =
             (Arc::new(Journal::new(10, &crate::state::budget::Budget::default())), Limits::default());
         let registry = Registry::new(Seed::from_number(7), Clock::real(), 10, Arc::clone(&journal));
-        let stopping = watch::Sender::new(false).subscribe();
+        let stopping = Flag::default();
         let (engine, _) =
             Engine::new(ScenarioStore::new(Layered::default()), registry, journal, Folders::default(), stopping);
         Api { engine, bodies: Arc::new(limits.body_reader()), uri_bytes: limits.uri_bytes }

@@ -19,12 +19,12 @@ use rustls::sign::CertifiedKey;
 use rustls::time_provider::TimeProvider;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
 use tokio::sync::OnceCell;
-use tokio::task::spawn_blocking;
 use tokio_rustls::TlsAcceptor;
 
 use crate::clock::machine;
 use crate::http::tls_problem::{pem_problem, tls_problem};
 use crate::util::file::{self, FileProblem, MAX_PEM};
+use crate::util::tasks::spawn_blocking;
 
 /// Where the certificate comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]

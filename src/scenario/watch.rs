@@ -281,10 +281,13 @@ impl Watcher {
         watch_again(&mut events, &folders);
         let (known, files) = FolderState::read(&folders);
         let (running, ended) = channel();
-        std::thread::Builder::new().name("scenario-watch".to_owned()).spawn(move || {
-            let _running = running;
-            run(&folders, known, events, &received, &on_change);
-        })?;
+        // In a simulation nothing happens by itself: there, the folders are read again only by a call.
+        if !cfg!(feature = "simulation") {
+            std::thread::Builder::new().name("scenario-watch".to_owned()).spawn(move || {
+                let _running = running;
+                run(&folders, known, events, &received, &on_change);
+            })?;
+        }
         Ok((Self { signals, ended: Mutex::new(ended) }, files))
     }
 }

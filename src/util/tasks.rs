@@ -1,4 +1,4 @@
-//! Helpers for tasks: waiting for the signal to stop, catching panics, and running long computations, such as checking a scenario
+//! Helpers for tasks: catching panics, and running long computations, such as checking a scenario
 //! or making many events, on threads that may block.
 
 use std::any::Any;
@@ -8,12 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::task::spawn_blocking;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Returns once `stop` is true, or its sender is dropped.
-pub async fn stopped(stop: &mut watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await;
+#[cfg(not(feature = "simulation"))]
+pub(crate) use tokio::task::spawn_blocking;
+
+/// Stands in for a thread: a simulation has one, so that everything happens in one order.
+#[cfg(feature = "simulation")]
+pub(crate) fn spawn_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> tokio::task::JoinHandle<T> {
+    tokio::spawn(async move { work() })
 }
 
 /// Runs a future to its end; `Err` carries the message of a panic.

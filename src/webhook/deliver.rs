@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 use jiff::Timestamp;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use crate::clock::agenda::Running;
@@ -20,7 +20,7 @@ use crate::state::engine::sink::Receipt;
 use crate::state::engine::{Engine, WORKSPACE_GONE, wait_for_events};
 use crate::state::journal::Entry;
 use crate::state::workspace::{AfterAttempt, AttemptOutcome, AttemptRecord, FailureReason, Job, Workspace};
-use crate::util::tasks::stopped;
+use crate::util::flag::Flag;
 use crate::webhook::client::{Client, Post};
 use crate::webhook::egress::{Destination, DialProblem, Egress, Target};
 use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;
@@ -60,23 +60,20 @@ impl Deliverer {
         Arc::new(Self { engine, egress, client, permits, permits_of_workspace })
     }
 
-    /// Starts a worker for each workspace received. When `stop` becomes true, makes the attempts that are due and returns once
+    /// Starts a worker for each workspace received. When `stop` is raised, makes the attempts that are due and returns once
     /// they have ended.
-    pub async fn run(
-        self: Arc<Self>,
-        mut workspaces: mpsc::UnboundedReceiver<Arc<Workspace>>,
-        mut stop: watch::Receiver<bool>,
-    ) {
-        let (mut workers, stopping) = (JoinSet::new(), stop.clone());
+    pub async fn run(self: Arc<Self>, mut workspaces: mpsc::UnboundedReceiver<Arc<Workspace>>, stop: Flag) {
+        let mut workers = JoinSet::new();
         loop {
             tokio::select! {
+                biased;
                 received = workspaces.recv() => match received {
-                    Some(workspace) => drop(workers.spawn(Arc::clone(&self).worker(workspace, stopping.clone()))),
+                    Some(workspace) => drop(workers.spawn(Arc::clone(&self).worker(workspace, stop.clone()))),
                     None => break,
                 },
                 // Frees the memory of workers that have ended.
                 Some(_) = workers.join_next() => {}
-                () = stopped(&mut stop), if !workspaces.is_closed() => workspaces.close(),
+                () = stop.raised(), if !workspaces.is_closed() => workspaces.close(),
             }
         }
         workers.join_all().await;
@@ -84,17 +81,15 @@ impl Deliverer {
 
     /// Makes the attempts of one workspace until none waits, or the workspace is evicted or reset; after `stop`, until none is
     /// due.
-    async fn worker(self: Arc<Self>, workspace: Arc<Workspace>, mut stop: watch::Receiver<bool>) {
+    async fn worker(self: Arc<Self>, workspace: Arc<Workspace>, stop: Flag) {
         let (permits, look_ups) = (Semaphore::new(self.permits_of_workspace), Semaphore::new(LOOK_UPS_PER_WORKSPACE));
         let state = Arc::new(WorkerState { workspace, permits, look_ups: Arc::new(look_ups) });
         let workspace = &state.workspace;
-        let mut gone = workspace.gone();
         // Aborted when the worker ends, so that nothing is posted after the emulator has stopped.
         let mut attempts = JoinSet::new();
         while !workspace.is_gone() {
             let order = self.profile_of(workspace).webhooks.order;
-            // A closed channel means that the emulator was dropped.
-            let draining = *stop.borrow() || stop.has_changed().is_err();
+            let draining = stop.is_raised();
             while attempts.try_join_next().is_some() {}
             wait_for_events(workspace).await;
             let mut due = Vec::new();
@@ -118,11 +113,12 @@ impl Deliverer {
                 continue;
             }
             tokio::select! {
+                biased;
                 () = workspace.queue_changed().notified() => {}
                 Some(_) = attempts.join_next() => {}
                 () = sleep_until(workspace, next), if !draining => {}
-                () = stopped(&mut stop), if !draining => {}
-                () = stopped(&mut gone) => {}
+                () = stop.raised(), if !draining => {}
+                () = workspace.gone() => {}
             }
         }
         let given_up = workspace.with_queue(|queue| {

@@ -4,9 +4,15 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 use wrs_emulator::{Builder, Emulator};
 
-use crate::support::{KEY, START, ask, builder, get, get_as, hook, send, start, start_with, started, view};
+use crate::support::{
+    KEY, PATIENCE, START, activate, ask, builder, get, get_as, hook, put_scenario, send, start, start_with, started,
+    view,
+};
 
 // proves THROTTLED QUOTA_HEADERS RETRYABLE QUOTAS
 #[tokio::test]
@@ -204,4 +210,27 @@ async fn headers_follow_every_change_of_the_settings() {
     let lines = shown("sk_test_b").await;
     assert!(lines.contains("x-ratelimit-reset: "), "{lines}");
     assert!(!shown("sk_test_a").await.contains("reset"), "and so do these");
+}
+
+#[tokio::test]
+async fn a_request_whose_client_leaves_costs_nothing_if_only_successes_count() {
+    let emulator = start_with(&["rate_limit.count=successful", "rate_limit.requests=5"]).await;
+    put_scenario(&emulator, "slow", "[[rule]]\nwhen = { operation = 'system.status' }\ndelay = '1h'\n").await;
+    activate(&emulator, &["slow"], None).await;
+    let left = async |expected: u64| {
+        let is_left = async {
+            while view(&emulator, &format!("run?limit=0&key={KEY}")).await["keys"][0]["quota"]["remaining"] != expected
+            {
+            }
+        };
+        timeout(PATIENCE, is_left).await.unwrap_or_else(|_| panic!("{expected} are not left"));
+    };
+    let address = emulator.base_url().trim_start_matches("http://").to_owned();
+    let mut stream = TcpStream::connect(address).await.expect("the emulator listens");
+    let request = format!("GET /v1/system/status HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {KEY}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("an open connection");
+    left(4).await;
+    stream.set_zero_linger().expect("an open socket");
+    drop(stream);
+    left(5).await;
 }

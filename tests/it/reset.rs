@@ -72,6 +72,18 @@ async fn a_reset_of_all_is_as_after_the_start() {
 }
 
 #[tokio::test]
+async fn a_reset_of_all_names_the_keys_in_the_order_of_their_ids() {
+    let emulator = started(builder()).await;
+    for number in 0..12 {
+        get_as(&emulator, &format!("sk_test_{number}"), "/v1/system/status").await;
+    }
+    let ids = |answer: &Value| answer["reset"].as_array().expect("a list").clone();
+    let reset = ids(&ask(&emulator, "POST", "reset", &json!({ "key": "*" })).await);
+    assert_eq!(reset.len(), 12);
+    assert!(reset.is_sorted_by_key(|id| id.as_str()), "{reset:?}");
+}
+
+#[tokio::test]
 async fn what_was_under_way_does_not_come_through() {
     let (emulator, mut receiver) = with_receiver(builder(), &[500]).await;
     crate::support::fire(&emulator, &json!({ "type": "workflow.completed" })).await;

@@ -16,7 +16,6 @@ use std::time::Duration;
 use clap::Args;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use url::{Host, Url};
 
@@ -32,6 +31,7 @@ use crate::control::api;
 use crate::http::handler::Limits;
 use crate::http::serve;
 use crate::http::tls::{ServerTls, TlsSetting};
+use crate::util::flag::Flag;
 use crate::util::wording::shell_word;
 use receiver::{Answers, Application, DeliveryCounts, Receiver, application_url};
 
@@ -123,7 +123,7 @@ async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) 
     if let Some(text) = nothing_delivered {
         note(&text);
     }
-    let (stop, stopping) = watch::channel(false);
+    let stop = Flag::default();
     let limits = Limits { connections: MAX_CONNECTIONS, ..Limits::default() };
     let answers = match application {
         None => Answers::Script(args.respond),
@@ -140,9 +140,9 @@ async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) 
         json: args.json,
         bodies: limits.body_reader(),
         tally: Mutex::default(),
-        stop,
+        stop: stop.clone(),
     });
-    let served = tokio::spawn(serve(listener, Arc::new(Arc::clone(&receiver)), tls, limits, stopping, GRACE));
+    let served = tokio::spawn(serve(listener, Arc::new(Arc::clone(&receiver)), tls, limits, stop, GRACE));
     let registration = Arc::new(Mutex::new(registration));
     let keeper = tokio::spawn(keep(Arc::clone(&registration)));
     let ended = until_the_end(served, &mut signals, &receiver).await;
@@ -185,7 +185,7 @@ async fn until_the_end(
             }
         }
         _ = signals.wait() => {
-            let _ = receiver.stop.send(true);
+            receiver.stop.raise();
             tokio::select! {
                 _ = served => Ok(ExitCode::SUCCESS),
                 number = signals.wait() => Ok(ExitCode::from(128u8.saturating_add(number))),

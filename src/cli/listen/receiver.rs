@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use url::Url;
 
 use crate::cli::failure::{Failure, warn};
@@ -34,6 +34,7 @@ use crate::http::tls::Trust;
 use crate::redact::{Redactor, visible};
 use crate::settings::{target_url, with_rest};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
+use crate::util::flag::Flag;
 use crate::webhook::client::{Client, Post};
 use crate::webhook::dial::DialContext;
 use crate::webhook::egress::{Egress, Target};
@@ -68,7 +69,7 @@ pub(super) struct Receiver {
     pub(super) json: bool,
     pub(super) bodies: BodyReader,
     pub(super) tally: Mutex<DeliveryCounts>,
-    pub(super) stop: watch::Sender<bool>,
+    pub(super) stop: Flag,
 }
 
 enum SignatureCheck {
@@ -144,7 +145,7 @@ impl Receiver {
         tally.rejected += u64::from(delivery.check.verified() == Some(false));
         print(&if self.json { delivery.json(status) } else { delivery.line(status) });
         if self.count == Some(tally.received) {
-            let _ = self.stop.send(true);
+            self.stop.raise();
         }
         Some(status)
     }

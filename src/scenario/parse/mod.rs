@@ -339,6 +339,16 @@ mod tests {
     }
 
     #[test]
+    fn of_equally_near_steps_the_same_is_suggested_each_time() {
+        let rule = |step: char| format!("[[rule]]\nnext = 'step-{step}'\npass = true\n");
+        let rules: String = ('a'..='h').map(rule).collect();
+        let text = format!("{rules}[[rule]]\nwhen.step = 'step-x'\npass = true\n");
+        let hints: std::collections::BTreeSet<String> =
+            (0..20).flat_map(|_| check_text("test", &text).1).map(|found| found.hint).collect();
+        assert_eq!(hints.iter().filter(|hint| hint.contains("did you mean")).count(), 1, "{hints:?}");
+    }
+
+    #[test]
     fn names_are_restricted() {
         let valid = |name: &str| check_text(name, "[profile]\n").0.is_some();
         assert!(valid("Rate-limit_2.v1"));

@@ -1,7 +1,7 @@
 //! Warnings of a text that is otherwise valid: conditions, rules and templates that never hold, apply or have a value.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use super::kinds::{escaped, nearest_hint};
 use super::reader::{Parser, Span, Table};
@@ -106,7 +106,8 @@ impl Parser<'_> {
     }
 
     pub(super) fn warn_of_unreachable_steps(&mut self, rules: &[(&Table<'_, '_>, Rule)]) {
-        let mut reached: HashSet<&str> =
+        // Of steps that are equally near to a mistyped one, the same is named each time.
+        let mut reached: BTreeSet<&str> =
             rules.iter().filter_map(|(_, rule)| Some(&*rule.next.as_ref()?.step)).collect();
         reached.insert(FIRST_STEP);
         for (table, rule) in rules {

@@ -20,7 +20,6 @@ use crate::settings::Profile;
 use crate::state::workspace::{
     FireRequest, FiringBudget, MAX_AT_ONCE, Origin, PER_SECOND, PlannedEvent, Workspace, WorkspaceState,
 };
-use crate::util::tasks::stopped;
 
 /// Most events fired before the lock and the thread are released for others.
 const MAX_AT_A_TIME: usize = 16;
@@ -131,15 +130,15 @@ impl Engine {
 
     /// Waits for later events, and fires them.
     async fn emitter(self: Arc<Self>, workspace: Arc<Workspace>, changed: Arc<Notify>) {
-        let (mut gone, mut stop) = (workspace.gone(), self.stopping.clone());
         loop {
             let Some((next, pause)) = workspace.lock().timeline.next_look() else { return };
             tokio::select! {
-                () = stopped(&mut stop) => {
+                biased;
+                () = self.stopping.raised() => {
                     workspace.agenda().set_next_firing(None);
                     return;
                 }
-                () = stopped(&mut gone) => {}
+                () = workspace.gone() => {}
                 () = changed.notified(), if pause.is_zero() => continue,
                 () = async {
                     if !pause.is_zero() {
@@ -197,7 +196,7 @@ impl Engine {
         }
         let begins_slowed = !pause.is_zero() && !std::mem::replace(&mut state.timeline.is_slowed, true);
         // A stop does not wait for a long burst.
-        let goes_on = pause.is_zero() && next.is_some_and(|next| next <= until) && !*self.stopping.borrow();
+        let goes_on = pause.is_zero() && next.is_some_and(|next| next <= until) && !self.stopping.is_raised();
         if !goes_on && state.timeline.end_look(next, pause) {
             let waiting = Arc::clone(self).emitter(Arc::clone(workspace), state.timeline.changed());
             self.runtime.spawn(waiting);

@@ -23,7 +23,6 @@ use jiff::SignedDuration;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::watch;
 
 pub use advance::{ClockDriver, settle, wait_for_events, wait_idle_ahead};
 pub use emissions::fire_request_of;
@@ -38,6 +37,7 @@ use crate::settings::Profile;
 use crate::state::budget::Evictable;
 use crate::state::journal::Journal;
 use crate::state::workspace::{Registry, Workspace};
+use crate::util::flag::Flag;
 use crate::util::tasks::Blocking;
 use deliveries::DeliveryStore;
 use sink::Sinks;
@@ -66,7 +66,7 @@ pub struct Engine {
     pub scenario_folders: Folders,
     pub blocking: Blocking,
     runtime: Handle,
-    stopping: watch::Receiver<bool>,
+    stopping: Flag,
     /// Receives each workspace that needs a delivery worker.
     to_deliver: UnboundedSender<Arc<Workspace>>,
     dropped_emissions: AtomicU64,
@@ -95,14 +95,14 @@ impl Drop for WriteGuard {
 }
 
 impl Engine {
-    /// An engine over these parts, without deliveries. Its tasks run on the current runtime until `stopping` becomes true. The
+    /// An engine over these parts, without deliveries. Its tasks run on the current runtime until `stopping` is raised. The
     /// receiver yields each workspace that needs a delivery worker.
     pub fn new(
         library: ScenarioStore,
         registry: Registry,
         journal: Arc<Journal>,
         scenario_folders: Folders,
-        stopping: watch::Receiver<bool>,
+        stopping: Flag,
     ) -> (Arc<Self>, UnboundedReceiver<Arc<Workspace>>) {
         let (to_deliver, workspaces) = unbounded_channel();
         let budget = journal.budget().clone();

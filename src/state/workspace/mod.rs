@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 pub use events::{
     AttemptOutcome, AttemptRecord, DeliveryStatus, EventRecord, FailureReason, FireRequest, Forgery, HookUrl, Origin,
@@ -52,6 +52,7 @@ use crate::scenario::{Emit, GivenWorkflow};
 use crate::settings::Profile;
 use crate::state::budget::{Budget, Charge};
 use crate::state::quota::{Quota, QuotaCheck};
+use crate::util::flag::Flag;
 use subscriptions::Subscriptions;
 use workflows::Workflows;
 
@@ -61,8 +62,7 @@ pub struct Workspace {
     id: String,
     clock: Clock,
     agenda: Agenda,
-    gone: watch::Sender<bool>,
-    is_gone: AtomicBool,
+    gone: Flag,
     was_reset: AtomicBool,
     last_used: AtomicU64,
     state: Mutex<WorkspaceState>,
@@ -110,7 +110,7 @@ impl Workspace {
             started: (0, Instant::default()),
             test: None,
         };
-        let (gone, is_gone, was_reset) = (watch::Sender::new(false), AtomicBool::new(false), AtomicBool::new(false));
+        let (gone, was_reset) = (Flag::default(), AtomicBool::new(false));
         let queue = Mutex::new((Queue::default(), agenda.slot()));
         Self {
             name,
@@ -118,7 +118,6 @@ impl Workspace {
             clock,
             agenda,
             gone,
-            is_gone,
             was_reset,
             last_used: AtomicU64::new(0),
             state: Mutex::new(state),
@@ -149,11 +148,12 @@ impl Workspace {
 
     /// True if the workspace was evicted or reset. Tasks that work for it then stop.
     pub fn is_gone(&self) -> bool {
-        self.is_gone.load(Ordering::SeqCst)
+        self.gone.is_raised()
     }
 
-    pub fn gone(&self) -> watch::Receiver<bool> {
-        self.gone.subscribe()
+    /// Completes once it is gone.
+    pub fn gone(&self) -> impl Future<Output = ()> {
+        self.gone.raised()
     }
 
     /// True if the workspace was reset or replaced: then no further entry of it is journaled. After an eviction, entries are
@@ -168,8 +168,7 @@ impl Workspace {
     }
 
     fn end(&self) {
-        self.is_gone.store(true, Ordering::SeqCst);
-        self.gone.send_replace(true);
+        self.gone.raise();
     }
 
     /// Locks the state. Hold it for as long as one step of one request takes, never across a wait.

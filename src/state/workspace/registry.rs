@@ -181,7 +181,8 @@ impl Registry {
     }
 
     pub fn remove_all(&self) -> Vec<Arc<Workspace>> {
-        let removed: Vec<_> = std::mem::take(&mut *self.workspaces.write()).into_values().collect();
+        let mut removed: Vec<_> = std::mem::take(&mut *self.workspaces.write()).into_values().collect();
+        sort(&mut removed);
         for workspace in &removed {
             workspace.reset();
         }
@@ -197,7 +198,7 @@ impl Registry {
 
     pub fn all(&self) -> Vec<Arc<Workspace>> {
         let mut all: Vec<_> = self.workspaces.read().values().cloned().collect();
-        all.sort_by(|a, b| a.id().cmp(b.id()));
+        sort(&mut all);
         all
     }
 
@@ -208,4 +209,9 @@ impl Registry {
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Ordering::Relaxed)
     }
+}
+
+/// Into an order that does not depend on chance.
+fn sort(workspaces: &mut [Arc<Workspace>]) {
+    workspaces.sort_by(|a, b| a.id().cmp(b.id()));
 }
