@@ -83,9 +83,10 @@ judge() {
   [ -z "$FAIL_ON" ] || options+=(--fail-on "$FAIL_ON")
   [ "$ALLOW_UNUSED" != true ] || options+=(--allow-unused)
   "$folder/bin/wrs-emulator" verdict --url "$(cat "$folder/url")" --key '*' ${options[@]+"${options[@]}"} || code=$?
-  kill "$(cat "$folder/pid")"
+  kill "$(cat "$folder/pid")" 2> /dev/null || true
   # The emulator removes it as well, when it has stopped.
   rm -f "$folder/url"
+  [ "$code" != 3 ] || fail "the emulator had stopped; emulator.log in the artifact of the report may say why"
   [ "$code" = 0 ] || fail "problems were found; report.html in the artifact of the report has the details"
 }
 

@@ -10,6 +10,7 @@ import collections
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -19,11 +20,10 @@ FILES = ["src/state/quota.rs", "src/contract/signature/*.rs", "src/webhook/egres
          "src/state/workspace/queue.rs", "src/clock/agenda.rs"]
 
 
-def tried(part, files, *tests, again=False):
-    """The summary of each mutant, by its file and what it changes."""
-    number, parts = map(int, part.split("/"))
-    command = ["cargo", "mutants", "--no-shuffle", "--colors=never", "--no-times", "--output", output, "--shard", f"{number - 1}/{parts}",
-               *(["--iterate"] if again else []), *(word for file in files for word in ("--file", file)), "--", *tests]
+def tried(chosen, tests):
+    """The summary of each mutant, by its name."""
+    command = ["cargo", "mutants", "--no-shuffle", "--colors=never", "--no-times", "--output", output, *chosen, "--", *tests]
+    (output / "mutants.out/outcomes.json").unlink(missing_ok=True)
     # Debug information would double the time.
     subprocess.run(command, cwd=root, env=os.environ | {"CARGO_PROFILE_DEV_DEBUG": "0"})
     outcomes = json.loads((output / "mutants.out/outcomes.json").read_text())["outcomes"]
@@ -40,9 +40,13 @@ def plain(name):
 
 def main():
     part, files = sys.argv[1], sys.argv[2:] or FILES
-    found = tried(part, files, "--lib")
-    if "MissedMutant" in found.values():
-        found |= tried(part, files, "--test", "it", again=True)
+    number, parts = map(int, part.split("/"))
+    chosen = [word for file in files for word in ("--file", file)]
+    found = tried([*chosen, "--shard", f"{number - 1}/{parts}"], ["--lib"])
+    missed = [name for name, summary in found.items() if summary == "MissedMutant"]
+    if missed:
+        exactly = ["^" + re.sub(r"[\\.+*?()|\[\]{}^$]", r"\\\g<0>", name) + "$" for name in missed]
+        found |= tried([*chosen, *(word for one in exactly for word in ("--re", one))], ["--test", "it"])
     scores = collections.defaultdict(collections.Counter)
     for name, summary in found.items():
         scores[name.split(":")[0]][summary] += 1

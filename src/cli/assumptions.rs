@@ -45,7 +45,10 @@ pub(super) struct AssumptionsArgs {
 pub(super) fn run(args: &AssumptionsArgs) -> Result<ExitCode, Failure> {
     if args.matrix {
         let cassette = args.cassette.as_deref().map(|path| cassette("--cassette", path)).transpose()?;
-        let matrix = Matrix::new(&args.profile.load()?, cassette.as_ref());
+        let mut matrix = Matrix::new(&args.profile.load()?, cassette.as_ref());
+        for seen in matrix.data.iter_mut().flat_map(|row| &mut row.seen) {
+            *seen = Redactor::default().text(seen).into_owned();
+        }
         return Ok(show_list(args.json, &matrix, || if args.markdown { matrix.markdown() } else { matrix.text() }));
     }
     if args.markdown {

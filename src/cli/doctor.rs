@@ -280,7 +280,7 @@ fn certificate(target: &Target, url: &Url, is_trusted: bool) -> Check {
     let by_machine = is_trusted && variable("WRS_EMULATOR_CA").is_none();
     let state = if by_none && !by_machine { State::Failed } else { State::Warning };
     let detail = format!(
-        "not trusted by clients that read {}{}; all variables but NODE_EXTRA_CA_CERTS replace what a client trusts otherwise: `exec --tls` keeps it",
+        "not trusted by clients that read {}{}; all variables but NODE_EXTRA_CA_CERTS replace the client's own trust store; `exec --tls` keeps it",
         any_of(&missing),
         if by_machine { ", but by those that read the authorities of this machine" } else { "" }
     );

@@ -45,7 +45,7 @@ pub(super) fn run(args: &MergeArgs) -> Result<ExitCode, Failure> {
         let (requests, deliveries) = (counted(requests, "request"), counted(deliveries, "delivery"));
         let omitted = match left_out {
             0 => String::new(),
-            omitted => format!("; {} left out, as {MERGED_BOUND}", counted(omitted, "older record")),
+            omitted => format!("; {} left out, because {MERGED_BOUND}", counted(omitted, "older record")),
         };
         format!("{runs} merged: {requests} and {deliveries}{omitted}\n")
     }))
@@ -86,13 +86,13 @@ fn note_differences(run: &Run) {
     }
     for shard in run.shards.iter().filter(|shard| !shard.settings.is_empty()) {
         let settings: Vec<&str> = shard.settings.iter().map(|setting| setting.knob.as_str()).collect();
-        note(&format!("`{}` has other settings than the first run: {}", shard.name, settings.join(", ")));
+        note(&format!("`{}` differs from the first run in its settings: {}", shard.name, settings.join(", ")));
     }
     let names = run.scenarios.iter().map(|scenario| scenario.scenario.row.name.as_str());
     let mut changed: Vec<&str> = names.filter_map(|name| Some(name.split_once('@')?.0)).collect();
     changed.dedup();
     for name in changed {
-        note(&format!("scenario `{name}` is not the same in all runs, so each is shown with the name of its run"));
+        note(&format!("scenario `{name}` differs between the runs; each version is listed with the name of its run"));
     }
 }
 

@@ -142,15 +142,19 @@ fn grid(rows: &[GridRow], format: VerdictFormat) -> String {
     let (summary, gaps) = (grid_summary(rows), grid_gaps(rows));
     match format {
         VerdictFormat::Text => {
-            let width = rows.iter().map(|row| row.operation.len()).max().unwrap_or_default();
-            let rows =
-                grid_rows(rows).into_iter().map(|[operation, cells]| format!("    {operation:width$}  {cells}\n"));
+            // An edited file may have any name.
+            let width = rows.iter().map(|row| row.operation.len()).max().unwrap_or_default().min(60);
+            let rows = grid_rows(rows)
+                .into_iter()
+                .map(|[operation, cells]| format!("    {:width$}  {cells}\n", cell(&operation)));
             let gaps: String = gaps.iter().map(|gap| format!("    {}\n", cell(gap))).collect();
             let to_get = if gaps.is_empty() { "" } else { "to get the others:\n" };
             format!("{summary}\n{}{to_get}{gaps}", rows.collect::<String>())
         }
         VerdictFormat::Markdown => {
-            let rows = grid_rows(rows).into_iter().map(|[operation, cells]| format!("| `{operation}` | {cells} |\n"));
+            let rows = grid_rows(rows)
+                .into_iter()
+                .map(|[operation, cells]| format!("| `{}` | {cells} |\n", cell(&operation).replace(['|', '`'], "")));
             let gaps: String = gaps.iter().map(|gap| format!("- {}\n", cell(gap))).collect();
             format!("\n{summary}\n\n| operation | answers |\n| --- | --- |\n{}\n{gaps}", rows.collect::<String>())
         }

@@ -180,11 +180,14 @@ impl Names<'_> {
 }
 
 /// The end of the names of shards, each after an `@`, that follow a word of this length.
-fn names_end(text: &str, length: usize) -> usize {
-    let after = &text[length..];
-    let name = after.strip_prefix('@').filter(|_| length > 0);
-    let name = name.map_or(0, |name| name.find(|c: char| !is_part(c)).unwrap_or(name.len()));
-    if name == 0 { length } else { names_end(text, length + 1 + name) }
+fn names_end(text: &str, mut length: usize) -> usize {
+    while let Some(name) = text[length..].strip_prefix('@').filter(|_| length > 0) {
+        match name.find(|c: char| !is_part(c)).unwrap_or(name.len()) {
+            0 => break,
+            named => length += 1 + named,
+        }
+    }
+    length
 }
 
 /// True for what ids, keys and the names of shards consist of; a masked key has an ellipsis.
@@ -222,7 +225,12 @@ fn joined(runs: Vec<(String, Run)>) -> Run {
                 settings,
             });
         } else {
-            shards.append(&mut run.shards);
+            for mut shard in run.shards.drain(..) {
+                let is_own = |setting: &&Setting| shard.settings.iter().any(|own| own.knob == setting.knob);
+                let inherited: Vec<_> = settings.iter().filter(|setting| !is_own(setting)).cloned().collect();
+                shard.settings.extend(inherited);
+                shards.push(shard);
+            }
         }
         verifications.push(std::mem::take(&mut run.verification));
         findings.extend(run.findings.take());
@@ -312,14 +320,16 @@ fn shorten<T: serde::Serialize>(records: &mut Vec<T>) -> usize {
 /// The problems of all documents, the oldest first, judged as those of one run.
 fn verification(all: Vec<Verification>) -> Verification {
     // What no request reached in one shard may have been reached in another.
+    let is_same =
+        |one: &Unfinished, other: &Unfinished| (&one.scenario, &one.message) == (&other.scenario, &other.message);
     let is_left = |part: &Unfinished| {
         let concerned = all.iter().filter(|one| one.active_scenarios.contains(&part.scenario));
         let mut unfinished = concerned.map(|one| &one.unfinished);
-        !part.is_unreached() || unfinished.all(|parts| parts.iter().any(|other| other.message == part.message))
+        !part.is_unreached() || unfinished.all(|parts| parts.iter().any(|other| is_same(other, part)))
     };
     let (mut left, mut dropped): (Vec<Unfinished>, usize) = (Vec::new(), 0);
     for part in all.iter().flat_map(|one| &one.unfinished) {
-        let is_known = part.is_unreached() && left.iter().any(|known| known.message == part.message);
+        let is_known = part.is_unreached() && left.iter().any(|known| is_same(known, part));
         if is_known || !is_left(part) {
             dropped += 1;
         } else {
@@ -333,19 +343,19 @@ fn verification(all: Vec<Verification>) -> Verification {
         joined.undelivered.extend(one.undelivered);
         joined.forged.extend(one.forged);
         joined.keys.extend(one.keys);
-        joined.counts.unmatched += one.counts.unmatched;
-        joined.counts.undelivered += one.counts.undelivered;
-        joined.counts.forged += one.counts.forged;
-        joined.counts.unfinished += one.counts.unfinished;
-        joined.judged_requests += one.judged_requests;
-        joined.judged_deliveries += one.judged_deliveries;
-        joined.refused_forgeries += one.refused_forgeries;
-        joined.forgotten_entries += one.forgotten_entries;
-        joined.forgotten_deliveries += one.forgotten_deliveries;
+        joined.counts.unmatched = joined.counts.unmatched.saturating_add(one.counts.unmatched);
+        joined.counts.undelivered = joined.counts.undelivered.saturating_add(one.counts.undelivered);
+        joined.counts.forged = joined.counts.forged.saturating_add(one.counts.forged);
+        joined.counts.unfinished = joined.counts.unfinished.saturating_add(one.counts.unfinished);
+        joined.judged_requests = joined.judged_requests.saturating_add(one.judged_requests);
+        joined.judged_deliveries = joined.judged_deliveries.saturating_add(one.judged_deliveries);
+        joined.refused_forgeries = joined.refused_forgeries.saturating_add(one.refused_forgeries);
+        joined.forgotten_entries = joined.forgotten_entries.saturating_add(one.forgotten_entries);
+        joined.forgotten_deliveries = joined.forgotten_deliveries.saturating_add(one.forgotten_deliveries);
         active.extend(one.active_scenarios);
         grids.push(one.grid);
     }
-    joined.counts.unfinished -= dropped;
+    joined.counts.unfinished = joined.counts.unfinished.saturating_sub(dropped);
     joined.unfinished = left;
     joined.active_scenarios = active.into_iter().collect();
     joined.grid = grid::joined(grids);

@@ -296,9 +296,11 @@ pub fn report(document: &str) -> String {
 /// Adds JSON so that nothing in it can end the element that it is in. These characters occur in strings alone, where JSON may escape
 /// them.
 fn push_inert(page: &mut String, json: &str) {
-    for c in json.trim_end().chars() {
+    let mut characters = json.trim_end().chars().peekable();
+    while let Some(c) = characters.next() {
         match c {
-            '<' => page.push_str("\\u003c"),
+            // An element's end, and what changes how the following is read: a comment, another script.
+            '<' if characters.peek().is_none_or(|next| "/!sS".contains(*next)) => page.push_str("\\u003c"),
             '\u{2028}' => page.push_str("\\u2028"),
             '\u{2029}' => page.push_str("\\u2029"),
             c => page.push(c),

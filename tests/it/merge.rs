@@ -220,7 +220,7 @@ fn what_one_run_played_is_played() {
     let changed = runs.save("changed.json", &arguments, check_only);
     let path = runs.path("changed-all.json");
     let output = run(&["run", "merge", &played, &changed, "--report", &path]).exits(0);
-    assert!(said(&output).contains("scenario `quota-once` is not the same in all runs"), "{}", said(&output));
+    assert!(said(&output).contains("scenario `quota-once` differs between the runs"), "{}", said(&output));
     let merged = document(&path);
     let names: Vec<&str> = list(&merged, "scenarios").iter().filter_map(|row| row["name"].as_str()).collect();
     assert!(
@@ -245,7 +245,7 @@ fn settings_clocks_commands_and_outputs_stay_with_their_run() {
     let path = runs.path("merged.html");
     let output = run(&["run", "merge", &a, &b, "--report", &path]).exits(0);
     assert!(
-        said(&output).contains("`b` has other settings than the first run: rate_limit.requests"),
+        said(&output).contains("`b` differs from the first run in its settings: rate_limit.requests"),
         "{}",
         said(&output)
     );
@@ -319,4 +319,36 @@ fn what_cannot_be_merged_is_refused_with_its_file() {
     let output = run(&["run", "merge", &a, &b, "--report", &report, "--json"]).exits(0);
     let printed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(printed, json!({ "shards": ["a", "b"], "requests": 4, "deliveries": 1, "omitted": 0 }));
+}
+
+/// Files are edited, and cut, and made by others: each ends in a message, whatever the fields say that nothing reads.
+#[test]
+fn an_edited_run_is_refused_or_read() {
+    let runs = Runs::new();
+    let sound = runs.save("sound.json", &[], busy);
+    let whole = fs::read_to_string(&sound).expect("the file");
+    let edited = |name: &str, text: &str| {
+        let file = runs.path(name);
+        fs::write(&file, text).expect("it is written");
+        file
+    };
+    for (name, field) in [("number", "1e999".to_owned()), ("half", r#""\ud800""#.to_owned()), ("deep", "[".repeat(300))]
+    {
+        let file = edited(name, &whole.replacen('{', &format!("{{\"extra\":{field},"), 1));
+        for command in [&["run", "merge", &file, "--report", "-"][..], &["verdict", "--from", &file]] {
+            let refused = run(command).exits(2);
+            assert!(said(&refused).contains("it is not"), "{command:?}: {}", said(&refused));
+        }
+    }
+    let mut document = document(&sound);
+    document["requests"][0]["explanation"]["summary"] = format!("a{}", "@b".repeat(120_000)).into();
+    document["verification"]["counts"]["unmatched"] = u64::MAX.into();
+    document["verification"]["grid"][0]["operation"] = format!("\u{1b}[31m|`{}", "x".repeat(70_000)).into();
+    let file = edited("odd.json", &document.to_string());
+    let merged = runs.merge(&[&file, &sound], "merged.json");
+    assert_eq!(merged["verification"]["counts"]["unmatched"], u64::MAX);
+    for format in ["text", "markdown"] {
+        let shown = run(&["verdict", "--from", &file, "--grid", "--format", format]).exits(0);
+        assert!(!text(&shown.stdout).contains('\u{1b}'), "{format}");
+    }
 }

@@ -211,7 +211,8 @@ async fn in_a_report_data_stays_data() {
     assert_eq!(document["notices"][0]["message"], hostile);
     let (before, rest) = page.split_once(DATA_START).expect("the data begins");
     let (data, after) = rest.split_once(DATA_END).expect("the data ends");
-    assert!(!data.contains('<') && !data.contains('\u{2028}'));
+    let small = data.to_ascii_lowercase();
+    assert!(["</", "<!", "<s", "\u{2028}"].iter().all(|text| !small.contains(text)));
     for outside in [" href=\"style.css\"", " href=\"icon.svg\"", " src=\"", "\nimport {", "\nexport "] {
         assert!(!before.contains(outside) && !after.contains(outside), "a report needs nothing else: {outside}");
     }
