@@ -172,7 +172,7 @@ enum Command {
 #[command(after_help = examples([
     "review findings",
     "review findings --accept accepted.txt",
-    "review probe http://localhost:3000/hooks",
+    "review probe http://localhost:3000/hooks --secret whsec_...",
     "review differential -- npm test",
 ]))]
 enum ReviewCommand {

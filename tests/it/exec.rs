@@ -372,7 +372,7 @@ fn tests_that_made_no_request_are_named() {
     let said = said(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("(404); test test_one, key sk_test_one\n"), "{said}");
-    assert!(said.contains("\n! test test_two, key sk_test_two made no request\n"), "{said}");
+    assert!(said.contains("\n! test test_two, key sk_test_two made no request with its key\n"), "{said}");
     assert_eq!(said.matches("made no request").count(), 1, "{said}");
 }
 
