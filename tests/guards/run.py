@@ -51,7 +51,11 @@ def tested(programs, guard):
     ran, failed = 0, []
     for program, filters in [("it", guard.get("tests", [])), ("lib", guard.get("lib", []))]:
         if filters:
-            output = subprocess.run([programs[program], *filters], cwd=tree, capture_output=True, text=True, errors="replace").stdout
+            try:
+                output = subprocess.run([programs[program], *filters], cwd=tree, capture_output=True, text=True, errors="replace", timeout=600).stdout
+            except subprocess.TimeoutExpired:
+                failed.append(f"a test of {', '.join(filters)} that no longer ends")
+                continue
             ran += sum(map(int, re.findall(r"^running (\d+) tests?$", output, re.M)))
             failed += re.findall(r"^test (\S+) \.\.\. FAILED$", output, re.M)
     return ran, sorted(failed)
