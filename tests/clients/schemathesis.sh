@@ -5,7 +5,7 @@
 set -euo pipefail
 emulator=$(realpath "$1")
 schemathesis=$(realpath -s "$2")
-examples=${3:-60}
+examples=${3:-30}
 folder=$(mktemp -d)
 cd "$folder"
 
