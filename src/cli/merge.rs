@@ -78,7 +78,7 @@ fn note_equal(files: &[PathBuf], documents: &[RunDocument]) {
     }
 }
 
-/// What is not the same in all runs, so that one column cannot show it.
+/// Notes the differences between the runs that one column cannot show.
 fn note_differences(run: &Run) {
     let first = run.shards.first().map(|shard| &shard.emulator.version);
     if run.shards.iter().any(|shard| Some(&shard.emulator.version) != first) {
@@ -96,7 +96,7 @@ fn note_differences(run: &Run) {
     }
 }
 
-/// What to call each run: its file without the ending, or as much of the path as tells it from the others.
+/// The name of each run: its file without the extension, or as much of the path as distinguishes it from the others.
 fn names(files: &[PathBuf]) -> Vec<String> {
     // From the name of the file upwards.
     let parts = |file: &PathBuf| -> Vec<String> {
@@ -108,7 +108,7 @@ fn names(files: &[PathBuf]) -> Vec<String> {
         path.iter().rev().map(|part| part.to_string_lossy().chars().map(plain).collect()).collect()
     };
     let paths: Vec<Vec<String>> = files.iter().map(parts).collect();
-    // CI systems put the file of each job into a folder of its own.
+    // CI systems put each job's file into a separate folder.
     let has_one_name = files.len() > 1 && paths.iter().all(|parts| parts.len() > 1 && parts[0] == paths[0][0]);
     let skipped = usize::from(has_one_name);
     let named = |length: usize| -> Vec<String> {
@@ -127,8 +127,8 @@ fn names(files: &[PathBuf]) -> Vec<String> {
     })
 }
 
-/// For the fuzz targets, which see only what is public: reads a document as a file would be read, merges it with itself and makes
-/// an archive of both. The error is what a command prints.
+/// For the fuzz targets, which need something public: reads a document as if from a file, merges it with itself and makes an archive
+/// of both. The error is what a command prints.
 #[doc(hidden)]
 pub fn try_document(bytes: Vec<u8>) -> Result<(), String> {
     let run = RunDocument::parse(Path::new("fuzz"), bytes).map_err(|failure| failure.message)?;

@@ -103,7 +103,7 @@ pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
     let text = render(&verdict, format, colored(&std::io::stdout()));
     let text = if args.grid { text + &grid(&verdict.body.grid, format) } else { text };
     match Ci::of_environment() {
-        // The marks go to stderr, where they are no part of the command's data.
+        // The marks go to stderr, because stdout may be piped to a program.
         Some(Ci::GitLab) if format == VerdictFormat::Text => {
             let (start, end) = Ci::section(verdict.is_red());
             print_to_stderr(&start);
@@ -403,7 +403,7 @@ impl Verdict {
         self.body.keys.iter().filter_map(JudgedKey::failure).collect()
     }
 
-    /// True if somebody has to look: also if the command or a test failed, whatever --fail-on names.
+    /// True if the run failed: by --fail-on, its command or a test.
     pub(super) fn is_red(&self) -> bool {
         self.fails() || self.exit_status.is_some_and(|status| status != 0) || !self.failed_tests().is_empty()
     }

@@ -20,7 +20,7 @@ pub struct UnusableClock {
     is_early: bool,
 }
 
-/// What is read of the machine; with the feature `simulation`, `clock/simulated.rs` stands in for it.
+/// The machine's time and entropy; with the feature `simulation`, `clock/simulated.rs` replaces it.
 #[cfg(not(feature = "simulation"))]
 mod source {
     use std::time::{Instant, SystemTime};

@@ -20,7 +20,7 @@ const MAX_MERGED: usize = 10_000;
 /// Why older records are not in a merged document.
 pub(crate) const MERGED_BOUND: &str = "a merged document has at most 10,000 records, or 8 MiB, of each kind";
 
-/// A document as it was saved, and the name that tells it from the others.
+/// A saved document, and the name that distinguishes it from the others.
 pub(crate) struct Saved {
     pub(crate) name: String,
     pub(crate) document: Value,
@@ -98,7 +98,7 @@ fn keys_in(document: &Value) -> BTreeSet<String> {
     keys
 }
 
-/// Fields that have what others wrote, or what was sent: an id in it stays as it is.
+/// Fields with text that others wrote or that was sent: ids in them are not renamed.
 const VERBATIM: [&str; 22] = [
     "answer",
     "assumptions",
@@ -287,7 +287,7 @@ fn add(run: &mut Run, other: Run) {
     run.omitted.add(other.omitted);
 }
 
-/// Orders everything as in the document of one run, and leaves out what is too much.
+/// Orders everything as in the document of one run, and drops what exceeds the bounds.
 fn in_order(run: &mut Run) {
     run.requests.sort_by(|a, b| b.request.row.at.0.cmp(&a.request.row.at.0));
     run.deliveries.sort_by(|a, b| b.record.created_at.0.cmp(&a.record.created_at.0));

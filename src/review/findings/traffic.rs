@@ -17,7 +17,7 @@ use crate::settings::Profile;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::journal::RequestRecord;
 
-/// A difference between the key's clock and the machine's that is no delay within the emulator.
+/// From this difference on, the key's clock was moved; smaller ones are delays within the emulator.
 const MOVED: Duration = Duration::from_millis(100);
 
 /// What is judged.
