@@ -151,14 +151,16 @@ def latency(oha, url, rate, seconds):
 
 def latencies(oha, server, plan, note):
     """Percentiles at each rate, and the highest rate with a good 99th percentile."""
-    best = 0
+    best, good = 0, True
     with Running(server) as running:
         load(running.url, plan.warm_up)
         for rate in sorted({*RATES, *STEPS}):
             found = latency(oha, running.url, rate, plan.seconds)
             if rate in RATES and found is not None:
                 note(server, f"at {rate}", found)
-            if found is not None and found[2] < GOOD_MS:
+            # One rate that is not good ends the search: a better figure above it would be luck.
+            good = good and found is not None and found[2] < GOOD_MS
+            if good:
                 best = rate
             elif rate > max(RATES) or found is None:
                 break
