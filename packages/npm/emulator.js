@@ -175,9 +175,23 @@ class Emulator {
     const lines = [
       ...requests.map((row) => [`${row.method} ${row.path}${row.query ? `?${row.query}` : ""}`, row.id]),
       ...failed.map((row) => [`${row.type} to ${row.url}`, row.id]),
-    ].map(async ([what, id]) => visible(`${what}  ${id}: ${await this.explain(id)}`));
-    return lines.length ? Promise.all(lines) : [`no request carried the key ${this.key}`];
+    ].map(async ([what, id]) => visible(`${what}  ${id}: ${await told(this, id)}`));
+    return lines.length ? Promise.all(lines) : [visible(`no request carried the key ${this.key}${await refusedMeanwhile(this)}`)];
   }
+}
+
+/** An explanation with the first question to ask, if there is one. */
+async function told(emulator, id) {
+  const { summary, advice } = await emulator.control("GET", `explain/${id}`);
+  const question = (advice ?? []).find(({ command }) => !command);
+  return question ? `${summary}; ${question.text}` : summary;
+}
+
+/** The first request that was refused for want of a valid key while the failed test of this key ran. */
+async function refusedMeanwhile(emulator) {
+  const { keys } = await emulator.get("verdict");
+  const found = keys.map(({ failure }) => failure).find((failure) => failure?.request);
+  return found ? `; while the test ran came ${found.request}: ${found.reason}` : "";
 }
 
 /** Status and text of an answer. Not by `fetch` and not by the agent for everything, because both may be made to use a proxy. */

@@ -105,6 +105,11 @@ impl ControlHandle {
         &self.engine.journal
     }
 
+    /// Records that the command that the emulator was started for has ended: a receiver that it ran is not awaited any more.
+    pub(crate) fn end_command(&self) {
+        self.engine.end_command();
+    }
+
     /// The warnings in the journal, oldest first.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = self.engine.journal.search(None, usize::MAX, |_, entry| match entry {

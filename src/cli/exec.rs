@@ -127,6 +127,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
         .await
         .map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
     adopted.reap_all();
+    emulator.control().end_command();
     let mut facts = ExecFacts::of(&args.command, status);
     facts.fail_on = judging.names();
     if let Some(tee) = tee {

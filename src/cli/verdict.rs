@@ -185,7 +185,7 @@ fn causes(problems: &[ProblemLine]) -> Vec<Cause> {
 pub(super) enum Kind {
     /// A request matched no endpoint.
     Unmatched,
-    /// A delivery did not arrive.
+    /// A delivery failed.
     Undelivered,
     /// A deliberately forged delivery was accepted: the receiver does not verify.
     Forged,
@@ -215,7 +215,7 @@ impl Kind {
             Self::Unmatched => {
                 ("request matched no endpoint", "requests matched no endpoint", "every request matched an endpoint")
             }
-            Self::Undelivered => ("delivery did not arrive", "deliveries did not arrive", "every delivery arrived"),
+            Self::Undelivered => ("delivery failed", "deliveries failed", "every delivery arrived"),
             Self::Forged => (
                 "forged delivery was accepted (2xx): your receiver does not verify it; see `explain ID`, or Deliveries in a --report",
                 "forged deliveries were accepted (2xx): your receiver does not verify them; see `explain ID`, or Deliveries in a --report",
@@ -471,14 +471,31 @@ impl Verdict {
         warnings
     }
 
-    /// The tests that failed, then the kinds of problems.
+    /// What may be why the command failed, if its tests do not tell: the requests that were refused.
+    fn failed_command(&self) -> Option<Case> {
+        let status = self.exit_status.filter(|status| *status != 0)?;
+        let refusals = &self.body.refusals;
+        if refusals.is_empty() || self.body.keys.iter().any(|key| key.test.is_some()) {
+            return None;
+        }
+        let message = format!("it exited with {status}, perhaps because of what was refused");
+        let problems: Vec<ProblemLine> = refusals
+            .iter()
+            .flat_map(|refusal| std::iter::repeat_with(|| refusal.line()).take(refusal.requests))
+            .collect();
+        let causes = causes(&problems);
+        let lines = causes.iter().map(Cause::sentence).collect();
+        Some(Case { causes, ..Case::failed("command", "command", message, lines) })
+    }
+
+    /// The tests that failed, or the command, then the kinds of problems.
     pub(super) fn report(&self) -> Report {
         let failed = self.failed_tests();
         let lines = failed.iter().map(ProblemLine::to_string).collect();
         let message = format!("{} failed", counted(failed.len(), "test"));
         let tests = Case { causes: causes(&failed), ..Case::failed("tests", "tests", message, lines) };
         let mut report = self.report_of_kinds();
-        report.cases.splice(0..0, (!failed.is_empty()).then_some(tests));
+        report.cases.splice(0..0, (!failed.is_empty()).then_some(tests).or_else(|| self.failed_command()));
         report
     }
 

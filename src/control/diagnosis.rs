@@ -15,7 +15,7 @@ use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::signature::{KeyReading, SchemeName, TOLERANCE_SECONDS, Verified, verify};
 use crate::redact::{Redactor, visible};
 use crate::settings::Profile;
-use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
+use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus, RECEIVER_ENDED};
 use crate::state::journal::record::time;
 use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace};
 use crate::util::duration::{DurationText, duration_text};
@@ -146,12 +146,31 @@ impl<'a> Diagnosis<'a> {
         Some(Advice { text: text.to_owned(), command: None })
     }
 
+    /// The first advice on a refusal, in a sentence that reads alike for every subscription.
+    pub(super) fn remedy(&self) -> Option<&'static str> {
+        if self.delivery.note.as_deref() == Some(RECEIVER_ENDED) && self.delivery.made == 1 {
+            return Some("should the test wait for this event?");
+        }
+        let workspace = self.control.registry.find(&self.delivery.event.workspace)?;
+        let attempt = self.refused_attempt()?;
+        let profile = self.control.profile_for(Some(workspace.name()));
+        Some(match verified(attempt, &workspace, &profile) {
+            Some(verified) if off_clock(&verified, &workspace, &profile).is_some() => {
+                "it was signed by the emulator's clock, which is far from this machine's: does your receiver compare the time?"
+            }
+            _ => "does your receiver use the secret of this subscription?",
+        })
+    }
+
+    /// The attempt that decided, if its receiver refused it and that may be about the signature.
+    fn refused_attempt(&self) -> Option<&AttemptRecord> {
+        let attempt = self.delivery.deciding_attempt()?;
+        (self.delivery.event.tamper.is_none() && is_refusal(&attempt.outcome)).then_some(attempt)
+    }
+
     /// Advice if a refusal may be about the signature.
     fn secret(&self, workspace: &Workspace) -> Vec<Advice> {
-        let attempt = match self.delivery.attempts.last() {
-            Some(attempt) if self.delivery.event.tamper.is_none() && is_refusal(&attempt.outcome) => attempt,
-            _ => return Vec::new(),
-        };
+        let Some(attempt) = self.refused_attempt() else { return Vec::new() };
         let profile = self.control.profile_for(Some(workspace.name()));
         let subscription = &attempt.delivery.subscription;
         let Some(verified) = verified(attempt, workspace, &profile) else {
@@ -161,15 +180,13 @@ impl<'a> Diagnosis<'a> {
         let asked = format!(
             "signed correctly with the secret of {subscription}, which `wrs-emulator subscriptions show {subscription} --secret` prints: does your receiver use the same one?"
         );
-        let mut advice = Vec::new();
-        match self.verify_command(attempt, &verified, &profile) {
-            None => advice.push(Advice { text: asked, command: None }),
-            Some(command) => advice.push(Advice {
-                text: format!("{asked} To check, put your receiver's secret in WRS_WEBHOOK_SECRET and run:"),
-                command: Some(command),
-            }),
-        }
-        advice.extend(off_clock(&verified, workspace, &profile));
+        let mut advice = vec![Advice { text: asked, command: None }];
+        advice.extend(self.verify_command(attempt, &verified, &profile).map(|command| Advice {
+            text: "to check, put your receiver's secret in WRS_WEBHOOK_SECRET and run:".to_owned(),
+            command: Some(command),
+        }));
+        // A receiver that compares the time refuses the delivery whatever its secret is.
+        advice.splice(0..0, off_clock(&verified, workspace, &profile));
         advice
     }
 

@@ -343,6 +343,7 @@ fn verification(all: Vec<Verification>) -> Verification {
         joined.undelivered.extend(one.undelivered);
         joined.forged.extend(one.forged);
         joined.keys.extend(one.keys);
+        joined.refusals.extend(one.refusals);
         joined.counts.unmatched = joined.counts.unmatched.saturating_add(one.counts.unmatched);
         joined.counts.undelivered = joined.counts.undelivered.saturating_add(one.counts.undelivered);
         joined.counts.forged = joined.counts.forged.saturating_add(one.counts.forged);

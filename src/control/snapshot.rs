@@ -310,6 +310,11 @@ fn load(request: LoadSnapshot, cx: &Context) -> Result<Loaded, ControlError> {
     Ok(Loaded { loaded, keys, generation, warnings })
 }
 
+/// The notice of a reset.
+pub(super) fn reset_notice(whose: &str) -> String {
+    format!("reset: {whose}")
+}
+
 fn reset(request: Reset, cx: &Context) -> Result<WasReset, ControlError> {
     let (forgotten, whose) = if let Scope(Some(workspace)) = request.key.scope(cx)? {
         cx.reset(&workspace);
@@ -320,7 +325,7 @@ fn reset(request: Reset, cx: &Context) -> Result<WasReset, ControlError> {
         (forgotten, "all keys, with scenarios, settings and clock as at the start".to_owned())
     };
     // Logged for no key, because a workspace that was reset has no entries.
-    cx.note(None, format!("reset: {whose}"), false);
+    cx.note(None, reset_notice(&whose), false);
     let keys = forgotten.iter().map(|workspace| cx.redactor().key(workspace.name()).into_owned()).collect();
     let reset = forgotten.iter().map(|workspace| workspace.id().into()).collect();
     Ok(WasReset { reset, keys, generation: cx.library.load().number })

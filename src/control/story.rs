@@ -57,6 +57,12 @@ pub(super) fn is_by_browser(request: &RequestRecord) -> bool {
     is_preflight || (method == "GET" && target == "/favicon.ico")
 }
 
+/// True if the API itself refused a request, by its own rules. A scenario's rule that only delays an answer leaves the refusal to the API.
+pub(super) fn is_refused_by_api(request: &RequestRecord) -> bool {
+    let is_scripted = matches!(request.reason, Reason::Scripted | Reason::Answered | Reason::Subscribed { .. });
+    request.status >= 400 && request.broken.is_none() && !(is_scripted && request.scripted.is_some())
+}
+
 /// The method and target of a request.
 pub(crate) fn request_line(method: &str, target: &str) -> String {
     if method.is_empty() { "bytes that are not an HTTP request".to_owned() } else { format!("{method} {target}") }
@@ -102,8 +108,9 @@ pub(super) fn of_event(event: &EventRecord) -> String {
 /// What happened to a delivery so far.
 pub(super) fn of_delivery(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> String {
     let attempts = delivery.attempts_made();
-    let last = || match delivery.attempts.last() {
-        Some(attempt) => of_attempt(attempt, redactor),
+    let deciding = delivery.deciding_attempt();
+    let last = || match deciding {
+        Some(attempt) => format!("{}{}", of_attempt(attempt, redactor), since(delivery, attempt)),
         None if attempts == 0 => "no attempt was made".to_owned(),
         None if delivery.made == 0 => "what the receiver answered is not in the snapshot".to_owned(),
         None => "the receiver's answer was evicted, because the pending deliveries use too much memory".to_owned(),
@@ -113,10 +120,28 @@ pub(super) fn of_delivery(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> 
         _ if delivery.forgery() == Some(Forgery::Refused) => format!("refused, as a forgery should be: {}", last()),
         DeliveryStatus::Delivered => format!("delivered at attempt {attempts}"),
         DeliveryStatus::Exhausted => format!("given up after {}: {}", counted(attempts, "attempt"), last()),
-        DeliveryStatus::Cancelled => format!("cancelled: {}", delivery.note.clone().unwrap_or_else(last)),
+        DeliveryStatus::Cancelled => {
+            // The last attempt may be the one that led to the note.
+            let reached = deciding.filter(|attempt| !attempt.outcome.is_unreached());
+            let before = reached.or_else(|| delivery.attempts.iter().rev().nth(1));
+            let before = before.map(|attempt| format!("; before that, {}", of_attempt(attempt, redactor)));
+            match &delivery.note {
+                Some(note) => format!("cancelled: {note}{}", before.unwrap_or_default()),
+                None => format!("cancelled: {}", last()),
+            }
+        }
         DeliveryStatus::Pending if attempts == 0 => "the first attempt has not ended yet".to_owned(),
-        DeliveryStatus::Pending => format!("attempt {attempts} failed and another is due: {}", last()),
+        DeliveryStatus::Pending => {
+            let failed = deciding.map_or(attempts, |attempt| attempt.number);
+            format!("attempt {failed} failed and another is due: {}", last())
+        }
     }
+}
+
+/// What became of the receiver after the attempt by which a delivery is judged.
+fn since(delivery: &DeliveryRecord, deciding: &AttemptRecord) -> String {
+    let next = delivery.attempts.iter().find(|attempt| attempt.number > deciding.number);
+    next.map_or_else(String::new, |next| format!("; the receiver was gone by attempt {}", next.number))
 }
 
 /// How an attempt ended, and why it failed.
@@ -187,7 +212,7 @@ pub(super) fn accepted_forgery(delivery: &DeliveryRecord) -> String {
 /// True if a delivery failed as intended: it was dropped on purpose, or forged and refused.
 pub(super) fn is_on_purpose(delivery: &DeliveryRecord) -> bool {
     let refused =
-        delivery.attempts.last().is_some_and(|attempt| matches!(attempt.outcome, AttemptOutcome::Answered { .. }));
+        delivery.deciding_attempt().is_some_and(|attempt| matches!(attempt.outcome, AttemptOutcome::Answered { .. }));
     delivery.event.lost || (delivery.event.tamper.is_some() && refused)
 }
 

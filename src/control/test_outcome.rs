@@ -9,6 +9,7 @@ use super::endpoint::{Call, Endpoint};
 use super::fields::OwnKey;
 use super::render::{Text, cell};
 use crate::redact::Redactor;
+use crate::state::journal::Notice;
 use crate::state::journal::record::name_of;
 pub(crate) use crate::state::workspace::{Ending, TestOutcome};
 
@@ -42,6 +43,14 @@ impl Text for TestOutcome {
     }
 }
 
+/// How the notice of an outcome begins.
+const REPORTED: &str = "test ";
+
+/// True if this is the notice of how the test of its key ended.
+pub(super) fn is_outcome(notice: &Notice) -> bool {
+    notice.message.starts_with(REPORTED)
+}
+
 fn report(request: ReportOutcome, cx: &Context) -> Result<TestOutcome, ControlError> {
     let ReportOutcome { key, test, outcome, message, output } = request;
     let new = TestOutcome { test, outcome, message, output };
@@ -50,7 +59,7 @@ fn report(request: ReportOutcome, cx: &Context) -> Result<TestOutcome, ControlEr
     let workspace = cx.workspace(key.meant())?;
     workspace.lock().set_test(new.clone()).map_err(|full| ControlError::invalid(full.to_string()))?;
     // Viewers of the stream learn it at once.
-    cx.note(Some(workspace.name()), format!("test {}", new.text().trim_end()), false);
+    cx.note(Some(workspace.name()), format!("{REPORTED}{}", new.text().trim_end()), false);
     Ok(new)
 }
 

@@ -1,4 +1,4 @@
-//! `GET verdict`: the problems found so far. Requests that matched no endpoint, deliveries that did not arrive, forged ones that were
+//! `GET verdict`: the problems found so far. Requests that matched no endpoint, deliveries that failed, forged ones that were
 //! accepted, scenarios that were not played to their end; and which of these checks had nothing to judge.
 //!
 //! Each call computes it from the journal, the deliveries and the rule counters, and changes none of them.
@@ -14,10 +14,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::call::{Context, Scope, wait_limit};
+use super::diagnosis::Diagnosis;
 use super::endpoint::{Call, Endpoint};
 use super::fields::{AnyKey, DurationInput};
 use super::grid::{GridRow, MetStatuses};
-use super::judged::{JudgedKey, ProblemLine, judged_keys};
+use super::judged::{JudgedKey, ProblemLine, Refusal, Refusals, judged_keys};
 use super::render::{Text, cell};
 use super::{Control, ControlError, deliveries, requests, story};
 use crate::clock::ClockMode;
@@ -54,7 +55,7 @@ impl Endpoint for GetVerdict {
 pub(crate) struct Verification {
     /// Requests that matched no endpoint.
     pub(crate) unmatched: Vec<ProblemWith<Request>>,
-    /// Deliveries that were not accepted.
+    /// Deliveries that failed.
     pub(crate) undelivered: Vec<ProblemWith<DeliveryRow>>,
     /// Forged deliveries that were accepted.
     pub(crate) forged: Vec<ProblemWith<DeliveryRow>>,
@@ -66,6 +67,9 @@ pub(crate) struct Verification {
     /// The keys of the scope, those of tests first; at most 1,000.
     #[serde(default)]
     pub(crate) keys: Vec<JudgedKey>,
+    /// Why the API refused requests to its endpoints, which is right where a test expects it; at most 1,000, the oldest first.
+    #[serde(default)]
+    pub(crate) refusals: Vec<Refusal>,
     pub(crate) active_scenarios: Vec<String>,
     /// For each operation of the contract, how many requests got each status.
     #[serde(default)]
@@ -99,6 +103,9 @@ pub(crate) struct ProblemWith<T> {
     pub(crate) row: T,
     /// What the problem is.
     pub(crate) message: String,
+    /// What to check first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) remedy: Option<String>,
 }
 
 /// A rule with turns left, or a story before its end.
@@ -142,7 +149,7 @@ impl Verification {
             message: cell(message),
             of: self.key_of(workspace).map(JudgedKey::text).unwrap_or_default(),
         };
-        let requests = self.unmatched.iter().map(|ProblemWith { row, message }| {
+        let requests = self.unmatched.iter().map(|ProblemWith { row, message, .. }| {
             let of = self.key_of(row.workspace.as_ref()).map(JudgedKey::text);
             let of = of.or_else(|| row.key.as_ref().map(|key| format!("key {}", cell(key)))).unwrap_or_default();
             ProblemLine { of, ..line(&row.id, message, None) }
@@ -202,6 +209,7 @@ impl Verification {
         self.unfinished.truncate(MAX_SHOWN);
         self.keys.sort_by(|a, b| (a.test.is_none(), &a.key).cmp(&(b.test.is_none(), &b.key)));
         self.keys.truncate(MAX_SHOWN);
+        self.refusals.truncate(MAX_SHOWN);
         self
     }
 }
@@ -245,15 +253,25 @@ async fn verify(request: GetVerdict, cx: Arc<Context>) -> Result<Verification, C
 pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verification {
     let snapshot = control.library.load();
     let configs = configs(&snapshot, scope);
-    let (unmatched, judged_requests, met) = unmatched(control, scope, redactor);
+    let (unmatched, judged_requests, met, refused) = unmatched(control, scope, redactor);
     let found = control.deliveries.list(None, usize::MAX, |delivery| scope.covers(Some(&delivery.event.workspace)));
     let deliveries: Vec<DeliveryRecord> = found.into_iter().rev().map(|(_, delivery)| delivery).collect();
     let problem = |delivery: &DeliveryRecord, what: String| {
         let row = deliveries::row(delivery, &control.registry, redactor);
-        ProblemWith { message: format!("{} to {}: {what}", row.event_type, row.url), row }
+        ProblemWith { message: format!("{} to {}: {what}", row.event_type, row.url), row, remedy: None }
+    };
+    let lost = |delivery: &DeliveryRecord| {
+        let what = story::of_delivery(delivery, redactor);
+        match Diagnosis::new(control, delivery, redactor).remedy() {
+            None => problem(delivery, what),
+            Some(remedy) => {
+                let of = problem(delivery, format!("{what}; {remedy}"));
+                ProblemWith { remedy: Some(remedy.to_owned()), ..of }
+            }
+        }
     };
     let failed = deliveries.iter().filter(|it| it.status != DeliveryStatus::Delivered && !story::is_on_purpose(it));
-    let undelivered: Vec<_> = failed.map(|it| problem(it, story::of_delivery(it, redactor))).collect();
+    let undelivered: Vec<_> = failed.map(lost).collect();
     let answered = |forgery: Forgery| deliveries.iter().filter(move |it| it.forgery() == Some(forgery));
     let forged: Vec<_> = answered(Forgery::Accepted).map(|it| problem(it, story::accepted_forgery(it))).collect();
     let unfinished = unfinished(control, scope, &snapshot, &configs, redactor);
@@ -274,6 +292,7 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
         unused: Vec::new(),
         counts,
         keys: judged_keys(control, scope, &deliveries, redactor),
+        refusals: refused.shown(redactor),
         active_scenarios: active.into_iter().map(str::to_owned).collect(),
         grid: met.grid(&control.profile_for(scope.key().as_deref()), &snapshot),
         judged_requests,
@@ -303,17 +322,18 @@ async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration)
     let _ = tokio::time::timeout(limit + limit.min(LAST_ATTEMPTS), settled).await;
 }
 
-/// Requests that matched no endpoint, oldest first, the number of requests judged, and what they got.
+/// Requests that matched no endpoint, oldest first, the number of requests judged, what they got, and those that were refused.
 fn unmatched(
     control: &Control,
     scope: &Scope,
     redactor: Redactor<'_>,
-) -> (Vec<ProblemWith<Request>>, usize, MetStatuses) {
-    let (mut judged, mut met) = (0_usize, MetStatuses::default());
+) -> (Vec<ProblemWith<Request>>, usize, MetStatuses, Refusals) {
+    let (mut judged, mut met, mut refused) = (0_usize, MetStatuses::default(), Refusals::default());
     let mut found = control.journal.search(None, usize::MAX, |_, entry| match entry {
         Entry::Request(request) if scope.covers_request(request, redactor.key_settings()) => {
             judged += 1;
             met.count(request);
+            refused.count(request);
             Some((Arc::clone(request), story::no_endpoint(request).filter(|_| !story::is_by_browser(request))?))
         }
         _ => None,
@@ -322,9 +342,9 @@ fn unmatched(
     let entry = |(request, why): &(Arc<RequestRecord>, String)| {
         let row = requests::row(request, redactor);
         let (line, status) = (story::request_line(&row.method, &row.path), row.status_text());
-        ProblemWith { message: format!("{line}: {why} ({status})"), row }
+        ProblemWith { message: format!("{line}: {why} ({status})"), row, remedy: None }
     };
-    (found.iter().map(entry).collect(), judged, met)
+    (found.iter().map(entry).collect(), judged, met, refused)
 }
 
 /// A workspace, or all requests without a key, with its rule counters.

@@ -3,6 +3,7 @@
 //!
 //! The workspace's queue decides what is due, and whether and when to retry; what an attempt sends is made in `signed`.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +12,12 @@ use hyper::body::Bytes;
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
+use url::{Host, Url};
 
 use crate::clock::agenda::Running;
 use crate::clock::{Instant, machine};
-use crate::settings::Profile;
-use crate::state::engine::deliveries::DeliveryStatus;
+use crate::settings::{Profile, RetryPreset};
+use crate::state::engine::deliveries::{DeliveryStatus, RECEIVER_ENDED};
 use crate::state::engine::sink::Receipt;
 use crate::state::engine::{Engine, WORKSPACE_GONE, wait_for_events};
 use crate::state::journal::Entry;
@@ -326,8 +328,14 @@ impl Deliverer {
         // Jitter depends on the delivery alone, so the order in which receivers answer does not matter.
         let random = || self.engine.registry.source(&format!("{}/{}/{}", workspace.name(), delivery.id, record.number));
         let subscription = &delivery.subscription;
-        let next = workspace
-            .with_queue(|queue| queue.finish(subscription, &record.outcome, &profile.webhooks, now.instant, random));
+        // Nothing starts the command's receiver again.
+        let is_over = self.engine.has_command_ended() && found_nothing_here(&record);
+        let mut webhooks = Cow::Borrowed(&profile.webhooks);
+        if is_over {
+            webhooks.to_mut().retry.preset = RetryPreset::None;
+        }
+        let next =
+            workspace.with_queue(|queue| queue.finish(subscription, &record.outcome, &webhooks, now.instant, random));
         record.latency = now.instant.since(began);
         let status = match &next {
             AfterAttempt::Delivered => DeliveryStatus::Delivered,
@@ -342,6 +350,9 @@ impl Deliverer {
         let record = Arc::new(record);
         self.engine.deliveries.note_attempt(Arc::clone(&record), status);
         self.engine.journal.append_of(Some(workspace), Entry::Attempt(record));
+        if is_over {
+            self.engine.deliveries.note_cancelled(&event, &delivery, RECEIVER_ENDED);
+        }
         let AfterAttempt::Gone(waiting) = next else { return };
         if is_answered {
             workspace.lock().subscriptions.disable(subscription);
@@ -361,6 +372,17 @@ impl Deliverer {
             self.engine.deliveries.note_cancelled(&job.event, &job.delivery, note);
         }
     }
+}
+
+/// True if nothing listened at an address of this machine.
+fn found_nothing_here(attempt: &AttemptRecord) -> bool {
+    let is_refused = matches!(attempt.outcome, AttemptOutcome::Failed { reason: FailureReason::ConnectionRefused, .. });
+    let is_here = || match Url::parse(&attempt.dialled).ok()?.host()? {
+        Host::Domain(name) => Some(name == "localhost" || name.ends_with(".localhost")),
+        Host::Ipv4(address) => Some(address.is_loopback()),
+        Host::Ipv6(address) => Some(address.is_loopback()),
+    };
+    is_refused && is_here() == Some(true)
 }
 
 fn failed(reason: FailureReason, detail: &str) -> AttemptOutcome {

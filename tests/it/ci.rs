@@ -1,8 +1,11 @@
 //! `exec` and `verdict` in CI systems, by the variables that these set, and the scripts of the shipped CI files.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::process::{Command, Output};
+use std::thread;
 
-use crate::process::Served;
+use crate::process::{Served, closed_port};
 use crate::support::{text, wrs_emulator};
 
 const CALLS: &str = "for path in helo helo 100%25; do curl -s -o /dev/null $WRS_BASE_URL/v1/$path; done";
@@ -93,6 +96,150 @@ exit 1"#;
     let saved = wrs_emulator(&["verdict", "--from", &report, "--fail-on", "unmatched", "--format", "markdown"]);
     let saved = { saved }.output().expect("it runs");
     assert!(saved.status.success() && text(&saved.stdout).contains(title), "{}", text(&saved.stdout));
+}
+
+/// The subscription of a receiver at https://shop.example, and one event.
+const ONE_EVENT: &str = r#"
+post() { curl -s -o /dev/null -H 'Content-Type: application/json' -H "Authorization: Bearer $WRS_API_KEY" -d "$1" "$WRS_EMULATOR_URL$2"; }
+post '{"url":"https://shop.example/hooks","events":["workflow.completed"]}' /v1/events/subscribe
+post '{"type":"workflow.completed"}' /_emulator/events
+"#;
+
+/// The flags of an emulator that forwards to this port. Its clock moves only while a call waits, so only once the command has ended.
+fn forwarding(port: u16) -> [String; 3] {
+    let forward = format!("--forward=https://shop.example=http://127.0.0.1:{port}");
+    [forward, "--clock=auto".to_owned(), "--fail-on=undelivered".to_owned()]
+}
+
+/// A receiver that the tests start ends with them, so that later attempts find nothing: the answer before that is the cause.
+#[test]
+fn a_receiver_that_ended_with_the_command_is_judged_by_its_answer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (summary, report) = (path("summary"), path("run.json"));
+    let github = [("GITHUB_ACTIONS", "true"), ("GITHUB_STEP_SUMMARY", summary.as_str())];
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let flags = forwarding(listener.local_addr().expect("an address").port());
+    let receiver = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a delivery");
+        // Gone before it answers, so that no attempt after this one reaches it.
+        drop(listener);
+        let mut head = [0; 64];
+        let _ = stream.read(&mut head).expect("a request");
+        stream
+            .write_all(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 13\r\nConnection: close\r\n\r\nbad signature")
+            .expect("an answer");
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    });
+    let flags: Vec<&str> = flags.iter().map(String::as_str).chain(["--report", &report]).collect();
+    let output = exec(&github, &flags, &format!("{ONE_EVENT} exit 1"));
+    receiver.join().expect("it answered");
+    let said = text(&output.stderr);
+    let cause = "cancelled: the command had ended, and its receiver with it; before that, the receiver answered 401: bad signature; \
+                 only 2xx accepts an event; does your receiver use the secret of this subscription?";
+    let error = said.lines().find(|line| line.starts_with("::error "));
+    assert!(error.is_some_and(|error| error.contains(cause) && error.contains(", by dlv_")), "{said}");
+    assert_eq!(said.matches(cause).count(), 2, "the verdict and the annotation\n{said}");
+    assert!(said.contains("✗ undelivered: 1 delivery failed\n"), "{said}");
+    let written = std::fs::read_to_string(&summary).expect("a summary");
+    assert!(written.contains("does your receiver use the secret of this subscription?"), "{written}");
+    let run: serde_json::Value = serde_json::from_slice(&std::fs::read(&report).expect("a report")).expect("JSON");
+    let lost = &run["verification"]["undelivered"][0];
+    assert_eq!(lost["remedy"], "does your receiver use the secret of this subscription?", "{lost}");
+    let shown = run["deliveries"][0]["summary"].as_str().expect("a sentence");
+    assert!(shown.contains("the receiver answered 401: bad signature"), "{shown}");
+}
+
+/// An event that came too late for the tests.
+#[test]
+fn a_webhook_after_the_end_of_the_command_is_told_as_that() {
+    let flags = forwarding(closed_port());
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let late = "[[emit]]\nevent = 'workflow.completed'\non = { operation = 'events.subscribe' }\ndelay = '1s'\n";
+    let (subscribe, _) = ONE_EVENT.split_once("\npost '{\"type").expect("a line");
+    let said = text(&exec(&[], &[&flags[..], &["--scenario-text", late]].concat(), subscribe).stderr);
+    let cause = ": cancelled: the command had ended, and its receiver with it; should the test wait for this event?";
+    assert!(said.contains("✗ undelivered: 1 delivery failed\n") && said.contains(cause), "{said}");
+    // A receiver that never ran is what it was before the end.
+    let said = text(&exec(&[], &flags, ONE_EVENT.replace("/events'", "/events?wait=20s'").as_str()).stderr);
+    assert!(said.contains("nothing listens on 127.0.0.1:"), "{said}");
+}
+
+/// A subscription that the tests delete after a refusal does not hide it either.
+#[test]
+fn a_deleted_subscription_does_not_hide_the_answer() {
+    let served =
+        Served::start(&["--set", "webhooks.retry.preset=custom", "--set", "webhooks.retry.schedule=[\"50ms\"]"]);
+    served.call(&["subscriptions", "create", "https://app.sink.localhost/hooks"]);
+    exec_script(
+        &served,
+        "curl -s -d '{\"respond\":[401]}' -H 'Content-Type: application/json' $WRS_EMULATOR_URL/_emulator/sink/app",
+    );
+    served.call(&["trigger", "workflow.completed", "--wait"]);
+    let id = served.json(&["subscriptions", "list", "--json"])["data"][0]["id"].as_str().expect("an id").to_owned();
+    served.call(&["subscriptions", "delete", &id]);
+    let cause = "cancelled: the subscription was deleted or disabled; before that, the receiver answered 401; only 2xx accepts an event";
+    served.call(&["deliveries", "wait", "--status", "cancelled"]);
+    let verdict = text(&served.call(&["verdict"]).stdout);
+    assert!(verdict.contains(cause), "{verdict}");
+}
+
+/// Without a plug-in, the refusals are all that may explain why a command failed.
+#[test]
+fn a_failed_command_names_what_was_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (summary, report) = (path("summary"), path("run.json"));
+    let github = [("GITHUB_ACTIONS", "true"), ("GITHUB_STEP_SUMMARY", summary.as_str())];
+    let script = r#"
+get() { curl -s -o /dev/null "$WRS_BASE_URL/v1/system/status$2" -H "Authorization: Bearer $1"; }
+get wrong; get wrong; get sk_test_a '?include_checks=x'; get sk_test_a
+"#;
+    let flags = ["--fail-on", "unmatched", "--report", &report];
+    let output = exec(&github, &flags, &format!("{script} exit 3"));
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("::error ")).collect();
+    let [key, parameter] = errors[..] else { panic!("one for each cause\n{said}") };
+    let refused = "GET /v1/system/status was refused with 401 Unauthorized: the Bearer token does not have the prefix of an API key";
+    assert!(key.starts_with(&format!("::error title=wrs-emulator%3A command::{refused}")), "{said}");
+    assert!(key.contains(", 2 times, first by req_") && key.ends_with("; without a key"), "{said}");
+    assert!(
+        parameter.contains(" 422 Unprocessable Entity: `include_checks` ") && parameter.ends_with("; key sk_test_a"),
+        "{said}"
+    );
+    assert!(said.contains("✗ command: it exited with 3, perhaps because of what was refused\n    GET /v1/"), "{said}");
+    let written = std::fs::read_to_string(&summary).expect("a summary");
+    assert!(written.contains("- ❌ **command**: it exited with 3"), "{written}");
+    let saved = text(&wrs_emulator(&["verdict", "--from", &report]).output().expect("it runs").stdout);
+    assert!(saved.contains(refused), "{saved}");
+    // What was refused is no problem if the command succeeded.
+    let passed = text(&exec(&github, &flags, script).stderr);
+    assert!(!passed.contains("refused"), "{passed}");
+}
+
+/// A test whose client sent another key is explained by what was refused while it ran.
+#[test]
+fn a_failed_test_names_what_came_without_its_key() {
+    let script = r#"
+post() { curl -s -o /dev/null -H 'Content-Type: application/json' -d "$1" "$WRS_EMULATOR_URL/_emulator/$2"; }
+get() { curl -s -o /dev/null "$WRS_BASE_URL/v1/system/status$2" -H "Authorization: Bearer $1"; }
+get before
+post '{"key":"sk_test_a"}' reset
+get during '?first'; get during
+post '{"key":"sk_test_a","test":"a","outcome":"failed","message":"assert 401 == 200"}' outcome
+get after
+post '{"key":"sk_test_b"}' reset
+post '{"key":"sk_test_b","test":"b","outcome":"failed","message":"assert 1 == 2"}' outcome
+exit 1"#;
+    let said = text(&exec(&[], &["--fail-on", "unmatched"], script).stderr);
+    let a = said.lines().find(|line| line.contains("; test a, ")).expect("a line");
+    assert!(a.contains("GET /v1/system/status?first was refused with 401 Unauthorized: the Bearer token "), "{said}");
+    assert!(
+        a.contains("; the first of 2 requests that came without a valid key while the test ran; test a, key sk_test_a"),
+        "{said}"
+    );
+    assert!(said.contains("    assert 1 == 2; test b, key sk_test_b\n"), "{said}");
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! `explain` of a delivery as a diagnosis: what failed, what the receiver said, what to paste next.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::process::Command;
+use std::thread;
 
 use crate::probe_receiver::{self, Does};
 use crate::process::{SUBSCRIBE, Served, closed_port, request};
@@ -63,6 +66,33 @@ fn a_refused_delivery_is_told_with_the_answer_and_commands_to_paste() {
         explained["steps"].as_array().expect("steps").iter().filter_map(|step| step["verdict"].as_str()).collect();
     assert_eq!(verdicts, ["failed", "failed", "not_reached"], "{explained}");
     assert!(explained["advice"].as_array().is_some_and(|advice| advice.len() >= 3), "{explained}");
+}
+
+/// A receiver that is stopped after it refused a delivery: its answer is still what went wrong.
+#[test]
+fn a_receiver_that_is_gone_by_the_next_attempt_is_explained_by_its_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let receiver = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a delivery");
+        drop(listener);
+        let _ = stream.read(&mut [0; 64]).expect("a request");
+        stream
+            .write_all(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            .expect("an answer");
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    });
+    let served = delivered(&["--clock", "frozen"], port);
+    receiver.join().expect("it answered");
+    served.call(&["clock", "advance", "1s"]);
+    let shown = text(&served.call(&["explain"]).stdout);
+    let summary = ": attempt 1 failed and another is due: the receiver answered 401; only 2xx accepts an event; the receiver was gone by attempt 2\n";
+    assert!(shown.contains(summary) && shown.contains("does your receiver use the same one?"), "{shown}");
+    let verdict = text(&served.call(&["verdict"]).stdout);
+    assert!(
+        verdict.contains("the receiver was gone by attempt 2; does your receiver use the secret of this subscription?"),
+        "{verdict}"
+    );
 }
 
 #[test]

@@ -149,7 +149,8 @@ fn a_run_fails_for_findings_if_they_are_named() {
     let saved: Value = serde_json::from_slice(&std::fs::read(&report).expect("a report")).expect("JSON");
     assert_eq!(saved["findings"]["data"][0]["code"], "key-in-url");
     let (code, said) = exec(&["--fail-on", "findings"], &format!("{KEY_IN_URL}; exit 4"));
-    assert!(code == Some(4) && said.starts_with(SEEN), "the command's own status wins: {said}");
+    assert!(code == Some(4) && said.contains(SEEN), "the command's own status wins: {said}");
+    assert!(said.starts_with("✗ command: it exited with 4, perhaps because of what was refused\n"), "{said}");
     // What is low, or not named, fails nothing.
     let low = "curl -s -o /dev/null -H \"Authorization: Bearer $WRS_API_KEY\" \"$WRS_BASE_URL/v1/system/status?x=1\"";
     let (code, said) = exec(&["--fail-on", "findings"], low);

@@ -264,6 +264,19 @@ def test_wider(shared, wrs):
 NOTE = "def note(wrs):\n    import os\n    open(os.environ['KEYS'], 'a').write(wrs.key + '\\n')\n"
 
 
+EXPLAINED = """
+def test_key(wrs):
+    import urllib.request
+    urllib.request.urlopen(urllib.request.Request(wrs.url + "/v1/system/status", headers={"Authorization": "Bearer wrong"}))
+
+def test_secret(wrs):
+    wrs.post("subscriptions", url=wrs.sink_url)
+    wrs.script_sink(401)
+    wrs.trigger("workflow.completed")
+    assert False
+"""
+
+
 def pytest():
     site = unpacked_wheel()
     folder = pathlib.Path(tempfile.mkdtemp(dir=work))
@@ -296,6 +309,12 @@ def pytest():
         result = run(command, folder, **python, WRS_EMULATOR_URL=breaking.url)
         good = result.returncode == 1 and "1 failed" in result.stdout and "not reachable: " in result.stdout and "INTERNALERROR" not in result.stdout
         check(f"pytest: nor when a failed test is reported: {text[:20]!r}", good, result)
+
+    (folder / "test_it.py").write_text(EXPLAINED)
+    shown = run([binary, "exec", "--", *command], folder, **python).stdout
+    refused = "the Bearer token does not have the prefix of an API key; it came without a valid key while the test ran"
+    check("pytest: a test whose client sent another key shows how that was refused", "; while the test ran came req_" in shown and refused in shown, shown)
+    check("pytest: a refused webhook is shown with the question to ask", "; only 2xx accepts an event; signed correctly with the secret of sub_" in shown, shown)
 
     module = [sys.executable, "-m", "wrs_emulator"]
     version = run([binary, "--version"], folder).stdout

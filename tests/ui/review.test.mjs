@@ -77,7 +77,7 @@ const request = (id, key, change, ms = 0) => requestEntry({
 });
 const limited = { status: 429, reason: "rate_limited", error: "the quota is used up" };
 const attempt = (id, key, change) => Object.assign(attemptEntry({
-  delivery: id, event: "evt_1", type: "workflow.completed", subscription: "sub_1", workspace: `ws_${key}`, at: "2026-01-31T09:30:01Z", number: 1, url: "https://app.example/hook", damage: null, forged: false, latency_ms: 1, outcome: { accepted: false, failure: "connect_refused", detail: "refused" }, ...change,
+  delivery: id, event: "evt_1", type: "workflow.completed", subscription: "sub_1", workspace: `ws_${key}`, at: "2026-01-31T09:30:01Z", number: 1, url: "https://app.example/hook", damage: null, forged: false, latency_ms: 1, outcome: { accepted: false, failure: "connection_refused", detail: "refused" }, ...change,
 }), { key });
 const said = (run, entries, of = null) => causesOf({ verification, keys: [], ...run }, entries, of).map(({ title, isBad, often }) => [isBad ? "failed" : "warning", title, often]);
 
@@ -101,7 +101,13 @@ test("causes are those of several keys, the worst first; what a scenario answere
   assert.equal(request("req_6", "d", { scenario: "slow-responses" }).failed, true);
   const lost = attempt("dlv_1", "a");
   const forged = attempt("dlv_2", "a", { forged: true, damage: "tampered", outcome: { accepted: true, status: 200, body: "" } });
-  assert.deepEqual(said({}, [...entries, lost, forged]).slice(0, 2), [["failed", "your receiver accepted a forged webhook", "workflow.completed, once"], ["failed", "a webhook never arrived at https://app.example/hook: connect refused", "workflow.completed, once"]]);
+  assert.deepEqual(said({}, [...entries, lost, forged]).slice(0, 2), [["failed", "your receiver accepted a forged webhook", "workflow.completed, once"], ["failed", "a webhook never arrived at https://app.example/hook: connection refused", "workflow.completed, once"]]);
+  // The question that the emulator asks comes first.
+  const refused = attempt("dlv_5", "a", { outcome: { accepted: false, status: 401, body: "" } });
+  const asked = { verification: { ...verification, undelivered: [{ id: "dlv_5", remedy: "does your receiver use the secret?" }] }, keys: [] };
+  assert.deepEqual(causesOf(asked, [refused], null).map(({ title, advice }) => [title, advice]), [["a webhook to https://app.example/hook was refused with 401", "Does your receiver use the secret?"]]);
+  const slow = attempt("dlv_6", "a", { outcome: { accepted: false, failure: "timeout", detail: "x" } });
+  assert.deepEqual(said({}, [slow]).map(([, title]) => title), ["a webhook to https://app.example/hook failed: timeout"]);
   const other = attempt("dlv_4", "a", { url: "https://other.example/hook", forged: true, damage: "tampered", outcome: { accepted: true, status: 200, body: "" } });
   assert.deepEqual(said({}, [forged, other]), [["failed", "your receiver accepted a forged webhook", "workflow.completed × 2"]], "of several receivers it is one cause");
   assert.deepEqual(said({ exec: { exit_status: 0 } }, [lost, forged]).map(([kind]) => kind), ["warning", "warning"], "the command passed, and nothing was to fail it");
@@ -165,6 +171,8 @@ test("with outcomes, only failed tests stand under what failed; tests without a 
   assert.match(sections.get("What failed").textContent, /never callsnever calls either.*assert 0 == 1.*Output of never callsdef never calls/);
   assert.match(sections.get("Also").textContent, /GET \/v1\/x was refused with 422: `?x`? is wrongwarning/);
   assert.match(root.querySelector(".numbers").textContent, /^8tests · 5 failed5requests3refused · 422 and 4290deliveries$/);
+  const keyless = { ...run, verification: { ...verification, keys: [{ key: "k_silent", failure: { request: "req_9", reason: "GET /v1/x was refused with 401; it came without a valid key while the test ran" } }] } };
+  assert.equal(causesOf(keyless, entries, null)[0].detail, "GET /v1/x was refused with 401; it came without a valid key while the test ran (req_9).");
   // The command may have expected the failures of its tests.
   assert.equal(headline({ ...run, exec: { exit_status: 0 } }, causesOf({ ...run, exec: { exit_status: 0 } }, entries, null)).colour, "warn");
 });

@@ -28,12 +28,19 @@ test("rows of a document are in the order of time, each attempt one row", () => 
   assert.equal(entries[5].number, 2);
 });
 
-test("a delivery is shown by its newest attempt; a refused forgery is good, an accepted one bad", () => {
+test("a delivery is shown by the attempt that decides; a refused forgery is good, an accepted one bad", () => {
   const store = new Store();
   const of = (number, outcome, change = {}) => attemptEntry({ ...attempt(number, { number, outcome, ...change }), delivery: "dlv_1", event: "evt_1", type: "t", subscription: "sub_1" });
   const rows = [of(1, { accepted: false, failure: "connection_refused", detail: "x" }), of(2, { accepted: true, status: 200, body: "" })];
   store.append(rows);
   assert.deepEqual(rows.map((one) => [one.superseded, one.failed, one.mark]), [[true, true, "connection refused"], [false, false, ""]]);
+  // A receiver that ended with its tests is judged by what it answered.
+  const ended = new Store();
+  const answered = [of(1, { accepted: false, status: 401, body: "" }), of(2, { accepted: false, failure: "connection_refused", detail: "x" }), of(3, { accepted: false, failure: "connection_refused", detail: "x" })];
+  ended.append(answered);
+  assert.deepEqual(answered.map((one) => one.superseded), [false, true, true]);
+  ended.append([of(4, { accepted: true, status: 200, body: "" })]);
+  assert.deepEqual([answered[0].superseded, ended.entries[3].superseded], [true, false]);
   const accepted = { accepted: true, status: 200, body: "" };
   const refused = { accepted: false, status: 401, body: "" };
   const unanswered = { accepted: false, failure: "connection_refused", detail: "x" };

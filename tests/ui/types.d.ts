@@ -70,7 +70,9 @@ declare global {
     message: string;
     /** The quota after a request, where it is known. */
     quota: RequestRow['quota'];
-    /** A later attempt of the same delivery exists. */
+    /** An attempt that found no receiver. */
+    unreached: boolean;
+    /** Another attempt of the same delivery decides. */
     superseded: boolean;
   }
 

@@ -185,8 +185,20 @@ class Emulator:
             for row in reversed(self.get("deliveries", limit=10)["data"])
             if (row["forgery"] or row["status"]) not in ("delivered", "refused")
         )
-        lines = [f"{what}  {identifier}: {self.explain(identifier)}" for what, identifier in (*requests, *deliveries)]
-        return visible("\n".join(lines)) or f"no request carried the key {self.key}"
+        lines = [f"{what}  {identifier}: {self._told(identifier)}" for what, identifier in (*requests, *deliveries)]
+        return visible("\n".join(lines)) or f"no request carried the key {self.key}{self._refused_meanwhile()}"
+
+    def _told(self, identifier: str) -> str:
+        """The explanation with the first question to ask, if there is one."""
+        explained = self.control("GET", f"explain/{identifier}")
+        questions = (advice["text"] for advice in explained.get("advice") or () if not advice["command"])
+        return "; ".join([explained["summary"], *list(questions)[:1]])
+
+    def _refused_meanwhile(self) -> str:
+        """The first request that was refused for want of a valid key while this key's failed test ran."""
+        failures = (key.get("failure") or {} for key in self.get("verdict")["keys"])
+        found = next((failure for failure in failures if failure.get("request")), None)
+        return f"; while the test ran came {found['request']}: {found['reason']}" if found else ""
 
 
 class Clock:

@@ -261,7 +261,7 @@ pub(super) const TOOLS: &[Tool] = &[
     Tool {
         name: "verification",
         title: "Did the run go well?",
-        description: "Lists the problems found so far: requests that matched no endpoint, webhooks that did not arrive, forged \
+        description: "Lists the problems found so far: requests that matched no endpoint, webhooks that failed, forged \
                       webhooks that were accepted, unfinished scenarios, checks that had nothing to judge.",
         call: Some(fields_of::<GetVerdict>()),
         waits: Some(("wait", "First wait for everything due within this time", "0s")),

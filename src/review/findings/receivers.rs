@@ -42,7 +42,7 @@ pub(super) const CHECKS: [Check; 7] = [
     Check::new("receiver-refuses-valid", Severity::Medium, "A receiver refuses a delivery with a valid signature")
         .why("Events are lost once the retries are used up.")
         .clause(clauses::DELIVERY)
-        .remedy("see why: wrs-emulator explain DELIVERY, and wrs-emulator verify")
+        .remedy("use the subscription's secret, and verify the raw bytes of the body before parsing it")
         .confidence("likely, because the receiver may have had another reason")
         .exercise(DELIVER)
         .rule(Rule::Delivery(refused_valid)),

@@ -18,6 +18,8 @@ pub const MAX_FINISHED: usize = 10_000;
 /// look for them.
 const MAX_FAILED: usize = MAX_FINISHED / 2;
 const MAX_CHANGES: usize = 16_384;
+/// Why a delivery was cancelled whose receiver ran as long as the command of `exec`.
+pub const RECEIVER_ENDED: &str = "the command had ended, and its receiver with it";
 /// Bytes of a delivery, without its event and its attempts.
 const DELIVERY: usize = 448;
 
@@ -339,6 +341,13 @@ impl DeliveryRecord {
     /// Attempts made, those before a snapshot included.
     pub fn attempts_made(&self) -> u32 {
         self.planned.attempts_before.saturating_add(self.made)
+    }
+
+    /// The attempt by which the delivery is judged: the last that reached its receiver, or else the last. A receiver that the tests start ends
+    /// with them, so that the retries after that find nothing, which is not why the delivery failed.
+    pub fn deciding_attempt(&self) -> Option<&Arc<AttemptRecord>> {
+        let reached = self.attempts.iter().rfind(|attempt| !attempt.outcome.is_unreached());
+        reached.or(self.attempts.last())
     }
 
     pub fn forgery(&self) -> Option<Forgery> {

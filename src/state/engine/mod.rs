@@ -17,7 +17,7 @@ mod snapshot;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use jiff::SignedDuration;
 use parking_lot::Mutex;
@@ -67,6 +67,8 @@ pub struct Engine {
     pub blocking: Blocking,
     runtime: Handle,
     stopping: Flag,
+    /// Set once the command that the emulator was started for has ended, and with it the receivers that it ran.
+    command_ended: AtomicBool,
     /// Receives each workspace that needs a delivery worker.
     to_deliver: UnboundedSender<Arc<Workspace>>,
     dropped_emissions: AtomicU64,
@@ -119,6 +121,7 @@ impl Engine {
             blocking: Blocking::default(),
             runtime: Handle::current(),
             stopping,
+            command_ended: AtomicBool::new(false),
             to_deliver,
             dropped_emissions: AtomicU64::new(0),
             writes: Arc::default(),
@@ -127,6 +130,15 @@ impl Engine {
             machine: Clock::real(),
         };
         (Arc::new(engine), workspaces)
+    }
+
+    /// Records that the command that the emulator was started for has ended.
+    pub fn end_command(&self) {
+        self.command_ended.store(true, Ordering::SeqCst);
+    }
+
+    pub fn has_command_ended(&self) -> bool {
+        self.command_ended.load(Ordering::SeqCst)
     }
 
     /// Begins a change that may leave no trace in the journal.

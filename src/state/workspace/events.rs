@@ -374,6 +374,13 @@ impl AttemptOutcome {
         }
     }
 
+    /// True if no receiver was there to answer: nothing listened at its address, or it had no address.
+    pub fn is_unreached(&self) -> bool {
+        use FailureReason::{ConnectTimeout, ConnectionRefused, NameNotFound, SubscriptionGone};
+        let reasons = [ConnectionRefused, ConnectTimeout, NameNotFound, SubscriptionGone];
+        matches!(self, Self::Failed { reason, .. } if reasons.contains(reason))
+    }
+
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Answered { status: 400..=499, .. })
     }

@@ -1,7 +1,7 @@
 // What went wrong in a run, by cause: equal things are one cause with a count, the first and the last. Pure.
 
 import { failing } from './review.js';
-import { NUMBERS, count, duration, isRefused, listed, oneLine } from './text.js';
+import { NUMBERS, capital, count, duration, isRefused, listed, oneLine } from './text.js';
 
 /**
  * One cause. `isBad`: it made the run fail, or would; otherwise it is a warning. `title` is said after "Failed: ", so it begins with a
@@ -76,14 +76,17 @@ function refusal(entries, findings) {
   return { title: `${oneLine(text, 60)} was refused with ${status}${by}${reason && `: ${oneLine(reason, 120)}`}`, advice: '', command: '', finding: status === 422 ? has('invalid-repeated') : '' };
 }
 
-/** A delivery that went wrong: what, and what to do. @param {Entry} entry @returns {Pick<Cause, 'title' | 'advice' | 'command' | 'finding'>} */
-function lost(entry) {
+/** A delivery that went wrong: what, and what to do. @param {RunDocument} run @param {Entry} entry @returns {Pick<Cause, 'title' | 'advice' | 'command' | 'finding'>} */
+function lost(run, entry) {
   const url = oneLine(entry.path, 120);
   if (entry.forged) {
     return { title: 'your receiver accepted a forged webhook', advice: 'Verify the signature over the raw bytes before parsing the body, and answer 401 if it does not match.', command: `wrs-emulator explain ${entry.id}`, finding: 'receiver-accepts-forged' };
   }
-  const why = entry.mark || `answered ${entry.status}`;
-  return { title: `a webhook never arrived at ${url}: ${why}`, advice: entry.status ? 'See what the receiver answered, and why.' : 'Is the receiver running, and at this address?', command: `wrs-emulator explain ${entry.id}`, finding: isRefused(entry) ? 'receiver-refuses-valid' : '' };
+  const remedy = (run.verification.undelivered ?? []).find(({ id }) => id === entry.id)?.remedy;
+  const words = entry.unreached
+    ? { title: `a webhook never arrived at ${url}: ${entry.mark}`, advice: 'Is the receiver running, and at this address?' }
+    : { title: `a webhook to ${url} ${entry.status ? `was ${isRefused(entry) ? 'refused' : 'answered'} with ${entry.status}` : `failed: ${entry.mark}`}`, advice: 'See what the receiver answered, and why.' };
+  return { ...words, advice: remedy ? capital(remedy) : words.advice, command: `wrs-emulator explain ${entry.id}`, finding: isRefused(entry) ? 'receiver-refuses-valid' : '' };
 }
 
 /** What makes two entries one cause. @param {Entry} entry */
@@ -103,11 +106,12 @@ function silent(run, explained) {
   const tests = keys.flatMap(({ test }) => test ?? []);
   const who = tests.length ? count(tests.length, 'test') : count(keys.length, 'key');
   // Requests of another key, or without one, say that the program called, but not as this test.
+  const refused = (run.verification.keys ?? []).find(({ key, failure }) => failure?.request && keys.some((one) => one.key === key))?.failure;
   const hasOthers = run.keys?.some(({ test, requests }) => !test && requests) || run.requests?.some(({ key }) => !key);
   return [{
     id: 'silent', kind: 'silent', isBad: true, weight: isNone ? 90 : 40, often: '', entries: [], view: 'keys', finding: '', command: '', keys: keys.map(({ key }) => key), tests,
     title: isNone ? 'nothing called the emulator; does your code read WRS_BASE_URL?' : `${who} made no request`,
-    detail: isNone || !hasOthers ? '' : 'Some requests had no key, or a key that belongs to no test.',
+    detail: refused ? `${capital(refused.reason)} (${refused.request}).` : isNone || !hasOthers ? '' : 'Some requests had no key, or a key that belongs to no test.',
     advice: 'Take the address from WRS_BASE_URL, and the key from WRS_API_KEY or the fixture.',
   }];
 }
@@ -145,7 +149,7 @@ export function causesOf(run, entries, findings) {
     // Without outcomes of tests, a command that failed may have failed of any refusal.
     const exec = execOf(run, entry.id);
     const isBad = group.isOfFailed || failsBy(exec, kind) || Boolean(exec?.exit_status && !hasTests && entry.failed);
-    const words = isDelivery ? lost(entry) : refusal(group.entries, findings);
+    const words = isDelivery ? lost(run, entry) : refusal(group.entries, findings);
     const own = [...new Set(group.entries.map((one) => one.key ?? ''))].filter(Boolean);
     // A forged webhook is worse than any refusal, and what a scenario did is least.
     const weight = kind === 'forged' ? 100 : kind === 'undelivered' ? 60 : entry.failed ? 50 : 30;
@@ -205,7 +209,7 @@ export function headline(run, causes) {
 /** A kind of `--fail-on` in words. @param {string} kind */
 function kindText(kind) {
   return /** @type {Record<string, string>} */ ({
-    unmatched: 'a request matched no endpoint', undelivered: 'a webhook did not arrive', forged: 'a forged webhook was accepted', unfinished: 'a scenario did not run to its end',
+    unmatched: 'a request matched no endpoint', undelivered: 'a webhook failed', forged: 'a forged webhook was accepted', unfinished: 'a scenario did not run to its end',
     unused: 'a check was not exercised', findings: 'the review has certain findings',
   })[kind] ?? kind;
 }

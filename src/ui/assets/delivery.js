@@ -4,7 +4,7 @@ import { advance, attemptLine, redeliver } from './command.js';
 import { foreign, h, prose, s } from './element.js';
 import { actionButton, adviceList, bodyBlock, copyMenu, filterable, fold, headersTable, link, mark, pairs } from './parts.js';
 import { SCHEMES, difference, headerOf, schemesOf, signatureHeaders, takenApart } from './signature.js';
-import { bytesText, dateTime, duration, isRefused, oneLine, sentence } from './text.js';
+import { bytesText, dateTime, duration, isRefused, isUnreached, oneLine, sentence } from './text.js';
 
 const ROLES = { id: 'id', time: 'timestamp', body: 'body', rest: 'as it is' };
 
@@ -110,14 +110,14 @@ function attemptsLine({ attempts, next_attempt_in_ms: next }) {
   return s('svg', { class: 'attempts', viewBox: `0 0 ${width} 56`, width, preserveAspectRatio: 'xMinYMid meet', role: 'img', 'aria-label': `Attempts: ${words || 'none yet'}${next == null ? '' : `; next in ${duration(next)}`}` }, parts);
 }
 
-/** @param {Page} page @param {AttemptDetail} attempt @param {boolean} isLast @param {boolean} isSigned whether the signature is the question @returns {Node} */
-function attemptPart(page, attempt, isLast, isSigned) {
+/** @param {Page} page @param {AttemptDetail} attempt @param {boolean} isOpen @param {boolean} isSigned whether the signature is the question @returns {Node} */
+function attemptPart(page, attempt, isOpen, isSigned) {
   const { outcome } = attempt;
   const answered = 'status' in outcome;
   const isGood = attempt.forged && answered && isRefused(outcome);
   const [end, colour] = endOf(attempt);
   const what = answered ? `answered ${end}` : end;
-  return h('details.attempt', { open: isLast, key: `attempt ${attempt.number}` },
+  return h('details.attempt', { open: isOpen, key: `attempt ${attempt.number}` },
     h('summary', null, h('h3', null, `Attempt ${attempt.number} `), mark(isGood ? `${what}, correctly refused` : what, colour), h('span.quiet.small', null, ` ${dateTime(attempt.at)}, ${duration(attempt.latency_ms)}`)),
     h('article', null,
       answered ? outcome.note ? h('p', null, foreign(outcome.note)) : null : h('p', null, prose(outcome.detail)),
@@ -142,10 +142,13 @@ export function deliveryPane(page, explanation) {
   const next = delivery.next_attempt_in_ms;
   const attempts = [...delivery.attempts].reverse();
   const last = attempts[0];
-  const isQuestion = Boolean(delivery.damage) || [400, 401, 403].includes(last && 'status' in last.outcome ? last.outcome.status : 0);
+  // As the emulator judges it: retries that found no receiver say less than an answer before them.
+  const deciding = attempts.find((attempt) => !isUnreached(attempt)) ?? last;
+  const isQuestion = Boolean(delivery.damage) || [400, 401, 403].includes(deciding && 'status' in deciding.outcome ? deciding.outcome.status : 0);
+  const state = /** @type {ReturnType<typeof stateOf>} */ (last && delivery.status === 'pending' && !delivery.forgery ? ['failed, retry due', 'bad'] : stateOf(delivery));
   const copies = /** @type {[string, string][]} */ ([['CLI: explain', page.cli(['explain', delivery.id])], ['CLI: send it again', page.cli(redeliver(delivery.id).cli)], ...(last ? [['curl', attemptLine(last)]] : [])]);
   return h('article', null,
-    h('div', null, h('h2', null, foreign(delivery.type)), h('p.actions.small', null, mark(...stateOf(delivery)), h('span.quiet', null, foreign(oneLine(delivery.url, 120))))),
+    h('div', null, h('h2', null, foreign(delivery.type)), h('p.actions.small', null, mark(...state), h('span.quiet', null, foreign(oneLine(delivery.url, 120))))),
     h('p.sentence', null, prose(sentence(explanation.summary))),
     // One attempt is told by the sentence.
     delivery.attempts.length > 1 || next != null ? attemptsLine(delivery) : null,
@@ -153,7 +156,7 @@ export function deliveryPane(page, explanation) {
     delivery.note ? h('p.note', null, foreign(delivery.note)) : null,
     h('div.actions', null, actionButton(page, redeliver(delivery.id), false, 'primary'), next == null ? null : actionButton(page, { ...advance(`${Math.max(1, Math.ceil(next / 1000))}s`, ''), label: `Advance ${duration(Math.max(1, Math.ceil(next / 1000)) * 1000)}` }), copyMenu(page, delivery.id, copies)),
     adviceList(page, explanation),
-    attempts.map((attempt, i) => attemptPart(page, attempt, i === 0, isQuestion && i === 0)),
+    attempts.map((attempt) => attemptPart(page, attempt, attempt === deciding, isQuestion && attempt === deciding)),
     fold('Facts', true, pairs([
       ['Id', foreign(delivery.id, 'code')],
       ['Event', link(page, { view: 'activity', id: delivery.event }, delivery.event)],

@@ -1,6 +1,6 @@
 // The state of the page: the run document, the entries of the journal as rows, and details fetched. Knows neither DOM nor network.
 
-import { bytesText, count, oneLine } from './text.js';
+import { bytesText, count, isUnreached, oneLine } from './text.js';
 
 /** Rows of each kind that a tab keeps; the oldest are dropped in batches. */
 export const MOST_ROWS = 10_000;
@@ -21,7 +21,7 @@ function instant(at) {
 function entry(kind, id, at, rest) {
   const blank = {
     kind, id, at: instant(at), text: '', workspace: null, key: null, status: 0, operation: null, method: null, path: null,
-    type: null, scenario: null, damage: null, forged: false, failed: false, subscription: null, event: null, number: 0, latency: 0, mark: '', message: '', quota: null, superseded: false,
+    type: null, scenario: null, damage: null, forged: false, failed: false, subscription: null, event: null, number: 0, latency: 0, mark: '', message: '', quota: null, unreached: false, superseded: false,
   };
   return Object.assign(blank, rest);
 }
@@ -66,7 +66,7 @@ export function attemptEntry(attempt) {
   return entry('delivery', attempt.delivery, attempt.at, {
     text: `${oneLine(attempt.type, 80)} to ${oneLine(attempt.url.replace(/^https:\/\//, ''), MOST_TEXT)}`, workspace: attempt.workspace ?? null, status: answered ? outcome.status : 0,
     type: attempt.type, path: oneLine(attempt.url, MOST_TEXT), damage: attempt.damage, forged: Boolean(attempt.forged), failed: Boolean(attempt.forged) === outcome.accepted, subscription: attempt.subscription, event: attempt.event,
-    number: attempt.number, latency: attempt.latency_ms, mark: answered ? outcome.accepted ? '' : `answered ${outcome.status}` : outcome.failure.replace(/_/g, ' '),
+    number: attempt.number, latency: attempt.latency_ms, unreached: isUnreached(attempt), mark: answered ? outcome.accepted ? '' : `answered ${outcome.status}` : outcome.failure.replace(/_/g, ' '),
   });
 }
 
@@ -130,8 +130,8 @@ export class Store {
     this.details = new Map();
     /** Where each event belongs, for attempts. @type {Map<string, string | null>} */
     this.workspaceOfEvent = new Map();
-    /** The newest attempt of each delivery. @type {Map<string, Entry>} */
-    this.newestAttempt = new Map();
+    /** The attempt of each delivery that decides: the newest, or the newest that reached its receiver. @type {Map<string, Entry>} */
+    this.decidingAttempt = new Map();
     /** The key of each workspace. @type {Map<string, string>} */
     this.keyOfWorkspace = new Map();
     /** @type {() => void} */
@@ -166,7 +166,7 @@ export class Store {
     this.entries = [];
     this.kinds = { request: 0, event: 0, delivery: 0, notice: 0 };
     this.workspaceOfEvent.clear();
-    this.newestAttempt.clear();
+    this.decidingAttempt.clear();
     this.dropped = 0;
     this.missed = 0;
     this.epoch += 1;
@@ -200,12 +200,13 @@ export class Store {
     this.changed();
   }
 
-  /** A delivery is shown by its newest attempt. @param {Entry} attempt */
+  /** A delivery is shown by the attempt that decides, as the emulator judges it. @param {Entry} attempt */
   supersede(attempt) {
-    const before = this.newestAttempt.get(attempt.id);
-    this.newestAttempt.set(attempt.id, attempt);
+    const before = this.decidingAttempt.get(attempt.id);
+    const decides = !before || !attempt.unreached || before.unreached;
+    if (decides) this.decidingAttempt.set(attempt.id, attempt);
     if (!before) return;
-    before.superseded = true;
+    (decides ? before : attempt).superseded = true;
     this.epoch += 1;
   }
 
@@ -216,7 +217,7 @@ export class Store {
       if (one.kind !== kind || left === 0) return true;
       left -= 1;
       this.workspaceOfEvent.delete(one.id);
-      if (this.newestAttempt.get(one.id) === one) this.newestAttempt.delete(one.id);
+      if (this.decidingAttempt.get(one.id) === one) this.decidingAttempt.delete(one.id);
       return false;
     });
     this.kinds[kind] -= number;
@@ -232,7 +233,10 @@ export class Store {
     const request = requests?.find((one) => one.id === id);
     if (request) return { explanation: { ...request.explanation, request } };
     const delivery = deliveries?.find((one) => one.id === id);
-    if (delivery) return { explanation: { summary: delivery.summary, steps: [], delivery } };
+    if (delivery) {
+      const remedy = this.run.verification?.undelivered?.find((one) => one.id === id)?.remedy;
+      return { explanation: { summary: delivery.summary, steps: [], advice: remedy ? [{ text: remedy, command: null }] : null, delivery } };
+    }
     const event = events?.find((one) => one.id === id);
     return event ? { explanation: { summary: event.summary, steps: [], event } } : { error: 'This record is not in the file: it was trimmed, or evicted before the file was saved.' };
   }

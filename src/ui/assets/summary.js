@@ -64,6 +64,7 @@ function causePart(page, cause) {
   if (names.length) facts.push([names.length === 1 ? 'Test' : 'Tests', h('ul.tests', null, names.slice(0, MOST_NAMED).map((name) => h('li', null, foreign(name))), names.length > MOST_NAMED ? h('li.quiet', null, `and ${names.length - MOST_NAMED} more`) : null)]);
   else if (keys.length) facts.push([keys.length === 1 ? 'Key' : 'Keys', h('span', null, keys.slice(0, MOST_NAMED).flatMap((key, i) => [i ? ', ' : '', link(page, { view: view === 'keys' ? 'keys' : 'activity', id: '', key, filter: '' }, key)]), keys.length > MOST_NAMED ? ` and ${keys.length - MOST_NAMED} more` : '')]);
   if (messages.length) facts.push(['Message', h('span', null, messages.slice(0, 3).map((message) => h('code', null, foreign(message))))]);
+  if (view === 'deliveries') facts.push(['Delivery', link(page, { view, id: entries[0].id, filter: '' }, entries[0].id)]);
   if (entries.length) facts.push([entries.length > 1 ? 'First, last' : 'When', h('span', null, see(entries[0]), entries.length > 1 ? [' – ', see(entries[entries.length - 1])] : null)]);
   if (cause.advice) facts.push(['What to do', h('span', null, prose(cause.advice), cause.finding && page.store.findings ? [' ', link(page, { view: 'review', id: cause.finding, filter: '' }, cause.finding)] : null)]);
   return h(isBad ? 'article.card.cause.bad-cause' : 'article.card.cause.warn', { key: cause.id },

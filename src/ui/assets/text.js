@@ -156,6 +156,14 @@ export function isRefused({ status }) {
   return status >= 400 && status < 500;
 }
 
+/** Failures at which no receiver was there to answer. */
+const UNREACHED = ['name_not_found', 'connection_refused', 'connect_timeout', 'subscription_gone'];
+
+/** Whether an attempt found no receiver. @param {{outcome: AttemptDetail['outcome']}} attempt */
+export function isUnreached({ outcome }) {
+  return !('status' in outcome) && UNREACHED.includes(outcome.failure);
+}
+
 /** What a status is called, the class of its colour, and its symbol. @param {Entry} entry @returns {[string, string, string]} */
 export function statusOf(entry) {
   const { kind, failed, status, forged, scenario } = entry;
