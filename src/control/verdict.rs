@@ -322,7 +322,8 @@ async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration)
     let _ = tokio::time::timeout(limit + limit.min(LAST_ATTEMPTS), settled).await;
 }
 
-/// Requests that matched no endpoint, oldest first, the number of requests judged, what they got, and those that were refused.
+/// Requests that matched no endpoint, oldest first; the number of requests judged; the statuses they were answered with; and why some were
+/// refused.
 fn unmatched(
     control: &Control,
     scope: &Scope,
