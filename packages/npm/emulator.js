@@ -191,7 +191,7 @@ async function told(emulator, id) {
 async function refusedMeanwhile(emulator) {
   const { keys } = await emulator.get("verdict");
   const found = keys.map(({ failure }) => failure).find((failure) => failure?.request);
-  return found ? `; while the test ran came ${found.request}: ${found.reason}` : "";
+  return found ? `; ${found.request}: ${found.reason}` : "";
 }
 
 /** Status and text of an answer. Not by `fetch` and not by the agent for everything, because both may be made to use a proxy. */

@@ -198,7 +198,7 @@ class Emulator:
         """The first request that was refused for want of a valid key while this key's failed test ran."""
         failures = (key.get("failure") or {} for key in self.get("verdict")["keys"])
         found = next((failure for failure in failures if failure.get("request")), None)
-        return f"; while the test ran came {found['request']}: {found['reason']}" if found else ""
+        return f"; {found['request']}: {found['reason']}" if found else ""
 
 
 class Clock:
