@@ -211,7 +211,7 @@ impl Judge<'_> {
             space.last = number;
             if let Some(missing) = missing.find(|number| !space.drawn.contains(number)) {
                 // Those that were under way at a reset are not recorded, and what they cost is not known.
-                if !is_reset && !has_left {
+                if !is_reset {
                     problems.push(format!("{key}: request {missing} was counted and not recorded"));
                 }
                 if !has_left {
