@@ -110,7 +110,7 @@ export function eventPane(page, explanation) {
     h('div.actions', null, page.isDocument ? null : actionButton(page, { ...again, id: `again ${event.id}`, label: 'Trigger another' }), copyMenu(page, event.id, [['CLI', page.cli(again.cli)], ['CLI: explain', page.cli(['explain', event.id])]])),
     h('section', null, h('h3', null, 'Where it went'), deliveries.length
       ? h('ul.steps', null, deliveries.map((one) => {
-        const last = page.store.newestAttempt.get(one.id);
+        const last = page.store.decidingAttempt.get(one.id);
         return h('li', null, last ? [statusMark(last), ' '] : null, foreign(one.url), ' ', link(page, { view: 'deliveries', id: one.id }, one.id));
       }))
       : h('p.quiet', null, 'Nowhere.'),

@@ -22,7 +22,7 @@ function outcome(page) {
   const { events = [], deliveries = [] } = said.data ?? {};
   const due = page.store.run?.due ?? [];
   const rows = deliveries.slice(0, 20).map((/** @type {DeliveryRow} */ one) => {
-    const last = page.store.newestAttempt.get(one.id);
+    const last = page.store.decidingAttempt.get(one.id);
     const next = due.find((each) => each.delivery === one.id);
     const isOpen = last?.failed && !last.forged && next;
     const state = last ? statusMark(last) : mark(...stateOf(one));
