@@ -168,8 +168,7 @@ fn a_webhook_after_the_end_of_the_command_is_told_as_that() {
 /// A subscription that the tests delete after a refusal does not hide it either.
 #[test]
 fn a_deleted_subscription_does_not_hide_the_answer() {
-    let served =
-        Served::start(&["--set", "webhooks.retry.preset=custom", "--set", "webhooks.retry.schedule=[\"50ms\"]"]);
+    let served = Served::start(&["--clock", "frozen"]);
     served.call(&["subscriptions", "create", "https://app.sink.localhost/hooks"]);
     exec_script(
         &served,
@@ -179,7 +178,7 @@ fn a_deleted_subscription_does_not_hide_the_answer() {
     let id = served.json(&["subscriptions", "list", "--json"])["data"][0]["id"].as_str().expect("an id").to_owned();
     served.call(&["subscriptions", "delete", &id]);
     let cause = "cancelled: the subscription was deleted or disabled; before that, the receiver answered 401; only 2xx accepts an event";
-    served.call(&["deliveries", "wait", "--status", "cancelled"]);
+    served.call(&["clock", "advance", "1s"]);
     let verdict = text(&served.call(&["verdict"]).stdout);
     assert!(verdict.contains(cause), "{verdict}");
 }
