@@ -97,9 +97,12 @@ impl Refusal {
     }
 }
 
+/// A status, the operation where that makes a difference, and why it was refused.
+type RefusalReason = (u16, Option<Operation>, String);
+
 /// Refused requests by their reason: the first of each, and how many there are.
 #[derive(Default)]
-pub(super) struct Refusals(BTreeMap<(u16, Option<Operation>, String), (Arc<RequestRecord>, usize)>);
+pub(super) struct Refusals(BTreeMap<RefusalReason, (Arc<RequestRecord>, usize)>);
 
 impl Refusals {
     /// Counts a request if it was refused; the newest come first.
