@@ -3,6 +3,7 @@
 //!
 //! The control API finds the problems; `--fail-on` decides which kinds fail a run.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,8 +20,8 @@ use super::findings::{Accepted, Review};
 use super::output::{cell, pretty, print_as_is};
 use super::report::{Case, Cause, Report};
 use crate::control::api::{
-    DurationInput, Findings, GetFindings, GetVerdict, GridRow, JudgedKey, ProblemLine, Unused, Verification, grid_gaps,
-    grid_rows, grid_summary, name_of,
+    Coverage, DurationInput, Findings, GetFindings, GetVerdict, GridRow, JudgedKey, ProblemLine, SharedGap, Unused,
+    Verification, grid_rows, name_of,
 };
 use crate::review::findings::Severity;
 use crate::util::duration::parse_duration;
@@ -137,9 +138,12 @@ pub(super) fn render(verdict: &Verdict, format: VerdictFormat, colors: bool) -> 
     }
 }
 
-/// Which answers of the contract requests got, and how to get the others.
 fn grid(rows: &[GridRow], format: VerdictFormat) -> String {
-    let (summary, gaps) = (grid_summary(rows), grid_gaps(rows));
+    // From the rows, because a file of an earlier version has no more.
+    let Coverage { summary, gaps } = Coverage::of(rows);
+    let line = |SharedGap { status, operations, gap }: &SharedGap| {
+        cell(format!("{status} of {}: {}", operations.join(", "), gap.advice))
+    };
     match format {
         VerdictFormat::Text => {
             // An edited file may have any name.
@@ -147,7 +151,7 @@ fn grid(rows: &[GridRow], format: VerdictFormat) -> String {
             let rows = grid_rows(rows)
                 .into_iter()
                 .map(|[operation, cells]| format!("    {:width$}  {cells}\n", cell(&operation)));
-            let gaps: String = gaps.iter().map(|gap| format!("    {}\n", cell(gap))).collect();
+            let gaps: String = gaps.iter().map(|gap| format!("    {}\n", line(gap))).collect();
             let to_get = if gaps.is_empty() { "" } else { "to get the others:\n" };
             format!("{summary}\n{}{to_get}{gaps}", rows.collect::<String>())
         }
@@ -155,7 +159,7 @@ fn grid(rows: &[GridRow], format: VerdictFormat) -> String {
             let rows = grid_rows(rows)
                 .into_iter()
                 .map(|[operation, cells]| format!("| `{}` | {cells} |\n", cell(&operation).replace(['|', '`'], "")));
-            let gaps: String = gaps.iter().map(|gap| format!("- {}\n", cell(gap))).collect();
+            let gaps: String = gaps.iter().map(|gap| format!("- {}\n", line(gap))).collect();
             format!("\n{summary}\n\n| operation | answers |\n| --- | --- |\n{}\n{gaps}", rows.collect::<String>())
         }
         VerdictFormat::Json | VerdictFormat::Junit => String::new(),
@@ -168,10 +172,12 @@ const MAX_SILENT: usize = 20;
 /// Problems with the same message, in the order of their first.
 fn causes(problems: &[ProblemLine]) -> Vec<Cause> {
     let mut causes: Vec<Cause> = Vec::new();
+    let mut known: HashMap<&str, usize> = HashMap::new();
     for problem in problems {
         let line = [&*problem.id, &*problem.of].into_iter().filter(|part| !part.is_empty());
         let line = line.collect::<Vec<_>>().join("; ");
-        match causes.iter_mut().find(|cause| cause.message == problem.message) {
+        let at = *known.entry(&problem.message).or_insert(causes.len());
+        match causes.get_mut(at) {
             Some(cause) => cause.shown_by.push(line),
             None => causes.push(Cause { message: problem.message.clone(), shown_by: vec![line] }),
         }
@@ -318,13 +324,17 @@ impl Verdict {
 
     /// Of a saved run.
     fn saved(file: &Path, judging: &Judging) -> Result<Self, Failure> {
-        let RunRecords { verification, findings, exec, .. } = RunDocument::read(file)?.records;
+        let RunRecords { verification, findings, exec, shards, .. } = RunDocument::read(file)?.records;
         let review = if judging.fail_on.contains(&Kind::Findings) {
-            let none = || {
-                let cause = format!("cannot judge the findings of `{}`: it has none", file.display());
+            let unjudged = |why: &str| {
+                let cause = format!("cannot judge the findings of `{}`: {why}", file.display());
                 Failure::invalid_file(cause).with_hint("save it with `wrs-emulator run save` or `exec --report`")
             };
-            Some(judging.review(findings.ok_or_else(none)?))
+            let findings = findings.ok_or_else(|| unjudged("it has none"))?;
+            if let Some(shard) = shards.iter().find(|shard| shard.without_findings) {
+                return Err(unjudged(&format!("the run `{}` in it was saved without any", shard.name)));
+            }
+            Some(judging.review(findings))
         } else {
             None
         };
@@ -392,6 +402,11 @@ impl Verdict {
     pub(super) fn failed_by(&self) -> impl Iterator<Item = Kind> {
         let is_empty = self.fail_on.is_empty();
         Kind::all().filter(move |kind| !is_empty && self.judges(*kind) && self.has(*kind))
+    }
+
+    /// How many problems of a kind there are, in words.
+    pub(super) fn sentence(&self, kind: Kind) -> String {
+        kind.sentence(self.problems(kind).0)
     }
 
     pub(super) fn fails(&self) -> bool {

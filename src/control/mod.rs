@@ -33,6 +33,7 @@ mod requests;
 mod routes;
 mod run;
 mod scenarios;
+mod shard_names;
 mod snapshot;
 pub(crate) mod story;
 mod stream;

@@ -523,7 +523,7 @@ fn a_report_is_written_however_the_command_ends() {
         let document = document.unwrap_or_else(|| panic!("{script}: no report"));
         let expected = json!({
             "command": ["sh", "-c", script], "exit_status": code, "signal": signal, "problem": null,
-            "output": "", "fail_on": [], "failed_by": []
+            "output": "", "fail_on": [], "failed_by": [], "failed_because": []
         });
         assert_eq!(document["exec"], expected);
         assert_eq!(document["requests"][0]["path"], "/v1/nowhere");
@@ -543,6 +543,7 @@ fn a_report_is_written_however_the_command_ends() {
     let exec = &document.expect("a report")["exec"];
     assert_eq!(exec["exit_status"], 0);
     assert_eq!((&exec["fail_on"], &exec["failed_by"]), (&json!(["unmatched", "undelivered"]), &json!(["unmatched"])));
+    assert_eq!(exec["failed_because"], json!(["1 request matched no endpoint"]));
 }
 
 #[test]

@@ -52,6 +52,7 @@ mod matrix;
 mod mcp;
 mod memory;
 mod merge;
+mod merge_bounds;
 mod metrics;
 mod mistakes;
 mod model;

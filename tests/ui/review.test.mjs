@@ -115,7 +115,7 @@ test("the first sentence is what a person would say", () => {
     [{ exec: { command: ["x"], exit_status: 1 } }, entries, "Failed: GET /v1/x was refused with 422: `x` is wrong"],
     [{ exec: { command: ["x"], exit_status: 3 } }, [], "Failed: the command ended with exit status 3"],
     [{ exec: { command: ["x"], exit_status: 1, problem: "not found" } }, [], "Failed: the command could not be run (not found)"],
-    [{ exec: { command: ["x"], exit_status: 0, failed_by: ["unfinished"] } }, [], "Failed: a scenario did not run to its end"],
+    [{ exec: { command: ["x"], exit_status: 0, failed_by: ["unfinished"], failed_because: ["1 part of a scenario was not played"] } }, [], "Failed: 1 part of a scenario was not played"],
     [{ exec: { command: ["x"], exit_status: 1 }, verification: { ...verification, judged_requests: 0 } }, [], "Failed: nothing called the emulator; does your code read WRS_BASE_URL?"],
     [{ exec: { command: ["x"], exit_status: 0 } }, [], "Passed: 5 requests and 0 deliveries, nothing went wrong"],
     [{}, entries, "5 requests and 0 deliveries; 1 thing to look at"],

@@ -195,17 +195,9 @@ export function headline(run, causes) {
   const hasFailed = exec ? Boolean(exec.exit_status || exec.problem || exec.failed_by?.length) : tests.some((one) => isFailed(run, one.test)) || Boolean(first);
   if (exec?.problem) return { colour: 'bad', text: `Failed: the command could not be run (${exec.problem})` };
   if (hasFailed && first) return { colour: 'bad', text: `Failed: ${first.title}${more}` };
-  if (hasFailed) return { colour: 'bad', text: exec?.failed_by?.length && !exec.exit_status ? `Failed: ${listed(exec.failed_by.map(kindText))}` : `Failed: the command ended with ${exec?.signal ? `signal ${exec.signal}` : `exit status ${exec?.exit_status}`}` };
+  if (hasFailed) return { colour: 'bad', text: exec?.failed_by?.length && !exec.exit_status ? `Failed: ${listed(exec.failed_because?.length ? exec.failed_because : exec.failed_by)}` : `Failed: the command ended with ${exec?.signal ? `signal ${exec.signal}` : `exit status ${exec?.exit_status}`}` };
   const [warning] = causes;
   if (exec) return warning ? { colour: 'warn', text: `Passed, but ${warning.title}${causes.length > 1 ? `, and ${count(causes.length - 1, 'other warning')}` : ''}` } : { colour: 'ok', text: `Passed: ${all}, nothing went wrong` };
   if (!requests && !deliveries) return { colour: 'quiet', text: 'Nothing happened yet' };
   return { colour: 'quiet', text: warning ? `${all}; ${count(causes.length, 'thing')} to look at` : `${all}, nothing went wrong` };
-}
-
-/** A kind of `--fail-on` in words. @param {string} kind */
-function kindText(kind) {
-  return /** @type {Record<string, string>} */ ({
-    unmatched: 'a request matched no endpoint', undelivered: 'a webhook did not arrive', forged: 'a forged webhook was accepted', unfinished: 'a scenario did not run to its end',
-    unused: 'a check was not exercised', findings: 'the review has certain findings',
-  })[kind] ?? kind;
 }
