@@ -11,7 +11,7 @@ use hyper::Uri;
 use hyper::header::HeaderValue;
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
-use url::{Position, Url};
+use url::{Host, Position, Url};
 
 use crate::settings::{Forward, Forwards};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
@@ -76,8 +76,19 @@ impl Target {
     /// Advice on how to send deliveries elsewhere.
     pub(super) fn elsewhere(&self) -> String {
         match &self.forwarded {
+            // What is subscribed uses https, so this is an address that somebody typed, of a receiver that is here already.
+            None if self.url.scheme() == "http" && self.is_on_this_machine() => "or correct the address".to_owned(),
             None => format!("to deliver to your own machine: {}", self.forward_to("http://localhost:PORT")),
             Some(from) => format!("deliveries to {from} are forwarded to {}", self.origin),
+        }
+    }
+
+    fn is_on_this_machine(&self) -> bool {
+        match self.url.host() {
+            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
         }
     }
 
