@@ -249,7 +249,7 @@ impl Row {
 /// The clauses about a call that its answer keeps.
 pub(super) fn kept_promises(call: &Exchange) -> BTreeSet<&'static str> {
     let of_call = step(&call.name).and_then(|step| step.promise).filter(|(status, _)| *status == call.status());
-    // Without a body nothing is known of its fields.
+    // Fields can only be judged if there is a body.
     let of_fields = call.promised().map(|promise| promise.clause).filter(|_| !call.json().is_null());
     let mut clauses: BTreeSet<_> = of_call.map(|(_, clause)| clause).into_iter().chain(of_fields).collect();
     for broken in broken_promises(call) {

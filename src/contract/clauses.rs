@@ -23,7 +23,7 @@ pub struct Clause {
     pub name: &'static str,
     pub text: &'static str,
     pub served: Served,
-    /// Endpoints, `every answer`, `every delivery`, and settings or `GROUP.*`; of what is not served, the reason.
+    /// Endpoints, `every answer`, `every delivery`, and settings or `GROUP.*`; or the reason if it is not served.
     pub by: &'static [&'static str],
 }
 
@@ -87,7 +87,7 @@ clauses! {
     KEY_CREATION: "Authentication 2: keys are created in the settings of an account" => No ["no account; what makes a key valid is assumed: `keys`"];
     PREFIXES: "Authentication 3: test keys and live keys have their own prefixes; the strings are not given" => Assumed ["keys.*"];
     UNAUTHORIZED: "Authentication 4: 401 with error code unauthorized" => Yes ["GET /v1/system/status", "POST /v1/events/subscribe"];
-    KEY_SECRECY: "Authentication 5: keys must not be embedded in client-side code" => No ["about clients; `review findings` has what it can see of it"];
+    KEY_SECRECY: "Authentication 5: keys must not be embedded in client-side code" => No ["about clients; `review findings` reports what the emulator can see"];
     HELLO_KEYLESS: "Authentication 6: GET /v1/hello needs no token" => Yes ["GET /v1/hello"];
     OAUTH: "Authentication 7: OAuth 2.0 client credentials are announced; endpoints and lifetimes are not shown"
         => Preview ["preview.enabled", "oauth.*"];

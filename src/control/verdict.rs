@@ -302,7 +302,7 @@ async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration)
     let _ = tokio::time::timeout(limit + limit.min(LAST_ATTEMPTS), settled).await;
 }
 
-/// Requests that matched no endpoint, oldest first, the number of requests judged, and what they got.
+/// Requests that matched no endpoint, oldest first; the number of requests judged; and the statuses they were answered with.
 fn unmatched(
     control: &Control,
     scope: &Scope,

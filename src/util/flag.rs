@@ -1,5 +1,5 @@
-//! A flag that is raised once, for instance to stop tasks. Those that wait for it are woken in the order in which they began to wait, which
-//! `tokio::sync::watch` leaves to chance.
+//! A flag that is raised once, for instance to stop tasks. Waiters are woken in the order in which they began to wait;
+//! `tokio::sync::watch` leaves that to chance.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Flag {
         self.0.is_raised.load(Ordering::SeqCst)
     }
 
-    /// Completes once it is raised.
+    /// Completes once the flag is raised.
     pub fn raised(&self) -> impl Future<Output = ()> {
         // Made before the flag is read, so that it completes if the flag is raised from then on.
         let raised = self.0.raised.notified();

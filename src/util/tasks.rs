@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 #[cfg(not(feature = "simulation"))]
 pub(crate) use tokio::task::spawn_blocking;
 
-/// Stands in for a thread: a simulation has one, so that everything happens in one order.
+/// Runs as a task: a simulation has a single thread, so that everything happens in one order.
 #[cfg(feature = "simulation")]
 pub(crate) fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,

@@ -196,7 +196,7 @@ impl Link {
         });
     }
 
-    /// Lets arrive what is due of the bytes that a side has sent.
+    /// Delivers the bytes that a side has sent and that are due.
     fn deliver(self: &Arc<Self>, side: usize) {
         let mut pipes = self.pipes.lock();
         let now = Instant::now();
