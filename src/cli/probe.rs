@@ -91,9 +91,12 @@ pub(super) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
     };
     let probe = probe(&args, url)?;
     let results = args.junit.as_deref().map(|path| OutputFile::at("--junit", path)?.cleared()).transpose()?;
-    let probed = run_task(with_progress(&probe))?.map_err(|DialProblem { reason, detail, .. }| match reason {
-        FailureReason::EgressRefused => Failure::usage(format!("`{url}` must not be probed: {detail}")),
-        _ => Failure::new(2, Code::Unreachable, format!("there is no receiver to probe at `{url}`: {detail}")),
+    let probed = run_task(with_progress(&probe))?.map_err(|DialProblem { reason, detail, .. }| {
+        let detail = probe.target.without_emulator(&detail);
+        match reason {
+            FailureReason::EgressRefused => Failure::usage(format!("`{url}` must not be probed: {detail}")),
+            _ => Failure::new(2, Code::Unreachable, format!("there is no receiver to probe at `{url}`: {detail}")),
+        }
     })?;
     report(&probed).publish(args.json.then_some(&probed), results.as_ref())?;
     Ok(if probed.failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -76,23 +76,31 @@ impl Target {
     /// Advice on how to send deliveries elsewhere.
     pub(super) fn elsewhere(&self) -> String {
         match &self.forwarded {
-            // What is subscribed uses https, so this is an address that somebody typed, of a receiver that is here already.
-            None if self.url.scheme() == "http" && self.is_on_this_machine() => "or correct the address".to_owned(),
             None => format!("to deliver to your own machine: {}", self.forward_to("http://localhost:PORT")),
             Some(from) => format!("deliveries to {from} are forwarded to {}", self.origin),
         }
     }
 
-    fn is_on_this_machine(&self) -> bool {
-        match self.url.host() {
+    /// A problem with this target, with advice for a command that calls it without an emulator, and forwards by a flag.
+    pub fn without_emulator(&self, problem: &str) -> String {
+        let is_here = match self.url.host() {
             Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
             Some(Host::Ipv4(address)) => address.is_loopback(),
             Some(Host::Ipv6(address)) => address.is_loopback(),
             None => false,
+        };
+        match &self.forwarded {
+            Some(_) => problem.to_owned(),
+            None if is_here => problem.replace(&self.elsewhere(), "or correct the address"),
+            None => {
+                let rule = format!("{}=http://localhost:PORT", self.origin);
+                let advice = format!("to call your own machine instead: `--forward {}`", shell_word(&rule));
+                problem.replace(&self.elsewhere(), &advice)
+            }
         }
     }
 
-    /// How to forward requests for this target, also for a receiver that is probed without an emulator.
+    /// How to forward requests for this target.
     pub(super) fn forward_to(&self, to: &str) -> String {
         let from = self.forwarded.as_deref().unwrap_or(&self.origin);
         let rule = format!("{from}={to}");
