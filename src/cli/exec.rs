@@ -23,7 +23,7 @@ use super::run::write_run;
 use super::serve::{PortFile, ServeArgs, settings, start, stop};
 use super::signals::{Adopted, Signals};
 use super::trust::TrustFiles;
-use super::verdict::{Judging, Kind, Verdict, VerdictFormat, parse_wait, render};
+use super::verdict::{Judging, Kind, Records, Verdict, VerdictFormat, parse_wait, render};
 use crate::app::{Emulator, FileLimit, Settings};
 use crate::control::api::ExecFacts;
 use crate::util::process::pass_signal;
@@ -226,7 +226,8 @@ async fn judge(
     let is_needed = is_requested || waits_for_report;
     let waits = (is_needed || ci.is_some()) && ended.is_some();
     let settle = if waits { args.settle } else { Duration::ZERO };
-    let verdict = match in_background(move || Verdict::ask(&target, "*", settle, &judging)).await {
+    let records = Records::in_report(args.report.as_deref());
+    let verdict = match in_background(move || Verdict::ask(&target, "*", settle, &judging, records)).await {
         // Nobody asked for it.
         Err(_) if !is_needed => return Ok(Vec::new()),
         verdict => verdict?.after(ended),

@@ -310,12 +310,12 @@ impl ExportArgs {
     }
 }
 
-fn workspace_of(key: &str, run: &RunRecords) -> Result<WorkspaceId, Failure> {
+pub(super) fn workspace_of(key: &str, run: &RunRecords) -> Result<WorkspaceId, Failure> {
     let shown = Redactor::default().key(key);
     let known = run.keys.iter().find(|known| known.key == shown || known.key == key || known.workspace.0 == key);
     known.map(|known| known.workspace.clone()).ok_or_else(|| {
         Failure::check_failed(format!("--key: the run has no `{shown}`"))
-            .with_hint("without --key, the requests of all its keys are exported")
+            .with_hint("without --key, all its keys are meant")
     })
 }
 

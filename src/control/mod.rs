@@ -26,6 +26,7 @@ mod openapi;
 mod page;
 mod profile;
 mod progress;
+mod refusal;
 pub(crate) mod render;
 mod reply;
 mod report;
@@ -59,6 +60,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
+pub(crate) use diagnosis::{Step, StepVerdict};
 pub use findings::LastFindings;
 pub use guard::{Access, WrongTokens};
 pub use page::Viewer;

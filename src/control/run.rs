@@ -19,6 +19,7 @@ use super::explain::Explanation;
 use super::fields::{AnyKey, List};
 use super::profile::{Profile, Setting};
 use super::progress::{Progress, progress};
+use super::refusal::Reading;
 use super::reply::masked;
 use super::scenarios::ScenarioWhole;
 use super::subscriptions::Subscription;
@@ -451,7 +452,7 @@ impl Records {
         };
         let explained = |(request, (_, record)): (RequestWhole, &(u64, Arc<RequestRecord>))| RunRequest {
             request,
-            explanation: explain::of_request(control, record, redactor),
+            explanation: explain::of_request(control, record, Reading::Later, redactor),
         };
         let requests = requests.into_iter().zip(&history.requests).map(explained).collect();
         Self { requests, deliveries, events, notices, omitted, next_cursor }

@@ -158,7 +158,10 @@ impl Verification {
                 .collect()
         };
         // Their messages name the key already.
-        let unfinished = self.unfinished.iter().map(|part| ProblemLine::of_no_record(&part.message));
+        let unfinished = self.unfinished.iter().map(|part| {
+            let test = self.key_of(part.workspace.as_ref()).and_then(JudgedKey::test_text);
+            ProblemLine { of: test.unwrap_or_default(), ..ProblemLine::of_no_record(&part.message) }
+        });
         let unused = self.unused.iter().map(|unused| ProblemLine::of_no_record(&unused.message));
         [
             ("unmatched", self.counts.unmatched, requests.collect()),
@@ -180,17 +183,13 @@ impl Verification {
         };
         let unused_kinds = [
             (self.judged_requests == 0 && self.forgotten_entries == 0, "unmatched", no_requests),
-            (
-                self.judged_deliveries == 0 && self.forgotten_deliveries == 0,
-                "undelivered",
-                "nothing was delivered, so nothing could be undelivered",
-            ),
+            (self.judged_deliveries == 0 && self.forgotten_deliveries == 0, "undelivered", "there was no delivery"),
             (
                 self.counts.forged == 0 && self.refused_forgeries == 0 && self.forgotten_deliveries == 0,
                 "forged",
-                "no receiver has accepted or refused a forged webhook yet",
+                "no receiver accepted or refused a forged webhook",
             ),
-            (self.active_scenarios.is_empty(), "unfinished", "no scenario is active, so nothing could be unfinished"),
+            (self.active_scenarios.is_empty(), "unfinished", "no scenario is active"),
         ];
         let unused = unused_kinds.into_iter().filter(|(is_unused, ..)| *is_unused);
         self.unused =
@@ -510,7 +509,7 @@ impl<'a> ScenarioRun<'a> {
                 let (events, name) = (counted(planned, "event"), player.name(self.redactor));
                 let (emission, scenario) = (&emit.label, &self.scenario.name);
                 let message = format!(
-                    "{emission} of scenario `{scenario}` has {events} yet to come for {name}; `--settle` waits for them, `clock advance` fires them now"
+                    "{emission} of scenario `{scenario}` has {events} yet to come for {name}; `--settle` of `exec` waits for them, and so does `--wait` of `verdict`"
                 );
                 let what = UnfinishedPart::Emission { emission: emission.to_string(), planned };
                 entries.push(self.entry(Some(player), what, message));

@@ -41,6 +41,7 @@ mod golden;
 mod grid;
 mod har;
 mod help;
+mod hints;
 mod hostile;
 mod json;
 mod keys;

@@ -240,7 +240,7 @@ def python_types():
         name = "mypy" if checker is mypy else "pyright"
         result = run([*checker, *(f"wrs_emulator/{module}.py" for module in ("types", "control")), "typed_events.py", "wrong.py"], site, **python)
         errors = [line for line in result.stdout.splitlines() if " error: " in line]
-        check(f"{name} --strict: events narrow by their type, and only the wrong field is an error", errors and all("wrong.py:13:" in line for line in errors) and words in result.stdout, result)
+        check(f"{name} --strict: events narrow by their type, and only the wrong field is an error", errors and all("wrong.py:14:" in line for line in errors) and words in result.stdout, result)
     result = run([*mypy[:3], "--disallow-untyped-defs", "--no-strict-optional", "wrs_emulator/__init__.py"], site, **python)
     check("mypy: the functions of the package have types", result.returncode == 0, result)
 

@@ -50,7 +50,9 @@ function causePart(page, cause) {
   const { tests, entries, view, keys, title, isBad } = cause;
   const run = /** @type {RunDocument} */ (page.store.run);
   const see = (/** @type {Entry} */ entry) => h('a', { href: page.address({ view: entry.kind === 'delivery' ? 'deliveries' : 'activity', id: entry.id, filter: '' }) }, timeOfDay(entry.at), h('span.hidden', null, ` ${entry.id}`));
-  const shown = isBad ? tests.filter((test) => isFailed(run, test)) : tests;
+  // Of a cause that tests failed of, those alone; a webhook that was lost may have failed none.
+  const failed = isBad ? tests.filter((test) => isFailed(run, test)) : [];
+  const shown = failed.length ? failed : tests;
   const names = [...new Set(shown.map(({ test }) => test))];
   const outputs = shown.filter(({ output }) => output).slice(0, 3);
   const messages = [...new Set(shown.map(({ message }) => message ?? ''))].filter((message) => message && message !== title);
@@ -82,8 +84,9 @@ function causesPart(page, title, causes) {
 /** Parts of active scenarios that did not happen: information, unless the verdict was asked for them. @param {Page} page @param {RunDocument} run @returns {Node | null} */
 function unfinishedPart(page, run) {
   const items = run.verification.unfinished.map((any) => guarded(() => {
-    const one = /** @type {{message: string, scenario: string}} */ (any);
-    return h('li', null, prose(one.message), ' ', link(page, { view: 'scenarios', id: one.scenario, filter: '' }, 'scenario'));
+    const one = /** @type {{message: string, scenario: string, workspace: string | null}} */ (any);
+    const test = run.keys?.find(({ workspace }) => workspace === one.workspace)?.test?.test;
+    return h('li', null, prose(one.message), test ? ['; test ', foreign(test)] : null, ' ', link(page, { view: 'scenarios', id: one.scenario, filter: '' }, 'scenario'));
   }, any));
   return items.length ? section('Unfinished scenarios', h('ul', null, items)) : null;
 }
@@ -155,7 +158,7 @@ export function summaryView(page) {
   const save = page.cli(['run', 'save', 'report.html']);
   const isEmpty = !entries.length && !page.isDocument;
   return [
-    h('div.title', null, h('h2.over', { tabindex: -1 }, page.isDocument ? 'Report' : 'Summary'), page.isDocument ? null : copyMenu(page, 'summary', [['Save this report: CLI', save], ['Verdict: CLI', page.cli(['verify'])]])),
+    h('div.title', null, h('h2.over', { tabindex: -1 }, page.isDocument ? 'Report' : 'Summary'), page.isDocument ? null : copyMenu(page, 'summary', [['Save this report: CLI', save], ['Verdict: CLI', page.cli(['verdict'])]])),
     h(`p.verdict.big.${colour}`, null, prose(text)),
     fourNumbers(page, run),
     omitted.length && page.isDocument ? h('p.note', null, `Left out of this file, the oldest first: ${listed(omitted)}.`) : null,
