@@ -427,14 +427,18 @@ impl<'a> Doctor<'a> {
             let folder = shell_word(&folder.to_string_lossy()).into_owned();
             return Ok(Check::warning(NAME, detail, format!("{} --scenarios {folder}", start(self.url))));
         }
-        Ok(Check::ok(NAME, format!("{}, none broken", counted(own.len(), "file"))))
+        let shipped = listed.data.iter().filter(|row| row.origin == "built-in").count();
+        Ok(Check::ok(NAME, format!("{shipped} built in, {} of yours, none broken", counted(own.len(), "file"))))
     }
 
     fn subscriptions(&self, key: Option<&str>) -> Result<Vec<Check>, Failure> {
         let request = ListSubscriptions { key: key.map(AnyKey::from).unwrap_or_default() };
         let found = Call::new(self.target).send(&request)?.data;
         if found.is_empty() {
-            return Ok(vec![Check::ok("subscriptions", "none, so no webhook is sent")]);
+            return Ok(vec![Check::ok(
+                "subscriptions",
+                "none, so no webhook is sent; `wrs-emulator listen --forward-to localhost:3000/hooks` subscribes your app",
+            )]);
         }
         let mut forwards: BTreeMap<String, Forwards> = BTreeMap::new();
         let mut checks = Vec::new();

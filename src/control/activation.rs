@@ -174,6 +174,8 @@ fn not_as_saved(generation: &ScenarioSnapshot, names: &[&str]) -> Vec<Diagnostic
     earlier.collect()
 }
 
+const OTHERS: &str = "start with --scenarios FOLDER, or add a scenario now with PUT /_emulator/scenarios/NAME";
+
 /// What to add to the refusal of a scenario that cannot be used: the folders that are read, if it is unknown.
 fn refusal_details(control: &Control, found: &[Diagnostic]) -> Option<String> {
     if !found.iter().any(|problem| problem.code == "scenario/unknown-scenario") {
@@ -186,7 +188,7 @@ fn refusal_details(control: &Control, found: &[Diagnostic]) -> Option<String> {
         format!("{}{missing}", place.display())
     });
     Some(match folders.collect::<Vec<_>>().as_slice() {
-        [] => "no folder of scenario files is read; start with --scenarios FOLDER, or add a scenario now with PUT /_emulator/scenarios/NAME".to_owned(),
-        folders => format!("files are read from {}", folders.join(", ")),
+        [] => format!("no folder of scenario files is read; {OTHERS}"),
+        folders => format!("files are read from {}; for others {OTHERS}", folders.join(", ")),
     })
 }

@@ -472,6 +472,7 @@ pub(super) fn reason_name(reason: &Reason) -> &'static str {
         Reason::Refused(kind, _) => kind.name(),
         Reason::Scripted => "scripted",
         Reason::Panicked(_) => "panicked",
+        Reason::ClientLeft => "client_left",
     }
 }
 

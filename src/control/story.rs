@@ -40,6 +40,13 @@ pub(crate) fn decision(request: &RequestRecord) -> (&'static str, String) {
             ("operation", format!("every check passed and {id} {made}{warned}"))
         }
         Reason::Panicked(text) => ("operation", format!("the emulator failed: {text}")),
+        Reason::ClientLeft => {
+            let left = format!("the client closed the connection after {}", duration_text(request.latency));
+            match &request.scripted {
+                Some(rule) => ("scenario", format!("{left}, before the answer: {}", rule_text(rule))),
+                None => ("content", format!("{left}, before its request was complete")),
+            }
+        }
     }
 }
 
@@ -69,6 +76,7 @@ pub(super) fn answer_text(request: &RequestRecord) -> String {
     match (request.broken, words) {
         (Some("reset"), _) => "connection reset".to_owned(),
         (Some("empty"), _) => "connection closed without an answer".to_owned(),
+        (Some("client_left"), _) => "no answer".to_owned(),
         (Some(broken), _) => format!("{broken} instead of an answer"),
         (None, Some(words)) => format!("{status} {words}"),
         (None, None) => status.to_string(),

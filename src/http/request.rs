@@ -233,13 +233,6 @@ impl RequestContext {
     }
 }
 
-/// A request that is not recorded, because its client left before the answer, was not answered with a 200 either.
-impl Drop for RequestContext {
-    fn drop(&mut self) {
-        self.refund_if_free(StatusCode::REQUEST_TIMEOUT);
-    }
-}
-
 pub(super) struct AppliedRule {
     pub(super) scripted: DecidingRule,
     pub(super) warnings: Vec<String>,

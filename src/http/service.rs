@@ -24,7 +24,7 @@ use crate::http::host::check_host;
 use crate::http::request::{AuthenticatedKey, Identity, Request, RequestContext, authenticate, draw_id};
 use crate::scenario::{Decision, Emit, ScenarioSnapshot, after_answer};
 use crate::state::engine::Engine;
-use crate::state::journal::{ConnectionInfo, Entry, RawExchange, Transcript};
+use crate::state::journal::{ConnectionInfo, Entry, RawExchange, Reason, Transcript};
 use crate::util::header_lines::push_headers;
 use crate::util::tasks::{catch_panic, catch_panic_now};
 
@@ -63,9 +63,12 @@ impl Api {
         let answered = match answered {
             Ok(Err(remaining)) => {
                 let (api, connection) = (Arc::clone(self), Arc::clone(connection));
+                let mut waiting = Waiting { api, cx, connection, is_answered: false };
                 return Answering::Later(Box::pin(async move {
-                    let answered = catch_panic(api.continue_later(&mut cx, remaining)).await;
-                    api.record(&mut cx, answered, &connection).fired(&connection).await
+                    let answered = catch_panic(waiting.api.continue_later(&mut waiting.cx, remaining)).await;
+                    waiting.is_answered = true;
+                    let Waiting { api, cx, connection, .. } = &mut waiting;
+                    api.record(cx, answered, connection).fired(connection).await
                 }));
             }
             Ok(Ok(answer)) => Ok(answer),
@@ -317,6 +320,23 @@ impl Api {
         Recorded { response, fault, due_after }
     }
 
+    /// Makes the journal's entry of a request that nobody waits for any more.
+    fn record_unanswered(&self, cx: &mut RequestContext, connection: &ConnectionState) {
+        // Such a request was not answered with a 200 either.
+        cx.refund_if_free(StatusCode::REQUEST_TIMEOUT);
+        let Parts { method, uri, headers, .. } = &cx.request.head;
+        let transcript = Transcript::new(&RawExchange {
+            id: cx.identity.id.as_bytes(),
+            request: Some((method, uri)),
+            headers,
+            body: &cx.body,
+            answer_headers: &|_| (),
+            answer_body: &[],
+        });
+        let record = cx.take_record(transcript, 0, Some("client_left"), Reason::ClientLeft, connection.arrival());
+        self.engine.journal.append(Entry::Request(Arc::new(record)));
+    }
+
     /// The emissions that an answer sets off. They follow from requests that led to an endpoint.
     fn emits_after(cx: &RequestContext, status: StatusCode) -> Vec<Arc<Emit>> {
         let emits = &cx.request.config.emits;
@@ -338,6 +358,23 @@ impl Api {
             self.engine.plan_emission(workspace, emit, at);
         }
         Some(self.engine.fire_soon(workspace))
+    }
+}
+
+/// A request that waits for its answer. If its client leaves first, hyper drops this, and it is recorded without an answer.
+struct Waiting {
+    api: Arc<Api>,
+    cx: RequestContext,
+    connection: Arc<ConnectionState>,
+    is_answered: bool,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        // At a stop it is the emulator that leaves.
+        if !self.is_answered && !self.api.engine.is_stopping() {
+            self.api.record_unanswered(&mut self.cx, &self.connection);
+        }
     }
 }
 
@@ -377,7 +414,7 @@ mod tests {
     use crate::http::handler::Limits;
     use crate::scenario::{Folders, ScenarioStore};
     use crate::settings::Layered;
-    use crate::state::journal::{Journal, Reason};
+    use crate::state::journal::Journal;
     use crate::state::workspace::Registry;
     use crate::util::flag::Flag;
 

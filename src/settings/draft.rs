@@ -384,6 +384,9 @@ mod tests {
             ("webhooks.retry=none", "profile/unknown-knob", "`webhooks.retry.preset`"),
             ("webhook.copies=2", "profile/unknown-knob", "`webhooks.copies`"),
             ("rate_limit.requests.x=5", "profile/unknown-knob", "assumptions"),
+            // Not the one that is most like it from the beginning, which they share.
+            ("rate_limit.limit=5", "profile/unknown-knob", "`rate_limit` has `rate_limit."),
+            ("rate_limit.windo=5", "profile/unknown-knob", "did you mean `rate_limit.window`?"),
             ("rate_limit.window=30", "profile/bad-value", "\"30s\" or \"30ms\""),
             ("errors.codes.nope=x", "profile/bad-value", "kind of error"),
             ("no assignment", "profile/syntax", "--set"),

@@ -96,14 +96,24 @@ fn unknown(path: &str) -> (String, String) {
     const ALL: &str = "`wrs-emulator assumptions` lists every setting";
     let inside: Vec<&str> = below(path).collect();
     if let [first, ..] = inside.as_slice() {
-        let names = inside.iter().take(5).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        let more = if inside.len() > 5 { ", …" } else { "" };
-        let hint = format!("name one of those in it, such as `{first}`: {names}{more}; {ALL}");
+        let hint = format!("name one of those in it, such as `{first}`: {}; {ALL}", some_of(&inside));
         return (format!("`{}` is a group of settings, not a setting", path.escape_debug()), hint);
     }
     if path == "profile" {
         let hint = "a profile begins with its settings: leave `[profile]` out, and write `[rate_limit]` for `[profile.rate_limit]`";
         return ("a profile has no table `profile`".to_owned(), hint.to_owned());
+    }
+    if let Some((group, name)) = path.rsplit_once('.')
+        && let inside = below(group).collect::<Vec<_>>()
+        && !inside.is_empty()
+    {
+        // The group, which they share, would make any of its names look similar.
+        let meant = crate::contract::nearest(name, inside.iter().map(|path| &path[group.len() + 1..]));
+        let hint = match meant {
+            Some(name) => format!("did you mean `{group}.{name}`? {ALL}"),
+            None => format!("`{group}` has {}; {ALL}", some_of(&inside)),
+        };
+        return (format!("unknown setting `{}`", path.escape_debug()), hint);
     }
     let groups =
         SETTINGS.iter().flat_map(|setting| setting.path.match_indices('.').map(|(end, _)| &setting.path[..end]));
@@ -113,6 +123,13 @@ fn unknown(path: &str) -> (String, String) {
         None => ALL.to_owned(),
     };
     (format!("unknown setting `{}`", path.escape_debug()), hint)
+}
+
+/// The first few names.
+fn some_of(names: &[&str]) -> String {
+    const MAX_NAMES: usize = 5;
+    let more = if names.len() > MAX_NAMES { ", …" } else { "" };
+    format!("{}{more}", names.iter().take(MAX_NAMES).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
 }
 
 fn below(group: &str) -> impl Iterator<Item = &'static str> {

@@ -5,7 +5,7 @@ Usage: pages.py EMULATOR_BINARY [--tools FOLDER]... [--node-modules FOLDER] [PAG
 Without pages it runs README.md, docs/*.md and docs/internals/*.md; tests/recipes/run.sh tries the other files of docs/examples/. `--tools` goes in front of PATH, for a Python that has libraries.
 
 Each page is played in a fresh folder, in one shell, against a fresh emulator on port 9770, which the pages name. There
-`wrs-emulator` stands for a checkout of this repository, and `pip` and `npm` install into folders of the page, without a network. By its first words a block of code is
+`wrs-emulator` stands for a checkout of this repository (the front page is in one, so `docs` is there as well), and `pip` and `npm` install into folders of the page, without a network. By its first words a block of code is
 
 - `console`: `$ …` is a command, the lines below it are its output, where `…` stands for anything. A command that
   shows nothing must print nothing and succeed. One that ends in `&` runs until the page ends or kills it; the lines shown
@@ -187,6 +187,9 @@ class Page:
             os.mkdir(os.path.join(folder, "wrs-emulator"))
             for part in ("docs", "packages", "tests", "Cargo.toml", "LICENSE"):
                 os.symlink(ROOT / part, os.path.join(folder, "wrs-emulator", part))
+            if self.path.parent == ROOT:
+                # Whoever reads the front page is in the checkout.
+                os.symlink(ROOT / "docs", os.path.join(folder, "docs"))
             os.symlink(os.path.realpath(self.arguments.emulator), os.path.join(binaries, "wrs-emulator"))
             if self.arguments.node_modules:
                 # Found from the folder below it, which may have its own beside.

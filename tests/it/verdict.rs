@@ -336,5 +336,5 @@ async fn a_key_with_its_own_scenarios_is_judged_by_them() {
     assert_eq!(scenarios(&verdict(&emulator, "").await), ["rate-limit-burst"]);
     subscribe_url(&emulator, "sk_test_b", "https://app.sink.localhost/x").await;
     let met = verdict(&emulator, "?key=sk_test_b").await;
-    assert_eq!((scenarios(&met), &met["unfinished"][0]["left"]), (vec!["rate-limit-burst".to_owned()], &json!(10)));
+    assert_eq!((scenarios(&met), &met["unfinished"][0]["left"]), (vec!["rate-limit-burst".to_owned()], &json!(4)));
 }

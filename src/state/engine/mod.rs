@@ -129,6 +129,10 @@ impl Engine {
         (Arc::new(engine), workspaces)
     }
 
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.is_raised()
+    }
+
     /// Begins a change that may leave no trace in the journal.
     #[must_use]
     pub fn begin_write(&self) -> WriteGuard {

@@ -133,8 +133,8 @@ pub(crate) struct Request {
     pub(crate) operation: Option<String>,
     /// 0 if the connection was broken instead.
     pub(crate) status: u16,
-    /// What the connection did instead of an answer.
-    #[schemars(extend("enum" = ["reset", "empty", "garbage", null]))]
+    /// What happened instead of an answer.
+    #[schemars(extend("enum" = ["reset", "empty", "garbage", "client_left", null]))]
     pub(crate) broken: Option<String>,
     /// The stable name of the reason for the answer.
     pub(crate) reason: String,

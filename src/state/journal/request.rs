@@ -33,7 +33,7 @@ pub struct RequestRecord {
     pub operation: Option<Operation>,
     /// The answer's status; 0 if the connection was broken instead.
     pub status: u16,
-    /// What the connection did instead of answering: `reset`, `empty` or `garbage`.
+    /// What happened instead of an answer: the fault `reset`, `empty` or `garbage`, or `client_left`.
     pub broken: Option<&'static str>,
     /// From arrival to answer, by the workspace's clock.
     pub latency: Duration,
@@ -139,6 +139,8 @@ pub enum Reason {
     /// A scenario rule answered; it is in `scripted`.
     Scripted,
     Panicked(String),
+    /// The client closed the connection while the answer was delayed, or before its request was complete.
+    ClientLeft,
 }
 
 /// The scenario rule that decided a request.

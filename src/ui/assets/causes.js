@@ -69,6 +69,7 @@ function refusal(entries, findings) {
   }
   if (!scenario && (!operation || entry.mark === 'not_found')) return { title: `${text} is not an endpoint`, advice: 'Correct the path or the method.', command: '', finding: has('wrong-path') };
   if (status === 401) return { title: scenario ? `the client met the 401 of scenario ${scenario}` : 'a key was not accepted', advice: scenario ? '' : 'Use a key that begins with sk_test_.', command: '', finding: has('loop-after-401') };
+  if (entry.mark === 'client_left') return { title: `the client did not wait for the answer${scenario ? `, which scenario ${scenario} delayed` : ''}`, advice: 'Its timeout is shorter than the delay. Check that it retries, and that a request that was served all the same does no harm.', command: '', finding: '' };
   if (!status) return { title: `the connection was broken${scenario ? ` by scenario ${scenario}` : ''}`, advice: 'Retry with a pause, if the request may be sent twice.', command: '', finding: '' };
   const by = scenario ? ` of scenario ${scenario}` : '';
   // If one error names the problem of the request, it is the cause.

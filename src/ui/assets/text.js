@@ -179,6 +179,7 @@ export function statusOf(entry) {
 const REASONS = {
   invalid: 'the request is not valid', rate_limited: 'the quota is used up', unauthorized: 'the key is missing or not valid', not_found: 'there is nothing at this path',
   method_not_allowed: 'the path does not accept this method', announced: 'not available yet', panicked: 'the emulator failed', scripted: '', answered: '',
+  client_left: 'the client closed the connection before the answer',
 };
 
 /** The reason of an outcome, in a few words. @param {Entry} entry @returns {string} */

@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use wrs_emulator::Emulator;
 use wrs_emulator::http::handler::Limits;
 
 use super::bodies::subscription;
 use super::peer::{GOOD, Peer, assert_error, others_are_served};
-use crate::support::{builder, started};
+use crate::support::{builder, started, view};
 
 const SHORT: Duration = Duration::from_millis(300);
 const SLOW: &[u8] = b"GET /v1/system/status HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk_test_slow\r\n\r\n";
@@ -112,6 +113,19 @@ async fn a_peer_that_is_gone_is_given_up() {
             }
             drop(peer);
             others_are_served(&emulator).await;
+        }
+        // The journal has them, and says why there is no answer.
+        let left = view(&emulator, "requests?status=0").await["data"].as_array().expect("a list").clone();
+        assert_eq!(left.len(), if action == stall { 0 } else { 2 }, "{left:?}");
+        for request in left {
+            assert_eq!((&request["broken"], &request["reason"]), (&json!("client_left"), &json!("client_left")));
+            let explained = view(&emulator, &format!("explain/{}", request["id"].as_str().expect("an id"))).await;
+            let summary = explained["summary"].as_str().expect("text");
+            assert!(summary.starts_with("no answer because the client closed the connection after 0 ms"), "{summary}");
+            assert!(
+                summary.ends_with("turn 1: after 5000 ms: the ordinary answer") || summary.contains("turn 2"),
+                "{summary}"
+            );
         }
     }
 }
