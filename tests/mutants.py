@@ -1,11 +1,11 @@
 """Changes the logic in one place at a time, and expects a test to turn red; prints the score of each file.
 
-Usage: mutants.py [--write] [FILE…]     all files of MODULES, or those whose path has one of these words; --write updates the table
+Usage: mutants.py [--write] [FILE…]     all files of MODULES, or those whose path has one of these words
 
 One build has all changes: each is a branch in a copy of the sources below target/mutants, and the environment variable MUTANT chooses
 one. A change is tried with the unit tests that reach it, and if none turns red, with the tests over sockets. One that no test notices is
-an error unless mutants.txt gives the reason. The table in docs/internals/defences.md is made from a whole run, and a difference is an
-error. Needs tree-sitter and tree-sitter-rust.
+an error unless mutants.txt gives the reason. --write puts the table of a whole run into docs/internals/defences.md. Needs tree-sitter
+and tree-sitter-rust.
 """
 
 import collections
@@ -305,11 +305,11 @@ def main():
         row = [counts.total(), counts["noticed"], counts["survived"], counts["does not compile"]]
         table += f"| {name} | " + " | ".join(map(str, row)) + " |\n"
     print(table)
+    if "--write" in sys.argv and not words:
+        document("tests/mutants.py", table)
     accepted = {line.split("  # ")[0] for line in (root / "tests/mutants.txt").read_text().splitlines() if "  # " in line}
     if missed := [str(mutant) for mutant in mutants if mutant.result == "survived" and f"{mutant.file}: {mutant.change}" not in accepted]:
         sys.exit("✗ no test notices\n  " + "\n  ".join(missed))
-    if not words:
-        document("tests/mutants.py", table)
 
 
 main()
