@@ -174,3 +174,92 @@ impl Drop for Slot {
         self.set(None);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at(second: u64) -> Instant {
+        Instant::after_start(Duration::from_secs(second))
+    }
+
+    /// Whether it is settled, idle, and settled inside, ten seconds after the start.
+    #[track_caller]
+    fn check(agenda: &Agenda, expected: [bool; 3]) {
+        let now = at(10);
+        assert_eq!([agenda.is_settled(now), agenda.is_idle(now), agenda.is_settled_inside(now)], expected);
+    }
+
+    #[test]
+    fn it_is_settled_when_nothing_runs_or_is_due() {
+        let agenda = Agenda::new(Arc::default());
+        check(&agenda, [true, true, true]);
+        let (task, other, request) = (agenda.begin(), agenda.begin(), agenda.begin_request());
+        check(&agenda, [false, false, false]);
+        let task = task.outside();
+        check(&agenda, [false, false, false]);
+        drop(other);
+        check(&agenda, [false, false, true]);
+        drop(task);
+        check(&agenda, [true, false, true]);
+        let another = agenda.begin_request();
+        drop(request);
+        check(&agenda, [true, false, true]);
+        drop(another);
+        check(&agenda, [true, true, true]);
+
+        let (mut slot, mut later) = (agenda.slot(), agenda.slot());
+        for (second, is_settled) in [(9, false), (10, false), (11, true)] {
+            slot.set(Some(at(second)));
+            later.set(Some(at(second)));
+            check(&agenda, [is_settled; 3]);
+        }
+        slot.set(None);
+        assert_eq!(agenda.next_due(), Some(at(11)));
+        later.set(Some(at(12)));
+        assert_eq!(agenda.next_due(), Some(at(12)));
+        drop(later);
+        assert_eq!(agenda.next_due(), None);
+    }
+
+    #[test]
+    fn events_are_fired_from_their_instant_on() {
+        let agenda = Agenda::new(Arc::default());
+        for (due, is_firing) in [(None, false), (Some(at(11)), false), (Some(at(10)), true), (Some(at(9)), true)] {
+            agenda.set_next_firing(due);
+            assert_eq!(agenda.is_firing(at(10)), is_firing, "{due:?}");
+        }
+    }
+
+    #[test]
+    fn one_caller_moves_the_clock_at_a_time() {
+        let agenda = Agenda::new(Arc::default());
+        let (first, second) = (agenda.moving(), agenda.clone().moving());
+        let moving = first.try_lock();
+        assert!(moving.is_ok() && second.try_lock().is_err());
+        drop(moving);
+        assert!(second.try_lock().is_ok());
+    }
+
+    #[test]
+    fn changes_wake_those_that_wait() {
+        let any_changed = Arc::<Notify>::default();
+        let agenda = Agenda::new(Arc::clone(&any_changed));
+        let mut slot = agenda.slot();
+        let task = agenda.begin();
+        let check = |change: &mut dyn FnMut(), is_change| {
+            let (mut one, mut any) = (pin!(agenda.changed()), pin!(any_changed.notified()));
+            assert_eq!([one.as_mut().enable(), any.as_mut().enable()], [false; 2]);
+            change();
+            assert_eq!([one.enable(), any.enable()], [is_change; 2]);
+        };
+        check(&mut || slot.set(Some(at(1))), true);
+        check(&mut || slot.set(Some(at(1))), false);
+        check(&mut || slot.set(None), true);
+        let mut task = Some(task);
+        check(&mut || drop(task.take()), true);
+    }
+}

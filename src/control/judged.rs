@@ -12,7 +12,7 @@ use super::Control;
 use super::call::Scope;
 use super::render::cell;
 use super::snapshot::reset_notice;
-use super::story;
+use super::story::{self, AFTER_429};
 use super::test_outcome::{Ending, TestOutcome, is_outcome, shown};
 use crate::contract::routes::Operation;
 use crate::redact::Redactor;
@@ -43,8 +43,8 @@ pub(crate) struct JudgedKey {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct TestFailure {
-    /// The first request that was refused and that no scenario answered; if none had the test's key, the first that came without a valid
-    /// key while the test ran.
+    /// The first request that was refused, one that a scenario answered only if there is no other; if none had the test's key, the first
+    /// that came without a valid key while the test ran.
     pub(crate) request: Option<String>,
     /// Why it was refused; without such a request, what the test's runner said.
     pub(crate) reason: String,
@@ -167,8 +167,12 @@ impl JudgedKey {
 
     /// The test and the key in a line.
     pub(crate) fn text(&self) -> String {
-        let test = self.test.as_ref().map_or_else(String::new, |test| format!("test {}, ", cell(test)));
+        let test = self.test_text().map_or_else(String::new, |test| format!("{test}, "));
         format!("{test}key {}", cell(&self.key))
+    }
+
+    pub(super) fn test_text(&self) -> Option<String> {
+        self.test.as_ref().map(|test| format!("test {}", cell(test)))
     }
 }
 
@@ -180,7 +184,8 @@ pub(super) fn judged_keys(
     redactor: Redactor<'_>,
 ) -> Vec<JudgedKey> {
     let mut requests: HashMap<String, usize> = HashMap::new();
-    let mut refused: HashMap<String, TestFailure> = HashMap::new();
+    // Per key, its first request that was refused: by the emulated API, and by a scenario.
+    let mut refused: HashMap<String, [Option<TestFailure>; 2]> = HashMap::new();
     let workspaces = scope.workspaces(control);
     let has_failed = |it: &&Arc<Workspace>| it.lock().test().is_some_and(|test| test.outcome == Ending::Failed);
     let mut meanwhile: HashMap<&str, Meanwhile> = HashMap::new();
@@ -211,9 +216,11 @@ pub(super) fn judged_keys(
         if let Entry::Request(request) = entry
             && let Some(owner) = request.owner(redactor.key_settings())
         {
-            if story::is_refused_by_api(request) {
+            if request.status >= 400 {
+                let is_scripted = !story::is_refused_by_api(request);
+                let first = &mut refused.entry(owner.to_string()).or_default()[usize::from(is_scripted)];
                 // So the first request stays.
-                refused.insert(owner.to_string(), refusal(request, redactor));
+                *first = Some(refusal(request, redactor));
             }
             match requests.get_mut(&*owner) {
                 Some(count) => *count += 1,
@@ -232,11 +239,20 @@ pub(super) fn judged_keys(
             request: None,
             reason: test.message.clone().unwrap_or_else(|| "it failed".to_owned()),
         };
+        // What a scenario refused may be as the test planned, so what its runner said comes first.
+        let with_runner = |met: TestFailure, test: &TestOutcome| TestFailure {
+            reason: format!("{}; {}", by_runner(test).reason, met.reason),
+            ..met
+        };
         let failed = test.as_ref().filter(|test| test.outcome == Ending::Failed);
         let name = &**workspace.name();
         let requests = requests.get(name).copied().unwrap_or_default();
         let by_others = meanwhile.get(name).filter(|_| requests == 0).and_then(|test| test.failure(redactor));
-        let why = |test| refused.remove(name).or(by_others).unwrap_or_else(|| by_runner(test));
+        let why = |test: &TestOutcome| match refused.remove(name).unwrap_or_default() {
+            [Some(refused), _] => refused,
+            [None, Some(met)] => with_runner(met, test),
+            [None, None] => by_others.unwrap_or_else(|| by_runner(test)),
+        };
         JudgedKey {
             key: redactor.key(workspace.name()).into_owned(),
             workspace: workspace.id().into(),
@@ -252,6 +268,7 @@ pub(super) fn judged_keys(
 fn refusal(request: &RequestRecord, redactor: Redactor<'_>) -> TestFailure {
     let (method, target) = request.transcript.request_line();
     let (line, answer) = (story::request_line(method, target), story::answer_text(request));
-    let reason = format!("{line} was refused with {answer}: {}", story::decision(request).1);
+    let remedy = if request.status == 429 { format!("; {AFTER_429}") } else { String::new() };
+    let reason = format!("{line} was refused with {answer}: {}{remedy}", story::decision(request).1);
     TestFailure { request: Some(request.transcript.id().to_owned()), reason: redactor.text(&reason).into_owned() }
 }

@@ -278,7 +278,7 @@ mod tests {
 
     use super::*;
     use crate::clock::Seed;
-    use crate::scenario::valid;
+    use crate::scenario::{Scenario, valid};
 
     /// One request of a test.
     #[derive(Clone, Debug, Default)]
@@ -340,6 +340,53 @@ mod tests {
         check_outcome("chance = 0.000001", 1, &format!("{held}it applies with a chance of 0.000001"));
     }
 
+    /// How many rules the record of one status check lists, and what it says of the others.
+    fn check_unlisted(texts: &[&str], listed: usize, unlisted: Option<&str>) {
+        let scenarios: Vec<_> = texts.iter().map(|text| valid(text)).collect();
+        let rules = RuleSet::new(scenarios.iter().map(Scenario::rule_index));
+        let (counters, random) = (&mut RuleCounters::default(), &mut Seed::from_number(1).source("test"));
+        let request =
+            Request { operation: Some(Operation::SystemStatus), query: "a=1".to_owned(), ..Request::default() };
+        let (_, tried) = request.with_view(|view| rules.first_decision(view, counters, Duration::from_secs(2), random));
+        assert_eq!((tried.listed.len(), tried.unlisted().as_deref()), (listed, unlisted), "{texts:?}");
+    }
+
+    #[test]
+    fn rules_that_are_not_listed_are_counted() {
+        // It matches, two seconds after activation, and does not apply.
+        let over = "[[rule]]\nwhen.query.a = '1'\nto = '1s'\npass = true\n";
+        let other = "[[rule]]\nwhen.query.a = '2'\npass = true\n";
+        let elsewhere = "[[rule]]\nwhen.operation = 'hello'\npass = true\n";
+        check_unlisted(&[&over.repeat(16)], 16, None);
+        check_unlisted(&[&over.repeat(17)], 16, Some("1 more rule that did not apply"));
+        check_unlisted(&[&elsewhere.repeat(19)], 16, Some("3 more rules that did not apply"));
+        check_unlisted(&[&other.repeat(7)], 7, None);
+        check_unlisted(&[&other.repeat(8)], 0, Some("8 rules for another value of `query.a`"));
+        check_unlisted(&[&other.repeat(8), &other.repeat(9)], 0, Some("17 rules for another value of `query.a`"));
+        let both = "9 rules for another value of `query.a`, 4 more rules that did not apply";
+        check_unlisted(&[&[over.repeat(20), other.repeat(9)].concat()], 16, Some(both));
+    }
+
+    #[test]
+    fn a_record_is_as_large_as_its_texts() {
+        let rule = Arc::clone(&valid("[[rule]]\nname = 'four'\npass = true\n").rules[0]);
+        let mut tried = TriedRules::default();
+        let mut added = |change: &mut dyn FnMut(&mut TriedRules)| {
+            let before = tried.bytes();
+            change(&mut tried);
+            tried.bytes() - before
+        };
+        for outcome in ["", "with an outcome"] {
+            let texts = rule.scenario.len() + rule.label.len() + outcome.len();
+            assert_eq!(added(&mut |tried| tried.add(&rule, || outcome.into())), size_of::<RuleTrace>() + texts);
+        }
+        for subject in ["query.a", "body.\"/a\""] {
+            let size = added(&mut |tried| tried.add_looked_up(&subject.into(), 3));
+            assert_eq!(size, size_of::<(Arc<str>, usize)>() + subject.len());
+        }
+        assert_eq!(TriedRules::default().bytes(), size_of::<TriedRules>());
+    }
+
     /// Plays status checks, a second apart, and notes the rules that decide.
     fn check(text: &str, expected: &str) {
         let (rules, counters) = (rules(text), &mut RuleCounters::default());
@@ -357,6 +404,7 @@ mod tests {
     fn rules_count_keep_to_their_time_and_tell_stories() {
         check("[[rule]]\nskip = 2\ntimes = 2\npass = true\n", "--11--");
         check("[[rule]]\nskip = 1\nevery = 2\npass = true\n", "--1-1-");
+        check("[[rule]]\nskip = 1\nevery = 3\npass = true\n", "---1--");
         check("[[rule]]\nfrom = '1s'\nto = '3s'\npass = true\n", "-11---");
         check("[[rule]]\ntimes = 1\npass = true\n[[rule]]\nevery = 2\npass = true\n", "1-2-2-");
         check(
@@ -364,6 +412,23 @@ mod tests {
              [[rule]]\nwhen.step = 'down'\nskip = 1\npass = true\nnext = 'start'\n",
             "11-2--",
         );
+    }
+
+    #[test]
+    fn a_story_waits_for_the_answers_to_all_requests_that_it_decided() {
+        let rules =
+            rules("[[rule]]\nwhen.step = 'start'\ntimes = 2\npass = true\nnext = { step = 'b', status = 200 }\n");
+        let (counters, random) = (&mut RuleCounters::default(), &mut Seed::from_number(1).source("test"));
+        let request = Request { operation: Some(Operation::SystemStatus), ..Request::default() };
+        let decided = [(); 2].map(|()| {
+            let decision = request.with_view(|view| rules.first_decision(view, counters, Duration::ZERO, random).0);
+            decision.expect("it applies twice")
+        });
+        for (Decision { rule, action, .. }, is_last) in decided.iter().zip([false, true]) {
+            assert_eq!(counters.step(rule.story), None);
+            rule.settle(action, 200, counters);
+            assert_eq!(counters.step(rule.story).map(AsRef::as_ref), is_last.then_some("b"));
+        }
     }
 
     fn any_of(values: &'static [&'static str]) -> impl Strategy<Value = Option<&'static str>> {

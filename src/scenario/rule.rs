@@ -322,11 +322,7 @@ impl Rule {
 
     /// True if the story moves on after the rule has applied this often.
     fn is_used_up(&self, applied: u64) -> bool {
-        match self.times {
-            Some(times) => applied >= times,
-            None if self.sequence.spelled_out => applied >= self.sequence.length(),
-            None => true,
-        }
+        applied >= self.times.unwrap_or_else(|| self.sequence.length())
     }
 
     /// What kept the rule from deciding a request, in words.
@@ -445,6 +441,22 @@ mod tests {
             counters.of(rule.fingerprint).matched = matched;
             let counts = [Some("sk_test_a"), Some("sk_test_b"), None].map(|key| rule.counts_for(&[key], &counters));
             assert_eq!(counts, expected, "{when}");
+        }
+    }
+
+    #[test]
+    fn the_status_of_a_first_answer_is_known_if_nothing_else_decides_it() {
+        let reply = "reply = { status = 503 }";
+        for (rule, expected) in [
+            (reply.to_owned(), Some(503)),
+            (format!("when.operation = 'hello'\n{reply}"), Some(503)),
+            ("sequence = [{ error = 'unauthorized' }, { pass = true }]".to_owned(), Some(401)),
+            (format!("when.query.a = '1'\n{reply}"), None),
+            (format!("when.step = 'start'\n{reply}\nnext = 'gone'"), None),
+            (format!("skip = 1\n{reply}"), None),
+            ("pass = true".to_owned(), None),
+        ] {
+            assert_eq!(valid(&format!("[[rule]]\n{rule}\n")).rules[0].answers_first(), expected, "{rule}");
         }
     }
 

@@ -318,6 +318,62 @@ mod tests {
     }
 
     #[test]
+    fn a_peek_shows_what_is_left_and_counts_nothing() {
+        for (algorithm, resets) in [
+            (RateAlgorithm::Fixed, [0, 10_000, 6_000]),
+            (RateAlgorithm::Sliding, [0, 10_000, 10_000]),
+            (RateAlgorithm::TokenBucket, [0, 5_000, 6_000]),
+        ] {
+            let (policy, mut quota) = (policy(algorithm, 2, CountRule::All), Quota::default());
+            // Unused, after one request, and after a second one four seconds later.
+            for (left, reset) in [2, 1, 0].into_iter().zip(resets) {
+                let now = at(if left == 0 { 4_000 } else { 0 });
+                let peeked = [(); 2].map(|()| quota.peek(&policy, now));
+                assert_eq!(peeked.map(|check| check.remaining), [left; 2], "{algorithm:?}");
+                assert_eq!(
+                    peeked.map(|check| check.reset),
+                    [Duration::from_millis(reset); 2],
+                    "{algorithm:?}, {left} left"
+                );
+                quota.check(&policy, at(if left == 2 { 0 } else { 4_000 }));
+            }
+            let off = RateLimit { enabled: false, ..policy };
+            let peeked = quota.peek(&off, at(4_000));
+            assert_eq!((peeked.allowed, peeked.remaining, peeked.reset), (true, 2, Duration::ZERO), "{algorithm:?}");
+        }
+    }
+
+    #[test]
+    fn a_refund_leaves_no_trace_of_the_request() {
+        for algorithm in ALGORITHMS {
+            let (policy, mut quota) = (policy(algorithm, 9, CountRule::Allowed), Quota::default());
+            assert!(!quota.is_used());
+            for millis in [0, 4_000, 4_000] {
+                quota.check(&policy, at(millis));
+            }
+            assert!(quota.is_used());
+            let before = format!("{quota:?}");
+            // A bucket also records the time of its last check.
+            let later = if algorithm == RateAlgorithm::TokenBucket { 4_000 } else { 5_000 };
+            for millis in [4_000, later] {
+                quota.check(&policy, at(millis));
+                quota.refund();
+                assert_eq!(format!("{quota:?}"), before, "{millis} ms");
+            }
+        }
+    }
+
+    #[test]
+    fn a_sliding_window_does_not_grow_with_the_traffic() {
+        let (policy, mut quota) = (policy(RateAlgorithm::Sliding, 9, CountRule::Allowed), Quota::default());
+        for _ in 0..3 {
+            quota.check(&policy, at(7));
+        }
+        let Quota::Sliding { log, used } = quota else { panic!("{quota:?}") };
+        assert_eq!((log, used), ([(at(7), 3)].into(), 3));
+    }
+
+    #[test]
     fn no_window_is_longer_than_its_length() {
         for algorithm in ALGORITHMS {
             let (policy, mut quota) = (policy(algorithm, 2, CountRule::Allowed), Quota::default());
@@ -343,6 +399,15 @@ mod tests {
             let mut restored = serde_json::from_str::<Quota>(&saved).expect("it is as it was saved").restored();
             assert_eq!(restored.check(&of(60), at(0)).remaining, 48, "{other} s to 60 s");
         }
+        // Exactly, also where its units are many.
+        let (year, requests) = (31_536_000, u32::MAX);
+        let nanos = year * 1_000_000_000;
+        let empty = format!(
+            r#"{{"bucket":{{"missing":"{}","at":0,"window":{nanos}}}}}"#,
+            u128::from(nanos) * u128::from(requests)
+        );
+        let mut empty = serde_json::from_str::<Quota>(&empty).expect("a saved bucket");
+        assert!(!empty.check(&RateLimit { requests, ..of(year) }, at(0)).allowed);
         let old = r#"{"bucket":{"missing":"500000000000","at":0}}"#;
         let mut old = serde_json::from_str::<Quota>(old).expect("the form of older versions").restored();
         assert_eq!(old.check(&of(10), at(0)).remaining, 49);

@@ -11,7 +11,7 @@ use hyper::Uri;
 use hyper::header::HeaderValue;
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
-use url::{Position, Url};
+use url::{Host, Position, Url};
 
 use crate::settings::{Forward, Forwards};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
@@ -81,7 +81,26 @@ impl Target {
         }
     }
 
-    /// How to forward requests for this target, also for a receiver that is probed without an emulator.
+    /// A problem with this target, with advice for a command that calls it without an emulator, and forwards by a flag.
+    pub fn without_emulator(&self, problem: &str) -> String {
+        let is_here = match self.url.host() {
+            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
+        };
+        match &self.forwarded {
+            Some(_) => problem.to_owned(),
+            None if is_here => problem.replace(&self.elsewhere(), "or correct the address"),
+            None => {
+                let rule = format!("{}=http://localhost:PORT", self.origin);
+                let advice = format!("to call your own machine instead: `--forward {}`", shell_word(&rule));
+                problem.replace(&self.elsewhere(), &advice)
+            }
+        }
+    }
+
+    /// How to forward requests for this target.
     pub(super) fn forward_to(&self, to: &str) -> String {
         let from = self.forwarded.as_deref().unwrap_or(&self.origin);
         let rule = format!("{from}={to}");
@@ -217,7 +236,10 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
         [0, 0, 0, 0, 0, 0xffff | 0, high, low]
         | [0, 0, 0, 0, 0xffff, 0, high, low]
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
-        | [0x2002, high, low, ..] => Some(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low))),
+        | [0x2002, high, low, ..] => {
+            let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+            Some(Ipv4Addr::new(a, b, c, d))
+        }
         _ => None,
     }
 }
@@ -274,6 +296,39 @@ mod tests {
     }
 
     #[test]
+    fn user_and_password_become_a_header() {
+        for (url, expected) in [
+            ("https://a.example/", None),
+            ("https://u@a.example/", Some("u:")),
+            ("https://:p@a.example/", Some(":p")),
+            ("https://u:p%3A%40@a.example/", Some("u:p:@")),
+        ] {
+            let target = Target::new(Url::parse(url).expect("a URL"), None).expect("a server");
+            let expected = expected.map(|pair| format!("Basic {}", STANDARD.encode(pair)));
+            assert_eq!(
+                target.authorization.as_ref().map(HeaderValue::as_bytes),
+                expected.as_deref().map(str::as_bytes),
+                "{url}"
+            );
+            assert!(target.authorization.is_none_or(|value| value.is_sensitive()));
+            assert_eq!(&*target.text, "https://a.example/");
+        }
+    }
+
+    #[test]
+    fn a_bounded_number_of_destinations_is_remembered() {
+        let egress = Egress::default();
+        let known = [MAX_KNOWN, 1].map(|urls| {
+            for number in 0..urls {
+                let url = Url::parse(&format!("https://{number}-of-{urls}.example/")).expect("a URL");
+                egress.destination(&Forwards::default(), &Arc::new(url)).expect("a destination");
+            }
+            egress.known.lock().len()
+        });
+        assert_eq!(known, [MAX_KNOWN, 1]);
+    }
+
+    #[test]
     fn addresses_are_judged_by_where_they_lead() {
         for (expected, addresses) in [
             ("local", "127.0.0.1 127.255.255.255 10.1.2.3 172.16.0.1 172.31.255.255 192.168.1.1 100.64.0.1"),
@@ -284,7 +339,7 @@ mod tests {
             ("a cloud metadata address", "fd00:ec2::254 fd00:ec2:ffff::1 fd20:ce::254 fd20:ce:ffff::ffff"),
             ("a cloud metadata address", "::ffff:168.63.129.16 ::192.0.0.192 ::ffff:0:168.63.129.16"),
             ("a cloud metadata address", "64:ff9b::169.254.169.254 2002:a9fe:a9fe::1 2002:c000:c0::1"),
-            ("an address of \"this network\"", "0.0.0.0 0.1.2.3 ::ffff:0.0.0.0"),
+            ("an address of \"this network\"", "0.0.0.0 0.1.2.3 ::2 ::ffff:0.0.0.0"),
             ("a link-local address", "169.254.1.1 fe80::1 febf::1"),
             ("a multicast address", "224.0.0.1 ff02::1"),
             ("a reserved or broadcast address", "255.255.255.255"),

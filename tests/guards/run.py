@@ -6,44 +6,22 @@ The sources are copied to target/guards, changed there, built and tested; the ch
 docs/internals/defences.md is made from this run, and a difference is an error.
 """
 
-import json
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
 
-root = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from tree import built, copy, document, root
+
 tree = root / "target/guards/tree"
-page = root / "docs/internals/defences.md"
-start, end = "<!-- made by tests/guards/run.py -->\n", "<!-- end -->\n"
 
 
-def copy():
-    """Files that have not changed keep their time, so that only what changed is built again."""
-    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=root, check=True, capture_output=True)
-    names = {name for name in listed.stdout.decode().split("\0") if name and (root / name).is_file()}
-    for old in tree.rglob("*"):
-        if old.is_file() and str(old.relative_to(tree)) not in names:
-            old.unlink()
-    for name in names:
-        source, target = root / name, tree / name
-        if not target.exists() or target.read_bytes() != source.read_bytes():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, target)
-
-
-def built():
-    """The test programs, by `lib` and `it`; None if they do not compile."""
-    command = ["cargo", "test", "--locked", "--no-run", "--lib", "--test", "it", "--message-format=json", "--target-dir", str(tree.parent / "build")]
-    made = subprocess.run(command, cwd=tree, capture_output=True, text=True)
-    if made.returncode != 0:
-        print(made.stderr[-3000:])
-        return None
-    messages = [json.loads(line) for line in made.stdout.splitlines() if line.startswith("{")]
-    tests = [one for one in messages if one.get("executable") and one["profile"]["test"]]
-    return {("it" if one["target"]["name"] == "it" else "lib"): one["executable"] for one in tests}
+def compiled(problem):
+    """The test programs; if there are none, the run ends with this problem."""
+    programs, errors = built(tree)
+    return programs or sys.exit(f"✗ {problem}\n{errors[0]['rendered']}")
 
 
 def tested(programs, guard):
@@ -65,8 +43,8 @@ def main():
     words = [word for word in sys.argv[1:] if word != "--write"]
     guards = tomllib.loads((root / "tests/guards/guards.toml").read_text())["guard"]
     chosen = [guard for guard in guards if not words or any(word in guard["name"] for word in words)]
-    copy()
-    programs = built() or sys.exit("✗ the sources do not compile")
+    copy(tree)
+    programs = compiled("the sources do not compile")
     for guard in chosen:
         ran, failed = tested(programs, guard)
         if failed or not ran:
@@ -81,7 +59,7 @@ def main():
             sys.exit(f"✗ {guard['name']}: {guard['file']} has its text {source.count(guard['text'])} times, not once")
         file.write_text(source.replace(guard["text"], guard["instead"]))
         try:
-            programs = built() or sys.exit(f"✗ {guard['name']}: switched off, it does not compile")
+            programs = compiled(f"{guard['name']}: switched off, it does not compile")
             _, failed = tested(programs, guard)
         finally:
             file.write_text(source)
@@ -93,13 +71,7 @@ def main():
         sys.exit(f"✗ no test misses {', '.join(unmissed)}")
     if words:
         return
-    before, rest = page.read_text().split(start)
-    old, after = rest.split(end)
-    table = "| switched off | tests that turn red |\n| --- | --- |\n" + "".join(rows)
-    if "--write" in sys.argv:
-        page.write_text(before + start + table + end + after)
-    elif old != table:
-        sys.exit(f"✗ the table in {page.relative_to(root)} is not what this run shows; python3 tests/guards/run.py --write\n{table}")
+    document("tests/guards/run.py", "| switched off | tests that turn red |\n| --- | --- |\n" + "".join(rows))
 
 
 main()

@@ -345,6 +345,43 @@ mod tests {
     }
 
     #[test]
+    fn time_url_and_scheme_are_named() {
+        let by_url = CustomScheme { content: "{url}{body}".to_owned(), ..CustomScheme::default() };
+        let custom = &Scheme::new(SchemeName::Custom, &by_url);
+        let (without, with) = ("https://a.example/x", "https://a.example/x/");
+        let late = "the signature holds, only the time is off: a replay, an old capture, or a clock that is wrong";
+        let body_and_late = format!("the body without its last newline: verify the bytes as they came, and {late}");
+        let url = "the URL with its last slash added or left out";
+        for (signing, verifying, [sent_to, received_at], taken, age, expected) in [
+            (&Scheme::STANDARD, &Scheme::STANDARD, [with, with], "{}", 301, late),
+            (&Scheme::STANDARD, &Scheme::STANDARD, [with, with], "{}\n", 301, &body_and_late),
+            (&Scheme::GITHUB, &Scheme::STANDARD, [with, with], "{}", 0, "the signature that scheme `github` makes"),
+            (custom, custom, [with, without], "{}", 0, url),
+            (custom, custom, [without, with], "{}", 0, url),
+        ] {
+            let key = SigningKey::read(SECRET, signing, KeyReading::Auto).expect("a key");
+            let signed =
+                sign(signing, &[key], &Message { id: "evt_1", timestamp: NOW, url: sent_to, body: b"{}" }).headers;
+            let headers = |sought: &str| {
+                signed.iter().filter(|(name, _)| name == sought).map(|(_, value)| value.clone()).collect()
+            };
+            let evidence = Evidence {
+                scheme: verifying,
+                custom: &by_url,
+                secrets: &[SECRET.to_owned()],
+                reading: KeyReading::Auto,
+                headers: &headers,
+                url: received_at,
+                body: taken.as_bytes(),
+                now: NOW + age,
+                tolerance: 300,
+            };
+            assert_eq!(evidence.remedies().iter().map(Remedy::to_string).collect::<Vec<_>>(), [expected]);
+            assert!(evidence.hint().is_some_and(|hint| hint.starts_with("the body is empty")), "{taken:?}");
+        }
+    }
+
+    #[test]
     fn a_rewritten_body_is_named() {
         let found = remedies(SchemeName::Standard, SECRET, SECRET, r#"{"a":1.0}"#, r#"{"a":1}"#);
         assert_eq!(found.len(), 1, "{found:?}");

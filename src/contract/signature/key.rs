@@ -315,6 +315,47 @@ mod tests {
     }
 
     #[test]
+    fn only_a_long_text_of_whole_bytes_is_read_as_hex() {
+        assert_eq!(from_hex(HEX).as_deref(), Some("whsec_j3QiMbEOiIirzZmqq7uFpQ=="));
+        assert_eq!(from_hex(&format!("{PREFIX}{HEX}")), from_hex(HEX));
+        for other in [&HEX[..30], &format!("{HEX}0"), &HEX.replace('8', "g"), PHRASE, ""] {
+            assert_eq!(from_hex(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_pattern_matches_the_secrets_that_are_read() {
+        let secrets = [
+            "",
+            "w",
+            "whsec",
+            "whsec_",
+            "whsex_?",
+            "whsec_?",
+            "whsec_a2V5",
+            "whsec_YQ==",
+            "whsec_YR==",
+            "whsec_YWE=",
+            "a2V5",
+            "a2V5a2V5",
+            "a2V5a",
+            "a2V5a2V5YQ==",
+            "plain text",
+            "\n",
+        ];
+        for name in SchemeName::ALL {
+            let scheme = Scheme::new(name, &CustomScheme::default());
+            for reading in KeyReading::ALL {
+                let pattern = regex::Regex::new(&SigningKey::secret_pattern(&scheme, reading)).expect("a pattern");
+                for secret in secrets {
+                    let is_read = SigningKey::read(secret, &scheme, reading).is_ok();
+                    assert_eq!(pattern.is_match(secret), is_read, "{secret:?} {name} {reading}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn decorations_are_named() {
         type Case = (String, String, Vec<String>);
         let cases: Vec<Case> = serde_json::from_str(include_str!("../../../tests/ui/secrets.json")).unwrap();
@@ -385,12 +426,16 @@ mod tests {
             check("", scheme, Auto, &[]);
             check("!", scheme, Base64, &[]);
         }
-        check(marked, Custom, Auto, &["uses its whole text"]);
-        check(marked, Custom, Utf8WithPrefix, &["uses its whole text"]);
-        check(marked, Custom, Utf8, &["uses the text after `whsec_`"]);
-        check(marked, Custom, Base64, &["decodes it"]);
+        let three =
+            |reading: KeyReading, what: &str| format!("in three ways; `webhooks.secret_key = \"{reading}\"` {what}");
+        check(marked, Custom, Auto, &[&three(Auto, "uses its whole text")]);
+        check(marked, Custom, Utf8WithPrefix, &[&three(Utf8WithPrefix, "uses its whole text")]);
+        check(marked, Custom, Utf8, &[&three(Utf8, "uses the text after `whsec_`")]);
+        check(marked, Custom, Base64, &[&three(Base64, "decodes it")]);
         check(BASE64, Custom, Auto, &["could be base64 or plain text"]);
-        check(HEX, Custom, Auto, &[]);
+        for reading in [Auto, Base64] {
+            check(HEX, Custom, reading, &[]);
+        }
         check(PHRASE, Custom, Auto, &[]);
         let own = CustomScheme { key: Utf8, ..CustomScheme::default() };
         let warnings = secret_warnings("short", &Scheme::new(Custom, &own), Auto);

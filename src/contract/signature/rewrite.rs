@@ -367,13 +367,11 @@ impl<'j> Node<'j> {
             let mut choice = choice;
             self.changed(
                 &mut |fields| {
-                    let orders = orders_of(fields.len());
-                    let mut own = choice % orders;
-                    choice /= orders;
-                    for at in (0..fields.len()).filter(|_| orders > 1) {
+                    let is_tried = orders_of(fields.len()) > 1;
+                    for at in (0..fields.len()).filter(|_| is_tried) {
                         let left = fields.len() - at;
-                        fields[at..=at + own % left].rotate_right(1);
-                        own /= left;
+                        fields[at..=at + choice % left].rotate_right(1);
+                        choice /= left;
                     }
                 },
                 &mut |_| {},
@@ -504,7 +502,7 @@ mod tests {
             (r#"{"b": [1, 2], "a": {}}"#, r#"{"b":[1,2],"a":{}}"#, spaced),
             (indented, body, "as JSON indented by 2"),
             ("{\n    \"a\": []\n}\n", r#"{"a":[]}"#, "as JSON indented by 4"),
-            ("{\n\t\"a\": [\n\t\t1\n\t]\n}", r#"{"a":[1]}"#, "as JSON indented by tabs"),
+            ("{\n\t\"a\": [\n\t\t[\n\t\t\t{}\n\t\t]\n\t]\n}", r#"{"a":[[{}]]}"#, "as JSON indented by tabs"),
             // Numbers keep their form when only the layout changes.
             (
                 r#"{"a":1.50,"b":1e3,"c":12345678901234567890}"#,
@@ -532,10 +530,21 @@ mod tests {
                 r#"{"created_at":3,"data":{"a":4,"b":5},"id":1,"type":2}"#,
                 order,
             ),
+            (
+                r#"{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"g":7,"h":{"y":1,"x":2}}"#,
+                r#"{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"g":7,"h":{"x":2,"y":1}}"#,
+                order,
+            ),
         ] {
             let found = rewrites(taken.as_bytes()).find(|(_, body)| body == sent.as_bytes());
             assert_eq!(found.map(|(what, _)| what), Some(what), "{taken} to {sent}");
         }
+        let forms = ["0", "15", "10", "200", "200.0", "1.500", "1.5e3"].map(|text| number_forms(text).join(" "));
+        let expected =
+            ["0 0.0", "15 15.0", "10 10.0", "200 200.0 2e2 2E2", "200.0 200 2e2 2E2", "1.500 1.5000", "1.5e3"];
+        assert_eq!(forms, expected);
+        // Every other order of four keys, without spaces and with them.
+        assert_eq!(rewrites(br#"{"a":1,"b":2,"c":3,"d":4}"#).filter(|(what, _)| *what == order).count(), 2 * 23);
         let latin = rewrites(b"{\"a\":\"\xe9\"}").find(|(what, _)| *what == "in UTF-8, not Latin-1").expect("a body").1;
         assert_eq!(latin, "{\"a\":\"é\"}".as_bytes());
         assert!(rewrites(b"\xff\x00").all(|(what, _)| !what.contains("JSON")));
@@ -544,6 +553,7 @@ mod tests {
     /// However large or strange a body is, the effort is bounded.
     #[test]
     fn guesses_are_bounded() {
+        let commonest: Vec<_> = REWRITES[..COMMONEST].iter().map(|(what, _)| *what).collect();
         let list = |item: &str, count: usize| format!("[{}]", vec![item; count].join(","));
         let fields: Vec<String> = (10..17).map(|at| format!(r#""k{at}":{{"a":1,"b":2,"c":1000}}"#)).collect();
         for body in [
@@ -554,11 +564,19 @@ mod tests {
             "[".repeat(100_000),
             String::new(),
         ] {
-            let (count, bytes) =
-                rewrites(body.as_bytes()).fold((0, 0), |(count, bytes), (_, found)| (count + 1, bytes + found.len()));
+            let guessed = rewrites(body.as_bytes()).filter(|(what, _)| !commonest.contains(what));
+            let (count, bytes) = guessed.fold((0, 0), |(count, bytes), (_, found)| (count + 1, bytes + found.len()));
             assert!(count <= 5 * MAX_GUESSES, "{count}");
-            assert!(bytes <= MAX_GUESSED_BYTES + 10 * (body.len() + 1) * 2, "{bytes}");
+            assert!(bytes <= MAX_GUESSED_BYTES, "{bytes}");
         }
+        // Not even made, where there would be too many.
+        let numbers = list("1000", 1_000);
+        let received = Received { bytes: numbers.as_bytes(), text: None, json: Node::read(&numbers) };
+        assert!(received.guessed(Node::numbers).map(|body| body.len()).sum::<usize>() <= MAX_GUESSED_BYTES);
+        // The commonest are tried whatever the size, and nothing else is.
+        let large = [b" ", &*vec![b'x'; MAX_GUESSED_BYTES + 1], b"\n"].concat();
+        let tried: Vec<_> = rewrites(&large).map(|(what, _)| what).collect();
+        assert_eq!(tried, ["without its last newline", "with a newline at its end"]);
     }
 
     #[test]

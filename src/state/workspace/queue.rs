@@ -241,8 +241,7 @@ fn next_delay(
     random: &mut Random,
 ) -> Option<Duration> {
     let step = delay_after(&webhooks.retry, attempt)?;
-    let jitter = webhooks.retry.jitter;
-    let spread = if jitter > 0.0 { 1.0 + jitter * random.random_range(-1.0..=1.0) } else { 1.0 };
+    let spread = 1.0 + webhooks.retry.jitter * random.random_range(-1.0..=1.0);
     let requested = retry_after.filter(|_| webhooks.honor_retry_after);
     Some(match requested {
         Some(requested) => requested.clamp(step, step.saturating_mul(2)),
@@ -252,15 +251,192 @@ fn next_delay(
 
 #[cfg(test)]
 mod tests {
+    use hyper::body::Bytes;
+
     use super::*;
     use crate::clock::Seed;
+    use crate::contract::signature::Tamper;
     use crate::settings::Layered;
+    use crate::state::workspace::HookUrl;
+
+    fn webhooks(assignments: &[&str]) -> Webhooks {
+        let mut layered = Layered::default();
+        for assignment in ["webhooks.retry.preset=standard", "webhooks.retry.jitter=0"].iter().chain(assignments) {
+            layered = layered.with_assignment(assignment, "test").expect("it is valid");
+        }
+        layered.profile().webhooks.clone()
+    }
+
+    fn at(second: u64) -> Instant {
+        Instant::after_start(Duration::from_secs(second))
+    }
+
+    fn answered(status: u16, retry_after: Option<u64>) -> AttemptOutcome {
+        let retry_after = retry_after.map(Duration::from_secs);
+        AttemptOutcome::Answered { status, retry_after, note: None, body: Bytes::new() }
+    }
+
+    /// A queue with one delivery for each of these: its id, whose first letter is its subscription, and the second at which it is due.
+    fn queue(deliveries: &[(&str, u64)]) -> Queue {
+        let mut queue = Queue::default();
+        for (id, second) in deliveries {
+            push(&mut queue, id, *second, 0, None);
+        }
+        queue
+    }
+
+    fn push(queue: &mut Queue, id: &str, second: u64, attempts_before: u32, tamper: Option<Tamper>) {
+        let delivery = PlannedDelivery {
+            id: id.to_owned(),
+            subscription: id[..1].to_owned(),
+            url: HookUrl::new("https://a.example/", Arc::new("https://a.example/".parse().expect("a URL"))),
+            attempts_before,
+            due: None,
+            serial: std::sync::OnceLock::new(),
+        };
+        let deliveries = vec![Arc::new(delivery)];
+        queue.push(&Arc::new(EventRecord { due: at(second), deliveries, tamper, ..EventRecord::default() }));
+    }
+
+    /// Begins all attempts due at this second; returns the deliveries with the numbers of their attempts.
+    fn begin(queue: &mut Queue, second: u64) -> String {
+        let jobs = std::iter::from_fn(|| queue.next_due_job(at(second)));
+        jobs.map(|job| format!("{}/{}", job.delivery.id, job.attempt)).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Ends the attempt of a subscription; returns what follows.
+    fn end(queue: &mut Queue, subscription: &str, outcome: &AttemptOutcome, second: u64) -> String {
+        let random = || Seed::from_number(1).source("test");
+        match queue.finish(subscription, outcome, &webhooks(&[]), at(second), random) {
+            AfterAttempt::Delivered => "delivered".to_owned(),
+            AfterAttempt::Retry(due) => format!("retry at {:?}", due.since_start()),
+            AfterAttempt::Exhausted => "exhausted".to_owned(),
+            AfterAttempt::Gone(jobs) => {
+                let ids: Vec<_> = jobs.iter().map(|job| job.delivery.id.as_str()).collect();
+                format!("gone: {}", ids.join(" "))
+            }
+        }
+    }
 
     #[test]
-    fn jitter_stays_within_its_spread() {
-        let spread = Layered::default().with_assignment("webhooks.retry.jitter=0.5", "test").expect("it is valid");
+    fn lanes_keep_their_order_and_do_not_wait_for_each_other() {
+        let mut queue = queue(&[("a1", 5), ("a2", 5), ("b1", 7), ("a3", 1)]);
+        assert_eq!((queue.pending(), queue.under_way(), queue.next_due()), (4, 0, Some(at(1))));
+        assert_eq!(begin(&mut queue, 0), "");
+        assert_eq!(begin(&mut queue, 6), "a3/1");
+        assert_eq!((queue.pending(), queue.under_way(), queue.next_due()), (4, 1, Some(at(7))));
+        assert_eq!(begin(&mut queue, 7), "b1/1");
+        assert_eq!((queue.pending(), queue.under_way(), queue.next_due()), (4, 2, None));
+        assert_eq!(end(&mut queue, "a", &answered(204, None), 8), "delivered");
+        assert_eq!((queue.pending(), queue.under_way(), queue.next_due()), (3, 1, Some(at(5))));
+        assert_eq!(begin(&mut queue, 8), "a1/1");
+        assert_eq!(end(&mut queue, "a", &answered(200, None), 8), "delivered");
+        assert_eq!(begin(&mut queue, 8), "a2/1");
+        for subscription in ["a", "b"] {
+            assert_eq!(end(&mut queue, subscription, &answered(200, None), 9), "delivered");
+        }
+        assert_eq!((queue.pending(), queue.under_way(), queue.next_due()), (0, 0, None));
+        assert!(queue.lanes.is_empty() && queue.ready.is_empty());
+    }
+
+    #[test]
+    fn a_failed_attempt_is_repeated_until_its_schedule_ends() {
+        let mut queue = queue(&[("a1", 0)]);
+        for (second, expected) in [(0, "retry at 1s"), (1, "retry at 5s"), (5, "retry at 30s"), (30, "exhausted")] {
+            assert_ne!(begin(&mut queue, second), "", "{second}");
+            assert_eq!(end(&mut queue, "a", &answered(500, None), second), expected);
+            assert_eq!((queue.pending(), queue.under_way()), (usize::from(second < 30), 0));
+        }
+        push(&mut queue, "b1", 0, 3, None);
+        assert_eq!(begin(&mut queue, 0), "b1/4");
+        assert_eq!(end(&mut queue, "b", &answered(500, None), 0), "exhausted");
+    }
+
+    #[test]
+    fn with_strict_order_a_retry_holds_back_what_is_behind_it() {
+        for (order, at_once, later) in
+            [(DeliveryOrder::FirstAttempts, "a2/1", "a1/2"), (DeliveryOrder::Strict, "", "a1/2")]
+        {
+            let mut queue = queue(&[("a1", 0), ("a2", 0)]);
+            queue.set_order(order);
+            assert_eq!(begin(&mut queue, 0), "a1/1");
+            assert_eq!(end(&mut queue, "a", &answered(500, None), 0), "retry at 1s");
+            assert_eq!(begin(&mut queue, 0), at_once);
+            end(&mut queue, "a", &answered(200, None), 0);
+            assert_eq!(begin(&mut queue, 1), later);
+            end(&mut queue, "a", &answered(200, None), 1);
+            assert_eq!(begin(&mut queue, 1), if at_once.is_empty() { "a2/1" } else { "" });
+        }
+    }
+
+    #[test]
+    fn a_change_of_the_order_is_followed_at_once() {
+        let mut queue = queue(&[("a1", 0), ("a2", 0)]);
+        begin(&mut queue, 0);
+        end(&mut queue, "a", &answered(500, None), 0);
+        queue.set_order(DeliveryOrder::Strict);
+        assert_eq!(queue.next_due(), Some(at(1)));
+        queue.set_order(DeliveryOrder::FirstAttempts);
+        assert_eq!(queue.next_due(), Some(at(0)));
+        // After a snapshot was loaded, too, a retry is the first.
+        let mut queue = Queue::default();
+        queue.set_order(DeliveryOrder::Strict);
+        push(&mut queue, "a1", 9, 1, None);
+        push(&mut queue, "a2", 0, 0, None);
+        assert_eq!(queue.next_due(), Some(at(9)));
+    }
+
+    #[test]
+    fn a_subscription_that_is_gone_loses_what_waits() {
+        let failed = AttemptOutcome::Failed { reason: FailureReason::SubscriptionGone, detail: String::new() };
+        let reset = AttemptOutcome::Failed { reason: FailureReason::ConnectionReset, detail: String::new() };
+        for (outcome, expected, pending) in [
+            (answered(410, None), "gone: a2 a3", 1),
+            (failed, "gone: a2 a3", 1),
+            (answered(404, None), "retry at 1s", 4),
+            (reset, "retry at 1s", 4),
+        ] {
+            let mut queue = queue(&[("a1", 0), ("a2", 0), ("a3", 7), ("b1", 0)]);
+            begin(&mut queue, 0);
+            assert_eq!(end(&mut queue, "a", &outcome, 0), expected);
+            assert_eq!(queue.pending(), pending);
+            assert_eq!(begin(&mut queue, 0), if pending == 1 { "" } else { "a2/1" });
+        }
+        let mut queue = queue(&[("a1", 0), ("a2", 0), ("b1", 0)]);
+        begin(&mut queue, 0);
+        assert_eq!(queue.give_up_all().iter().map(|job| job.delivery.id.as_str()).collect::<Vec<_>>(), ["a2"]);
+        assert_eq!((queue.pending(), queue.under_way()), (2, 2));
+    }
+
+    #[test]
+    fn a_refused_forgery_is_not_repeated() {
+        for (status, expected) in [(401, "exhausted"), (500, "retry at 1s"), (200, "delivered")] {
+            let mut queue = Queue::default();
+            push(&mut queue, "a1", 0, 0, Some(Tamper::Body));
+            begin(&mut queue, 0);
+            assert_eq!(end(&mut queue, "a", &answered(status, None), 0), expected);
+        }
+    }
+
+    #[test]
+    fn a_retry_is_as_late_as_its_receiver_asks_within_two_steps() {
+        let random = &mut Seed::from_number(1).source("test");
+        let ignoring = ["webhooks.honor_retry_after=false"];
+        for (assignments, requested, expected) in
+            [(&[][..], None, 4), (&[], Some(1), 4), (&[], Some(6), 6), (&[], Some(60), 8), (&ignoring, Some(60), 4)]
+        {
+            let found = next_delay(&webhooks(assignments), 2, requested.map(Duration::from_secs), random);
+            assert_eq!(found, Some(Duration::from_secs(expected)), "{requested:?}");
+        }
+    }
+
+    #[test]
+    fn jitter_stays_within_its_spread_and_uses_it() {
+        let spread = webhooks(&["webhooks.retry.jitter=0.5"]);
         let mut random = Seed::from_number(1).source("test");
-        let mut delays = (0..50).map(|_| next_delay(&spread.profile().webhooks, 2, None, &mut random));
-        assert!(delays.all(|delay| delay.is_some_and(|delay| (2.0..=6.0).contains(&delay.as_secs_f64()))));
+        let delays = (0..50).map(|_| next_delay(&spread, 2, None, &mut random).expect("a retry").as_secs_f64());
+        let delays: Vec<f64> = delays.collect();
+        assert!(delays.iter().all(|delay| (2.0..=6.0).contains(delay)), "{delays:?}");
+        assert!(delays.iter().any(|delay| *delay < 2.5) && delays.iter().any(|delay| *delay > 5.5), "{delays:?}");
     }
 }
