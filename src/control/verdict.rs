@@ -166,7 +166,8 @@ impl Verification {
         };
         // Their messages name the key already.
         let unfinished = self.unfinished.iter().map(|part| {
-            let test = self.key_of(part.workspace.as_ref()).and_then(JudgedKey::test_text);
+            let key = part.workspace.as_ref().and_then(|workspace| keys.get(&*workspace.0));
+            let test = key.and_then(|key| key.test_text());
             ProblemLine { of: test.unwrap_or_default(), ..ProblemLine::of_no_record(&part.message) }
         });
         let unused = self.unused.iter().map(|unused| ProblemLine::of_no_record(&unused.message));
