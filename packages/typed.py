@@ -109,7 +109,7 @@ class Types:
 
         def written(kind, inner):
             if kind == "literal":
-                return f"Literal[{', '.join('None' if value is None else json.dumps(value) for value in inner)}]"
+                return f"Literal[{', '.join(json.dumps(value) if isinstance(value, str) else repr(value) for value in inner)}]"
             if kind == "union":
                 parts = list(dict.fromkeys(written(*one) for one in inner))
                 return f"Union[{', '.join(parts)}]" if len(parts) > 1 else parts[0]

@@ -38,7 +38,9 @@ export class Emulator {
   waitForDeliveries(filters?: Fields): Promise<control.Delivery[]>;
   scenario(...given: Array<string | { toml: string }>): Promise<control.PostScenariosActiveAnswer>;
   set(settings: Fields): Promise<control.PatchProfileAnswer>;
-  trigger(type: string, fields?: Fields): Promise<NonNullable<control.PostEventsAnswer["deliveries"]>>;
+  trigger(type: string, fields?: Fields & { count?: undefined }): Promise<control.DeliveryWhole[]>;
+  /** More than 100 deliveries have the number of their attempts alone. */
+  trigger(type: string, fields: Fields): Promise<Array<control.DeliveryWhole | control.Delivery>>;
   forward(origin: string, to: string): Promise<control.PatchProfileAnswer>;
   scriptSink(...statuses: number[]): Promise<control.PostSinkByNameAnswer>;
   received(): Promise<control.Receipt[]>;

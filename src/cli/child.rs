@@ -57,8 +57,7 @@ impl ExecFacts {
     }
 
     fn not_ended(command: &[OsString]) -> Self {
-        let (fail_on, failed_by) = (Vec::new(), Vec::new());
-        Self { command: shown(command), exit_status: 0, signal: None, problem: None, output: None, fail_on, failed_by }
+        Self { command: shown(command), ..Self::default() }
     }
 }
 

@@ -10,9 +10,10 @@ use super::client::{Call, MAX_RUN, parsed};
 use super::failure::{Code, Failure};
 use super::output::{as_value, compact};
 use crate::control::api::{
-    Clock, DOCUMENT_BOUND, DeliveryWhole, EmulatorFacts, ExecFacts, Findings, GetRun, MERGED_BOUND, Omitted,
-    RUN_FORMAT, RUN_VERSION, RequestWhole, Sent, Verification, WorkspaceId,
+    Clock, DeliveryWhole, EmulatorFacts, ExecFacts, Findings, GetRun, MAX_MERGED, MAX_RECORDS, Omitted, RUN_FORMAT,
+    RUN_VERSION, RequestWhole, Sent, Verification, WorkspaceId, document_bound,
 };
+use crate::redact::Redactor;
 use crate::scenario::RuleTrace;
 use crate::ui::{DATA_END, DATA_START};
 use crate::util::file::{self, FileProblem};
@@ -40,7 +41,7 @@ pub(super) struct RunRecords {
     #[serde(default)]
     pub(super) exec: Option<ExecFacts>,
     #[serde(default)]
-    pub(super) shards: Vec<IgnoredAny>,
+    pub(super) shards: Vec<RunShard>,
     /// What only the page reads, which must be there.
     #[serde(rename = "profile")]
     _profile: IgnoredAny,
@@ -55,10 +56,17 @@ pub(super) struct RunRecords {
 }
 
 impl RunRecords {
-    /// Why older records are not in it.
-    pub(super) fn bound(&self) -> &'static str {
-        if self.shards.is_empty() { DOCUMENT_BOUND } else { MERGED_BOUND }
+    /// Why records are not in it.
+    pub(super) fn bound(&self) -> String {
+        document_bound(if self.shards.is_empty() { MAX_RECORDS } else { MAX_MERGED })
     }
+}
+
+#[derive(Deserialize)]
+pub(super) struct RunShard {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) without_findings: bool,
 }
 
 #[derive(Deserialize)]
@@ -128,10 +136,11 @@ impl RunDocument {
             return Err(refused(&cause, &writer));
         }
         let changed = |error| refused(&format!("it is not as it was saved: {error}"), &format!("{writer}; or {SAVE}"));
-        let records = serde_json::from_slice(json.as_bytes()).map_err(changed)?;
-        // The records skip some fields, and so read what no value can hold, such as half a character.
-        serde_json::from_slice::<Value>(json.as_bytes()).map_err(changed)?;
-        Ok(Self { json: json.to_owned(), records })
+        // The emulator masked it, but anyone may have edited it since.
+        let mut value: Value = serde_json::from_slice(json.as_bytes()).map_err(changed)?;
+        Redactor::default().value(&mut value);
+        let records = RunRecords::deserialize(&value).map_err(changed)?;
+        Ok(Self { json: compact(&value) + "\n", records })
     }
 
     /// One that was made here.

@@ -23,7 +23,7 @@ use super::run::write_run;
 use super::serve::{PortFile, ServeArgs, settings, start, stop};
 use super::signals::{Adopted, Signals};
 use super::trust::TrustFiles;
-use super::verdict::{Judging, Kind, Verdict, VerdictFormat, parse_wait, render};
+use super::verdict::{Judging, Kind, Records, Verdict, VerdictFormat, parse_wait, render};
 use crate::app::{Emulator, FileLimit, Settings};
 use crate::control::api::ExecFacts;
 use crate::util::process::pass_signal;
@@ -140,7 +140,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
         judged = judge(args, target.clone(), judging, file.as_mut(), waits_for_report, ended) => (judged, None),
         number = signals.wait() => (Ok(Vec::new()), Some(number)),
     };
-    facts.failed_by = judged.as_ref().map_or(Vec::new(), |kinds| kinds.iter().map(|kind| kind.name()).collect());
+    (facts.failed_by, facts.failed_because) = judged.iter().flatten().cloned().unzip();
     // Written even after a signal, because a cancelled job is the one whose report is read.
     let reported = match &report_file {
         Some(file) => write_report(file, &target, facts).await,
@@ -211,8 +211,8 @@ async fn wait_for(
     }
 }
 
-/// Reads the verdict, prints it if it was requested, and reports it to a CI system; returns the kinds of problems that fail the run.
-/// `ended` is the command's exit status, absent after a signal.
+/// Reads the verdict, prints it if it was requested, and reports it to a CI system; returns the kinds of problems that fail the run,
+/// each with a sentence. `ended` is the command's exit status, absent after a signal.
 async fn judge(
     args: &ExecArgs,
     target: Target,
@@ -220,13 +220,14 @@ async fn judge(
     file: Option<&mut File>,
     waits_for_report: bool,
     ended: Option<u8>,
-) -> Result<Vec<Kind>, Failure> {
+) -> Result<Vec<(String, String)>, Failure> {
     let is_requested = !args.fail_on.is_empty() || args.verdict_format.is_some() || file.is_some();
     let ci = Ci::of_environment();
     let is_needed = is_requested || waits_for_report;
     let waits = (is_needed || ci.is_some()) && ended.is_some();
     let settle = if waits { args.settle } else { Duration::ZERO };
-    let verdict = match in_background(move || Verdict::ask(&target, "*", settle, &judging)).await {
+    let records = Records::in_report(args.report.as_deref());
+    let verdict = match in_background(move || Verdict::ask(&target, "*", settle, &judging, records)).await {
         // Nobody asked for it.
         Err(_) if !is_needed => return Ok(Vec::new()),
         verdict => verdict?.after(ended),
@@ -261,5 +262,5 @@ async fn judge(
     if let Some(ci) = ci {
         ci.publish(&verdict.report(), &verdict.title(), verdict.is_red(), args.report.as_deref());
     }
-    Ok(verdict.failed_by().collect())
+    Ok(verdict.failed_by().map(|kind| (kind.name(), verdict.sentence(kind))).collect())
 }

@@ -1,5 +1,6 @@
 //! `review findings`: what the traffic shows, and which of it fails the review. Accepted findings do not.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -229,6 +230,9 @@ pub(super) struct Review {
     accepted: Vec<Acceptance>,
     /// The codes of findings that fail the review.
     failing: Vec<String>,
+    /// The places of these in `data`.
+    #[serde(skip)]
+    failing_at: Vec<usize>,
     failed: bool,
 }
 
@@ -241,32 +245,34 @@ impl Review {
         accepted: Option<&Accepted>,
     ) -> Self {
         let accepted = accepted.map(|accepted| accepted.judge(&findings)).unwrap_or_default();
-        let fails = |finding: &&Finding| {
+        let fails = |finding: &Finding| {
             (likely || finding.confidence == Confidence::Certain)
                 && fail_on.is_some_and(|least| finding.severity <= least)
                 && accepted.iter().all(|accepted| accepted.code != finding.code)
         };
-        let failing: Vec<String> = findings.data.iter().filter(fails).map(|finding| finding.code.clone()).collect();
+        let (failing_at, failing): (Vec<usize>, Vec<String>) = findings
+            .data
+            .iter()
+            .enumerate()
+            .filter(|(_, finding)| fails(finding))
+            .map(|(at, finding)| (at, finding.code.clone()))
+            .unzip();
         let failed = !failing.is_empty() || accepted.iter().any(|accepted| accepted.fails);
-        Self { findings, accepted, failing, failed }
+        Self { findings, accepted, failing, failing_at, failed }
     }
 
     /// What fails the review.
     pub(super) fn problems(&self) -> Vec<ProblemLine> {
-        // The certain one of two findings with the same code comes first, in both lists.
-        let found = |(index, code): (usize, &String)| {
-            let earlier = self.failing[..index].iter().filter(|other| *other == code).count();
-            self.findings.data.iter().filter(|finding| finding.code == *code).nth(earlier)
-        };
-        let stale = self.stale().map(|accepted| ProblemLine::of_no_record(&accepted.line()));
-        self.failing.iter().enumerate().filter_map(found).map(problem).chain(stale).collect()
+        let found = self.failing_at.iter().map(|at| problem(&self.findings.data[*at]));
+        found.chain(self.stale().map(|accepted| ProblemLine::of_no_record(&accepted.line()))).collect()
     }
 
     /// Likely findings that do not fail the review and were not accepted, a line each.
     pub(super) fn warnings(&self) -> Vec<String> {
+        let failing: HashSet<&String> = self.failing.iter().collect();
         let is_shown = |finding: &&Finding| {
             finding.confidence == Confidence::Likely
-                && !self.failing.contains(&finding.code)
+                && !failing.contains(&finding.code)
                 && self.accepted.iter().all(|accepted| accepted.code != finding.code)
         };
         let line = |finding| format!("findings: likely: {}", problem(finding));

@@ -23,7 +23,8 @@ pub(super) fn archive(run: &RunRecords) -> String {
     // Times have one form, which sorts as text. At the same time, requests come before what followed from them.
     entries.sort_by_key(|(started, _)| *started);
     let omitted = run.omitted.requests + run.omitted.deliveries;
-    let comment = (omitted > 0).then(|| format!("without {}, as {}", counted(omitted, "older record"), run.bound()));
+    let comment =
+        (omitted > 0).then(|| format!("without {}, because {}", counted(omitted, "older record"), run.bound()));
     let mut log = present(json!({
         "version": "1.2",
         "creator": { "name": "wrs-emulator", "version": run.emulator.version },

@@ -1,18 +1,18 @@
 //! `run merge`: the saved runs of several machines as one, so that one report, and one verdict, is about all of them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::json;
 
 use super::arguments::OutputFile;
-use super::document::RunDocument;
+use super::document::{MAX, RunDocument};
 use super::failure::{Failure, note, warn};
 use super::har::archive;
 use super::output::{as_value, print_as_is, show};
-use super::run::{MergeArgs, is_stream, write_run};
-use crate::control::api::{MERGED_BOUND, Run, Saved, merged};
+use super::run::{MergeArgs, contents, is_stream};
+use crate::control::api::{Run, Saved, merged};
 use crate::redact::visible_json;
 use crate::util::wording::counted;
 
@@ -22,6 +22,7 @@ pub(super) fn run(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let documents: Vec<RunDocument> =
         args.files.iter().map(|file| RunDocument::read(file)).collect::<Result<_, _>>()?;
     note_equal(&args.files, &documents);
+    let omitted_before = documents.iter().map(|run| run.records.omitted.records()).fold(0, usize::saturating_add);
     let names = names(&args.files);
     let saved = names.iter().zip(documents).map(|(name, run)| Saved { name: name.clone(), document: run.value() });
     let run = merged(saved.collect()).map_err(|(name, error)| {
@@ -32,23 +33,45 @@ pub(super) fn run(args: &MergeArgs) -> Result<ExitCode, Failure> {
     })?;
     note_differences(&run);
     let document = RunDocument::made(&as_value(&run));
+    let is_archive = output.as_ref().and_then(OutputFile::ending).as_deref() == Some("har");
+    let text = match &output {
+        Some(file) => contents(file, &document),
+        None => visible_json(&document.json).into_owned(),
+    };
+    if !is_archive {
+        refuse_unreadable(text.len() as u64)?;
+    }
     let Some(output) = output else {
-        print_as_is(&visible_json(&document.json));
+        print_as_is(&text);
         return Ok(ExitCode::SUCCESS);
     };
-    write_run(&output, &document)?;
+    output.write_shared(text)?;
     let (requests, deliveries, left_out) = (run.requests.len(), run.deliveries.len(), run.omitted.records());
     let shards: Vec<&str> = run.shards.iter().map(|shard| shard.name.as_str()).collect();
     let made = json!({ "shards": shards, "requests": requests, "deliveries": deliveries, "omitted": left_out });
     Ok(show(args.json, &made, || {
         let runs = counted(shards.len(), "run");
         let (requests, deliveries) = (counted(requests, "request"), counted(deliveries, "delivery"));
-        let omitted = match left_out {
+        let here = match left_out.saturating_sub(omitted_before) {
             0 => String::new(),
-            omitted => format!("; {} left out, because {MERGED_BOUND}", counted(omitted, "older record")),
+            here => format!("; {} left out, because {}", counted(here, "record"), document.records.bound()),
         };
-        format!("{runs} merged: {requests} and {deliveries}{omitted}\n")
+        let before = match omitted_before {
+            0 => String::new(),
+            before => format!("; the runs had left out {} before", counted(before, "record")),
+        };
+        format!("{runs} merged: {requests} and {deliveries}{here}{before}\n")
     }))
+}
+
+/// Refuses to write more bytes than are read again.
+fn refuse_unreadable(bytes: u64) -> Result<(), Failure> {
+    if bytes <= MAX {
+        return Ok(());
+    }
+    let sizes = format!("{} MiB, and at most {} MiB are read again", bytes.div_ceil(1 << 20), MAX >> 20);
+    let failure = Failure::check_failed(format!("the merged document would have {sizes}"));
+    Err(failure.with_hint("merge fewer runs, or files that are as they were saved"))
 }
 
 /// Refuses a file that is named twice, or that would be overwritten.
@@ -70,9 +93,10 @@ fn refuse_repeated(args: &MergeArgs) -> Result<(), Failure> {
 
 /// Two copies of one run count twice.
 fn note_equal(files: &[PathBuf], documents: &[RunDocument]) {
-    for (at, document) in documents.iter().enumerate() {
-        if let Some(same) = documents[..at].iter().position(|earlier| earlier.json.trim() == document.json.trim()) {
-            let (file, same) = (files[at].display(), files[same].display());
+    let mut known: HashMap<&str, &Path> = HashMap::new();
+    for (file, document) in files.iter().zip(documents) {
+        if let Some(same) = known.insert(document.json.trim(), file) {
+            let (file, same) = (file.display(), same.display());
             warn(&format!("`{file}` and `{same}` have the same content; everything in them is counted twice"));
         }
     }
@@ -87,6 +111,9 @@ fn note_differences(run: &Run) {
     for shard in run.shards.iter().filter(|shard| !shard.settings.is_empty()) {
         let settings: Vec<&str> = shard.settings.iter().map(|setting| setting.knob.as_str()).collect();
         note(&format!("`{}` differs from the first run in its settings: {}", shard.name, settings.join(", ")));
+    }
+    for shard in run.shards.iter().filter(|shard| shard.without_findings) {
+        note(&format!("`{}` was saved without findings, so it is not reviewed", shard.name));
     }
     let names = run.scenarios.iter().map(|scenario| scenario.scenario.row.name.as_str());
     let mut changed: Vec<&str> = names.filter_map(|name| Some(name.split_once('@')?.0)).collect();
@@ -104,7 +131,7 @@ fn names(files: &[PathBuf]) -> Vec<String> {
             return vec!["stdin".to_owned()];
         }
         let path = file.canonicalize().unwrap_or_else(|_| file.clone()).with_extension("");
-        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+        let plain = |c: char| if c.is_alphanumeric() || c == '_' { c } else { '-' };
         path.iter().rev().map(|part| part.to_string_lossy().chars().map(plain).collect()).collect()
     };
     let paths: Vec<Vec<String>> = files.iter().map(parts).collect();
@@ -155,10 +182,19 @@ mod tests {
             (&["/r/run.json", "-"], &["run", "stdin"]),
             (&["/r/run.json", "/r/run.html"], &["run-1", "run-2"]),
             (&["/only/run.json"], &["run"]),
+            (&["/r/größe 2.json", "/r/日本.json", "/r/файл—३.json"], &["größe-2", "日本", "файл-३"]),
         ] {
             let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
             assert_eq!(names(&files), expected);
         }
+    }
+
+    #[test]
+    fn what_could_not_be_read_again_is_refused() {
+        assert!(refuse_unreadable(MAX).is_ok());
+        let refused = refuse_unreadable(MAX + 1).map_err(|failure| failure.message);
+        let message = "the merged document would have 65 MiB, and at most 64 MiB are read again";
+        assert_eq!(refused, Err(message.to_owned()));
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod differential;
 mod doctor;
 mod document;
 mod exec;
+mod explain;
 mod failure;
 mod findings;
 mod har;
@@ -127,7 +128,7 @@ enum Command {
     #[command(subcommand)]
     Forwards(ForwardsCommand),
     /// Explain an answer, an event or a delivery.
-    Explain(CallCommand),
+    Explain(explain::ExplainArgs),
     /// Report problems: unmatched, undelivered, forged, unfinished.
     Verdict(verdict::VerdictArgs),
     /// Review an integration: its traffic, and how a receiver verifies.
@@ -198,7 +199,11 @@ pub fn main() -> ExitCode {
         return report(&Failure::io(problem.to_string()));
     }
     if let Some((command, matches)) = call_command::find(&matches) {
-        return call_command::run(&command, matches).unwrap_or_else(|failure| report(&failure));
+        let done = match explain::file(command.name, matches) {
+            Some(file) => explain::saved(file, matches),
+            None => call_command::run(&command, matches),
+        };
+        return done.unwrap_or_else(|failure| report(&failure));
     }
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let result = match cli.command {

@@ -37,6 +37,9 @@ fn completed(command: Command) -> Command {
     // Several jobs on one machine may run `exec` at a time, so each uses a free port.
     let free_port = |listen: Arg| listen.default_value("127.0.0.1:0");
     let command = with_calls(command).mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
+    let command = DEFAULTS.iter().fold(command, |command, (group, _)| {
+        command.mut_subcommand(group, |inner| inner.override_usage(format!("wrs-emulator {group} [OPTIONS] [COMMAND]")))
+    });
     command.mut_subcommand("review", |review| {
         review.mut_subcommand("differential", |differential| {
             let differential =
@@ -100,6 +103,9 @@ pub(super) fn parsed(command: Command) -> Result<ArgMatches, ExitCode> {
     let is_json =
         |flag| of_leaf.try_get_raw(flag).ok().flatten().is_some_and(|mut values| values.any(|it| it == "json"));
     set_json(of_leaf.get_flag("json") || is_json("format") || is_json("log"));
+    if let Some(failure) = file_and_emulator(leaf, of_leaf) {
+        return Err(report(&failure));
+    }
     note_key_of_environment(leaf, of_leaf);
     warn_of_unknown_variables(&command);
     Ok(matches)
@@ -138,7 +144,9 @@ fn usage(command: &Command, arguments: &[OsString], error: &clap::Error) -> Fail
     if let Some(hint) = way_out(command, &words, error) {
         return Failure::usage(message).with_hint(hint);
     }
-    let tips: Vec<&str> = text.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).collect();
+    let tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
+    // A flag that a command does not have is hardly ever meant as a value.
+    let tips: Vec<&str> = tips.filter(|tip| !tip.contains("as a value, use")).collect();
     let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
     let hint = match usage {
         Some(usage) if tips.is_empty() => format!("`{usage}`; --help shows more"),
@@ -180,6 +188,10 @@ fn way_out(command: &Command, words: &[&str], error: &clap::Error) -> Option<Str
         let leaf = words.iter().fold(command, |command, word| command.find_subcommand(word).unwrap_or(command));
         let flag = if has_flag(leaf, "listen") { "--listen 127.0.0.1" } else { "--url http://127.0.0.1" };
         return Some(format!("use `{flag}:{}`", port.unwrap_or("9770")));
+    }
+    let leaf = || words.iter().fold(command, |command, word| command.find_subcommand(word).unwrap_or(command));
+    if found == "--key" && leaf().get_positionals().any(|argument| argument.get_id() == "id") {
+        return Some("leave `--key` out: an id names one thing, whichever key it belongs to".to_owned());
     }
     if words.first() == Some(&"exec") && !found.starts_with('-') && !words.contains(&"--") {
         return Some(format!("put `--` before the command: `wrs-emulator exec -- {}`", shell_word(whole)));
@@ -223,6 +235,21 @@ fn leaf<'a>(mut command: &'a Command, mut matches: &'a ArgMatches) -> (&'a Comma
         (command, matches) = (below, inner);
     }
     (command, matches)
+}
+
+/// The failure of a command that is to read a saved run and to ask an emulator.
+// Not by clap, for which a flag that `exec` sets by its variable conflicts like a typed one.
+fn file_and_emulator(command: &Command, matches: &ArgMatches) -> Option<Failure> {
+    let reads_run =
+        |flag: &Arg| flag.get_id() == "from" && flag.get_value_names().is_some_and(|names| names == ["RUN"]);
+    let is_typed = |flag: &&str| {
+        matches.try_contains_id(flag).is_ok() && matches.value_source(flag) == Some(ValueSource::CommandLine)
+    };
+    let is_read = command.get_arguments().any(reads_run) && matches.contains_id("from");
+    let flag = ["url", "control_token", "ca", "insecure"].into_iter().find(is_typed).filter(|_| is_read)?;
+    let flag = flag.replace('_', "-");
+    let failure = Failure::usage(format!("`--from` reads a file, and `--{flag}` is about a running emulator"));
+    Some(failure.with_hint("leave one of them out"))
 }
 
 /// Prints a note if a key in the environment restricts a command that would show all keys without it.

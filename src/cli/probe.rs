@@ -61,7 +61,7 @@ pub(super) struct ProbeArgs {
     /// Run these cases only, and the valid delivery; separated by commas.
     #[arg(long, value_name = "CASE", value_delimiter = ',', hide_possible_values = true, value_parser = PossibleValuesParser::new(CASES.iter().map(|case| case.name)))]
     only: Vec<String>,
-    /// Send every case even if it is certain why the valid delivery is refused.
+    /// Send every case even if the valid delivery is not accepted.
     #[arg(long)]
     all: bool,
     /// List the cases, and send nothing.
@@ -91,9 +91,12 @@ pub(super) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
     };
     let probe = probe(&args, url)?;
     let results = args.junit.as_deref().map(|path| OutputFile::at("--junit", path)?.cleared()).transpose()?;
-    let probed = run_task(with_progress(&probe))?.map_err(|DialProblem { reason, detail, .. }| match reason {
-        FailureReason::EgressRefused => Failure::usage(format!("`{url}` must not be probed: {detail}")),
-        _ => Failure::new(2, Code::Unreachable, format!("there is no receiver to probe at `{url}`: {detail}")),
+    let probed = run_task(with_progress(&probe))?.map_err(|DialProblem { reason, detail, .. }| {
+        let detail = probe.target.without_emulator(&detail);
+        match reason {
+            FailureReason::EgressRefused => Failure::usage(format!("`{url}` must not be probed: {detail}")),
+            _ => Failure::new(2, Code::Unreachable, format!("there is no receiver to probe at `{url}`: {detail}")),
+        }
     })?;
     report(&probed).publish(args.json.then_some(&probed), results.as_ref())?;
     Ok(if probed.failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -157,10 +160,11 @@ fn report(probe: &ProbeReport) -> TableReport {
     if let Some(diagnosis) = &probe.diagnosis {
         let observed = probe.cases.first().map(|valid| cell(&valid.observed)).unwrap_or_default();
         let next = match probe.not_sent {
-            0 => "what follows may change once it is".to_owned(),
-            more => format!("{} not sent; --all sends them", counted(more, "further case")),
+            0 if probe.cases.len() == 1 => String::new(),
+            0 => "what follows may change once it is\n".to_owned(),
+            more => format!("{} not sent; --all sends them\n", counted(more, "further case")),
         };
-        before = format!("the valid delivery was not accepted: {observed}\n{}\n{next}\n\n", cell(diagnosis));
+        before = format!("the valid delivery was not accepted: {observed}\n{}\n{next}\n", cell(diagnosis));
     }
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for probed in probe.cases.iter().filter(|probed| probed.outcome == Outcome::Incomplete) {

@@ -20,7 +20,7 @@ use super::failure::{Code, Failure, note};
 use super::har::archive;
 use super::output::{print, print_as_is, print_json, ready_line, show};
 use super::signals::{Adopted, Signals};
-use crate::control::api::{DOCUMENT_BOUND, DeliveryWhole, LoadSnapshot, SaveSnapshot, Sent, Since, Time, WorkspaceId};
+use crate::control::api::{DeliveryWhole, LoadSnapshot, SaveSnapshot, Sent, Since, Time, WorkspaceId};
 use crate::control::{Access, Viewer, operation_named};
 use crate::http::handler::Limits;
 use crate::http::listener::ListenAddress;
@@ -151,7 +151,7 @@ pub(super) fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
         let (requests, deliveries) = (counted(requests, "request"), counted(deliveries, "delivery"));
         let omitted = match left_out {
             0 => String::new(),
-            omitted => format!("; {} left out, as {DOCUMENT_BOUND}", counted(omitted, "older record")),
+            omitted => format!("; {} left out, because {}", counted(omitted, "record"), run.records.bound()),
         };
         format!("{requests} and {deliveries} saved{omitted}\n")
     }))
@@ -277,7 +277,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     }
     if run.omitted.requests > 0 {
         let older = counted(run.omitted.requests, "older request");
-        note(&format!("{older} left out, as {}; `--key` leaves more room for one key", run.bound()));
+        note(&format!("{older} left out, because {}; `--key` leaves more room for one key", run.bound()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -310,12 +310,12 @@ impl ExportArgs {
     }
 }
 
-fn workspace_of(key: &str, run: &RunRecords) -> Result<WorkspaceId, Failure> {
+pub(super) fn workspace_of(key: &str, run: &RunRecords) -> Result<WorkspaceId, Failure> {
     let shown = Redactor::default().key(key);
     let known = run.keys.iter().find(|known| known.key == shown || known.key == key || known.workspace.0 == key);
     known.map(|known| known.workspace.clone()).ok_or_else(|| {
         Failure::check_failed(format!("--key: the run has no `{shown}`"))
-            .with_hint("without --key, the requests of all its keys are exported")
+            .with_hint("without --key, all its keys are meant")
     })
 }
 
@@ -369,9 +369,13 @@ pub(super) fn is_stream(file: &Path) -> bool {
 
 /// Writes the document: as a report if the name ends in `.html` or `.htm`, as an archive if in `.har`, else as JSON.
 pub(super) fn write_run(file: &OutputFile, run: &RunDocument) -> Result<(), Failure> {
-    file.write_shared(match file.ending().as_deref() {
+    file.write_shared(contents(file, run))
+}
+
+pub(super) fn contents(file: &OutputFile, run: &RunDocument) -> String {
+    match file.ending().as_deref() {
         Some("html" | "htm") => report(&run.json),
         Some("har") => archive(&run.records),
         _ => run.json.clone(),
-    })
+    }
 }

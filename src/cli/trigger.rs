@@ -14,14 +14,20 @@ use super::output::show;
 use super::verdict::Kind;
 use crate::contract::signature::Tamper;
 use crate::control::api::{
-    self, AttemptResult, DeliveryShown, DeliveryStatus, DeliveryWhole, DurationInput, Forgery, Integer, Sent,
+    self, AttemptResult, DeliveryId, DeliveryShown, DeliveryStatus, DeliveryWhole, DurationInput, Forgery, Integer,
+    Sent,
 };
 use crate::control::render::Text as _;
 use crate::control::story;
 use crate::util::duration::parse_duration;
 use crate::util::wording::counted;
 
-const EXPLAIN: &str = "`wrs-emulator explain ID` shows why, and what to try; `deliveries show ID` shows each attempt";
+/// What shows why a delivery was not accepted.
+fn explain(id: &DeliveryId) -> String {
+    format!(
+        "`wrs-emulator explain {id}` shows why, and what to try; `wrs-emulator deliveries show {id}` shows each attempt"
+    )
+}
 
 #[derive(Debug, Args)]
 #[command(after_help = examples([
@@ -104,12 +110,14 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     if args.tamper.is_some() {
         return forged(&deliveries);
     }
-    let missed = deliveries.iter().filter(|delivery| delivery.status != DeliveryStatus::Delivered).count();
-    if missed > 0 {
+    let missed: Vec<_> = deliveries.iter().filter(|delivery| delivery.status != DeliveryStatus::Delivered).collect();
+    if let Some(first) = missed.first() {
+        let missed = missed.len();
         let (all, were) = (counted(deliveries.len(), "delivery"), were(missed));
         let is_due = deliveries.iter().any(|delivery| delivery.status == DeliveryStatus::Pending);
         let so_far = if is_due { " so far; `deliveries list` shows what the retries bring" } else { "" };
-        return Err(Failure::check_failed(format!("{missed} of {all} {were} not accepted{so_far}")).with_hint(EXPLAIN));
+        let failure = Failure::check_failed(format!("{missed} of {all} {were} not accepted{so_far}"));
+        return Err(failure.with_hint(explain(&first.id)));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -164,20 +172,23 @@ fn were(count: usize) -> &'static str {
 
 /// True if every forged delivery was refused, as it should be. One that its receiver cannot detect may be accepted.
 fn forged(deliveries: &[DeliveryShown]) -> Result<ExitCode, Failure> {
-    let count = |is_one: fn(&DeliveryShown) -> bool| deliveries.iter().filter(|delivery| is_one(delivery)).count();
-    let accepted = count(|delivery| delivery.forgery == Some(Forgery::Accepted));
-    if accepted > 0 {
-        return Err(Failure::check_failed(Kind::Forged.sentence(accepted)));
+    let chosen = |is_one: fn(&DeliveryShown) -> bool| deliveries.iter().filter(move |delivery| is_one(delivery));
+    let accepted = || chosen(|delivery| delivery.forgery == Some(Forgery::Accepted));
+    if let Some(first) = accepted().next() {
+        return Err(Failure::check_failed(Kind::Forged.sentence(accepted().count())).with_hint(explain(&first.id)));
     }
-    let unjudged = count(|delivery| {
-        let is_refused = matches!(delivery.last, Some(AttemptResult::Answered { status: 400..=499, .. }));
-        delivery.status != DeliveryStatus::Delivered && !is_refused
-    });
-    if unjudged > 0 {
+    let unjudged = || {
+        chosen(|delivery| {
+            let is_refused = matches!(delivery.last, Some(AttemptResult::Answered { status: 400..=499, .. }));
+            delivery.status != DeliveryStatus::Delivered && !is_refused
+        })
+    };
+    if let Some(first) = unjudged().next() {
+        let unjudged = unjudged().count();
         let forged = counted(unjudged, "forged delivery");
         let were = were(unjudged);
         let message = format!("{forged} {were} neither accepted nor refused: a receiver refuses with a 4xx");
-        return Err(Failure::check_failed(message).with_hint(EXPLAIN));
+        return Err(Failure::check_failed(message).with_hint(explain(&first.id)));
     }
     Ok(ExitCode::SUCCESS)
 }

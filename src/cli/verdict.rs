@@ -3,6 +3,7 @@
 //!
 //! The control API finds the problems; `--fail-on` decides which kinds fail a run.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,13 +19,14 @@ use super::failure::{Failure, colored};
 use super::findings::{Accepted, Review};
 use super::output::{cell, pretty, print_as_is};
 use super::report::{Case, Cause, Report};
+use super::run::is_stream;
 use crate::control::api::{
-    DurationInput, Findings, GetFindings, GetVerdict, GridRow, JudgedKey, ProblemLine, Unused, Verification, grid_gaps,
-    grid_rows, grid_summary, name_of,
+    Coverage, DurationInput, Findings, GetFindings, GetVerdict, GridRow, JudgedKey, ProblemLine, SharedGap,
+    Verification, grid_rows, name_of,
 };
 use crate::review::findings::Severity;
 use crate::util::duration::parse_duration;
-use crate::util::wording::counted;
+use crate::util::wording::{counted, shell_word};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum VerdictFormat {
@@ -97,7 +99,7 @@ pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
     let judging = Judging::new(&args.fail_on, args.accept.as_deref(), args.allow_unused)?;
     let verdict = match &args.from {
         Some(file) => Verdict::saved(file, &judging)?,
-        None => Verdict::ask(&args.target, &args.key, args.wait, &judging)?,
+        None => Verdict::ask(&args.target, &args.key, args.wait, &judging, Records::Running)?,
     };
     let format = if args.json { VerdictFormat::Json } else { args.format };
     let text = render(&verdict, format, colored(&std::io::stdout()));
@@ -137,17 +139,24 @@ pub(super) fn render(verdict: &Verdict, format: VerdictFormat, colors: bool) -> 
     }
 }
 
-/// Which answers of the contract requests got, and how to get the others.
 fn grid(rows: &[GridRow], format: VerdictFormat) -> String {
-    let (summary, gaps) = (grid_summary(rows), grid_gaps(rows));
+    // From the rows, because a file of an earlier version has no more.
+    let Coverage { summary, gaps } = Coverage::of(rows);
+    let line = |SharedGap { status, operations, gap }: &SharedGap| {
+        cell(format!("{status} of {}: {}", operations.join(", "), gap.advice))
+    };
     match format {
+        VerdictFormat::Text | VerdictFormat::Markdown if rows.is_empty() => {
+            let line = if format == VerdictFormat::Text { "" } else { "\n" };
+            format!("{line}the file has no grid: an earlier version of wrs-emulator saved it\n")
+        }
         VerdictFormat::Text => {
             // An edited file may have any name.
             let width = rows.iter().map(|row| row.operation.len()).max().unwrap_or_default().min(60);
             let rows = grid_rows(rows)
                 .into_iter()
                 .map(|[operation, cells]| format!("    {:width$}  {cells}\n", cell(&operation)));
-            let gaps: String = gaps.iter().map(|gap| format!("    {}\n", cell(gap))).collect();
+            let gaps: String = gaps.iter().map(|gap| format!("    {}\n", line(gap))).collect();
             let to_get = if gaps.is_empty() { "" } else { "to get the others:\n" };
             format!("{summary}\n{}{to_get}{gaps}", rows.collect::<String>())
         }
@@ -155,7 +164,7 @@ fn grid(rows: &[GridRow], format: VerdictFormat) -> String {
             let rows = grid_rows(rows)
                 .into_iter()
                 .map(|[operation, cells]| format!("| `{}` | {cells} |\n", cell(&operation).replace(['|', '`'], "")));
-            let gaps: String = gaps.iter().map(|gap| format!("- {}\n", cell(gap))).collect();
+            let gaps: String = gaps.iter().map(|gap| format!("- {}\n", line(gap))).collect();
             format!("\n{summary}\n\n| operation | answers |\n| --- | --- |\n{}\n{gaps}", rows.collect::<String>())
         }
         VerdictFormat::Json | VerdictFormat::Junit => String::new(),
@@ -168,10 +177,12 @@ const MAX_SILENT: usize = 20;
 /// Problems with the same message, in the order of their first.
 fn causes(problems: &[ProblemLine]) -> Vec<Cause> {
     let mut causes: Vec<Cause> = Vec::new();
+    let mut known: HashMap<&str, usize> = HashMap::new();
     for problem in problems {
         let line = [&*problem.id, &*problem.of].into_iter().filter(|part| !part.is_empty());
         let line = line.collect::<Vec<_>>().join("; ");
-        match causes.iter_mut().find(|cause| cause.message == problem.message) {
+        let at = *known.entry(&problem.message).or_insert(causes.len());
+        match causes.get_mut(at) {
             Some(cause) => cause.shown_by.push(line),
             None => causes.push(Cause { message: problem.message.clone(), shown_by: vec![line] }),
         }
@@ -217,8 +228,8 @@ impl Kind {
             }
             Self::Undelivered => ("delivery did not arrive", "deliveries did not arrive", "every delivery arrived"),
             Self::Forged => (
-                "forged delivery was accepted (2xx): your receiver does not verify it; see `explain ID`, or Deliveries in a --report",
-                "forged deliveries were accepted (2xx): your receiver does not verify them; see `explain ID`, or Deliveries in a --report",
+                "forged delivery was accepted (2xx): your receiver does not verify it",
+                "forged deliveries were accepted (2xx): your receiver does not verify them",
                 "no forged delivery was accepted",
             ),
             Self::Unfinished => (
@@ -227,8 +238,8 @@ impl Kind {
                 "nothing of a scenario is left to play",
             ),
             Self::Findings | Self::LikelyFindings => (
-                "problem was found by the review; see `review findings`, or Review in a --report",
-                "problems were found by the review; see `review findings`, or Review in a --report",
+                "problem was found by the review",
+                "problems were found by the review",
                 "the review found nothing that is certain and at least medium",
             ),
             Self::Unused => {
@@ -240,6 +251,47 @@ impl Kind {
             1 => format!("1 {one}"),
             count => format!("{count} {many}"),
         }
+    }
+}
+
+/// Where the records of a verdict can be read, so that each command in a hint works.
+pub(super) enum Records {
+    /// In a running emulator.
+    Running,
+    /// In a file, or on stdin.
+    Saved(PathBuf),
+    /// Nowhere: the emulator of `exec` ends, and no report was asked for that has them.
+    Ended,
+}
+
+impl Records {
+    /// Where `exec` leaves them. An HTTP archive has no explanations.
+    pub(super) fn in_report(report: Option<&Path>) -> Self {
+        let is_archive = |path: &&Path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("har"));
+        report.filter(|path| !is_archive(path)).map_or(Self::Ended, |path| Self::Saved(path.to_owned()))
+    }
+
+    /// Where a record is explained.
+    pub(super) fn explain(&self, id: &str) -> String {
+        match self {
+            Self::Running => format!("`wrs-emulator explain {id}` shows why"),
+            Self::Saved(file) => format!("`wrs-emulator explain {id} --from {}` shows why", Self::word(file)),
+            Self::Ended => "`--report report.html` writes a page that shows why".to_owned(),
+        }
+    }
+
+    /// Where the review is read.
+    fn review(&self) -> String {
+        match self {
+            Self::Running => "`wrs-emulator review findings` lists them".to_owned(),
+            Self::Saved(file) => format!("Review in `wrs-emulator run view {}` lists them", Self::word(file)),
+            Self::Ended => "`--report report.html` writes a page that lists them".to_owned(),
+        }
+    }
+
+    /// The file in a command. What was read from stdin is in no file that is known here.
+    fn word(file: &Path) -> String {
+        if is_stream(file) { "FILE".to_owned() } else { shell_word(&file.to_string_lossy()).into_owned() }
     }
 }
 
@@ -286,6 +338,7 @@ pub(super) struct Verdict {
     body: Verification,
     /// If the kind `findings` is named.
     review: Option<Review>,
+    records: Records,
     fail_on: Vec<Kind>,
     allows_unused: bool,
     /// How the command of `exec` ended.
@@ -304,7 +357,13 @@ struct Judged<'a> {
 }
 
 impl Verdict {
-    pub(super) fn ask(target: &Target, key: &str, wait: Duration, judging: &Judging) -> Result<Self, Failure> {
+    pub(super) fn ask(
+        target: &Target,
+        key: &str,
+        wait: Duration,
+        judging: &Judging,
+        records: Records,
+    ) -> Result<Self, Failure> {
         let asked = DurationInput(format!("{}ms", wait.as_millis()));
         let request = GetVerdict { key: key.into(), wait: Some(asked) };
         let body = Call::new(target).limit(wait + SHORT).send(&request)?;
@@ -313,22 +372,27 @@ impl Verdict {
         } else {
             None
         };
-        Ok(Self::of(body, review, judging))
+        Ok(Self::of(body, review, judging, records))
     }
 
     /// Of a saved run.
     fn saved(file: &Path, judging: &Judging) -> Result<Self, Failure> {
-        let RunRecords { verification, findings, exec, .. } = RunDocument::read(file)?.records;
+        let RunRecords { verification, findings, exec, shards, .. } = RunDocument::read(file)?.records;
         let review = if judging.fail_on.contains(&Kind::Findings) {
-            let none = || {
-                let cause = format!("cannot judge the findings of `{}`: it has none", file.display());
+            let unjudged = |why: &str| {
+                let cause = format!("cannot judge the findings of `{}`: {why}", file.display());
                 Failure::invalid_file(cause).with_hint("save it with `wrs-emulator run save` or `exec --report`")
             };
-            Some(judging.review(findings.ok_or_else(none)?))
+            let findings = findings.ok_or_else(|| unjudged("it has none"))?;
+            if let Some(shard) = shards.iter().find(|shard| shard.without_findings) {
+                return Err(unjudged(&format!("the run `{}` in it was saved without any", shard.name)));
+            }
+            Some(judging.review(findings))
         } else {
             None
         };
-        Ok(Self::of(verification, review, judging).after(exec.map(|exec| exec.exit_status)))
+        let records = Records::Saved(file.to_owned());
+        Ok(Self::of(verification, review, judging, records).after(exec.map(|exec| exec.exit_status)))
     }
 
     /// After the command of `exec` has ended with this status.
@@ -336,9 +400,9 @@ impl Verdict {
         Self { exit_status, ..self }
     }
 
-    fn of(body: Verification, review: Option<Review>, judging: &Judging) -> Self {
+    fn of(body: Verification, review: Option<Review>, judging: &Judging, records: Records) -> Self {
         let Judging { fail_on, allows_unused, .. } = judging;
-        Self { body, review, fail_on: fail_on.clone(), allows_unused: *allows_unused, exit_status: None }
+        Self { body, review, records, fail_on: fail_on.clone(), allows_unused: *allows_unused, exit_status: None }
     }
 
     /// True if nothing was judged, neither a request nor a delivery, which is rarely on purpose.
@@ -352,6 +416,22 @@ impl Verdict {
     pub(super) fn idle_message(&self) -> Option<&str> {
         let unused = self.body.unused.iter().find(|entry| entry.kind == Kind::Unmatched.name());
         unused.filter(|_| self.is_idle()).map(|entry| entry.message.as_str())
+    }
+
+    /// The forgeries that were accepted, and what shows why.
+    fn forged_text(&self, count: usize) -> String {
+        let first =
+            self.body.forged.first().map(|problem| format!("; {}", self.records.explain(&cell(&problem.row.id))));
+        Kind::Forged.sentence(count) + &first.unwrap_or_default()
+    }
+
+    /// Why a kind without problems proves nothing, if it had nothing to judge.
+    fn idle_of(&self, kind: Kind) -> Option<String> {
+        if kind == Kind::Findings {
+            return self.is_idle().then(|| "there was nothing to review".to_owned());
+        }
+        let unused = self.body.unused.iter().find(|entry| entry.kind == kind.name());
+        unused.map(|entry| cell(&entry.message))
     }
 
     /// How many problems of a kind there are, and those that are listed.
@@ -394,6 +474,11 @@ impl Verdict {
         Kind::all().filter(move |kind| !is_empty && self.judges(*kind) && self.has(*kind))
     }
 
+    /// How many problems of a kind there are, in words.
+    pub(super) fn sentence(&self, kind: Kind) -> String {
+        kind.sentence(self.problems(kind).0)
+    }
+
     pub(super) fn fails(&self) -> bool {
         self.failed_by().next().is_some()
     }
@@ -425,21 +510,12 @@ impl Verdict {
         }
         let forged = self.body.counts.forged;
         if forged > 0 && !self.judges(Kind::Forged) {
-            notes.push(format!("{}; --fail-on forged makes a run fail for it", Kind::Forged.sentence(forged)));
+            notes.push(format!("{}; --fail-on forged makes a run fail for it", self.forged_text(forged)));
         }
         let idle = self.review.as_ref().map_or(0, |review| review.findings.not_exercised.len());
         if idle > 0 {
-            let them = "`review findings` lists them, and so does Review in a --report";
-            notes.push(format!("{} of the review had nothing to judge; {them}", counted(idle, "rule")));
-        }
-        // A check that had nothing to judge passes, but probably not on purpose.
-        if !self.judges(Kind::Unused) {
-            // Most test suites name deliveries even if they have none.
-            let named = |entry: &&Unused| {
-                let mut kinds = self.fail_on.iter().filter(|kind| **kind != Kind::Undelivered);
-                kinds.any(|kind| entry.kind == kind.name())
-            };
-            notes.extend(self.body.unused.iter().filter(named).map(|entry| cell(&entry.message)));
+            let rules = counted(idle, "rule");
+            notes.push(format!("{rules} of the review had nothing to judge; {}", self.records.review()));
         }
         notes
     }
@@ -465,7 +541,8 @@ impl Verdict {
             );
             let more = silent.len().saturating_sub(MAX_SILENT);
             if more > 0 {
-                warnings.push(format!("{} more made no request with its key", counted(more, "test")));
+                let whose = if more == 1 { "its key" } else { "their keys" };
+                warnings.push(format!("{} made no request with {whose}", counted(more, "more test")));
             }
         }
         warnings
@@ -497,7 +574,14 @@ impl Verdict {
                 }
                 _ => String::new(),
             };
-            let message = format!("{}{refused}", kind.sentence(count));
+            let sentence = match (kind, count) {
+                // A check that had nothing to judge passes, but probably not on purpose.
+                (_, 0) => self.idle_of(kind).unwrap_or_else(|| kind.sentence(0)),
+                (Kind::Forged, _) => self.forged_text(count),
+                (Kind::Findings, _) => format!("{}; {}", kind.sentence(count), self.records.review()),
+                _ => kind.sentence(count),
+            };
+            let message = format!("{sentence}{refused}");
             match count {
                 0 => Case { message, ..Case::passed(kind.name()) },
                 _ => Case { causes: causes(&problems), ..Case::failed(kind.name(), kind.name(), message, lines) },

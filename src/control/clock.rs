@@ -89,8 +89,7 @@ impl Endpoint for MoveClock {
         let sets = "Set the time: a step forward lets time pass, a step back only changes the displayed time";
         let set_examples =
             &["clock set 2026-01-31T09:30:00Z", "clock set 2030-01-01T00:00:00Z --key sk_test_a", "clock set now"];
-        let automates =
-            "Let time pass by itself: while a command or a test waits, the clock moves to the next retry or emission";
+        let automates = "Let time pass by itself: while a command or a call waits, not while your client sleeps, the clock moves to the next retry or emission";
         let resumes = "Let the clock run again from its current time";
         let follows = "Let a key's clock follow the emulator's again";
         vec![

@@ -229,7 +229,8 @@ pub(crate) struct Receipt {
     pub(crate) at: Time,
     pub(crate) target: String,
     pub(crate) headers: Headers,
-    pub(crate) body: Bytes,
+    /// As it was sent, which is JSON.
+    pub(crate) body: String,
     /// True if the signature was right.
     pub(crate) verified: bool,
     /// Why it was not.
@@ -514,7 +515,7 @@ fn sink(request: &ShowSink, cx: &Context) -> List<Receipt> {
             at: time(receipt.at),
             target: receipt.target.clone(),
             headers: shown_headers(cx.redactor(), sent),
-            body: shown_body(cx.redactor(), &receipt.body),
+            body: shown_body(cx.redactor(), &receipt.body).as_text().to_owned(),
             verified: receipt.verified.is_ok(),
             problem: receipt.verified.as_ref().err().map(ToString::to_string),
             status: receipt.status,

@@ -211,14 +211,16 @@ pub(super) fn advance_command(by: Duration, workspace: &Workspace, redactor: Red
     // Rounded up to a millisecond, so that the step reaches the due time.
     let millis = u64::try_from(by.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
     let step = DurationText(Duration::from_millis(millis));
-    let key = redactor.key(workspace.name());
-    let whose = match workspace.name().as_ref() {
-        SAMPLE_KEY if workspace.clock().is_plain() => String::new(),
-        name if key == name => format!(" --key {}", shell_word(&key)),
-        // A key that is masked cannot be pasted.
-        _ => format!(" --key {}", workspace.id()),
-    };
+    let is_default = workspace.name().as_ref() == SAMPLE_KEY && workspace.clock().is_plain();
+    let whose = if is_default { String::new() } else { key_flag(workspace, redactor) };
     format!("wrs-emulator clock advance {step}{whose}")
+}
+
+/// The flag that names a key in a command. One that is masked cannot be pasted, so its workspace stands in for it.
+pub(super) fn key_flag(workspace: &Workspace, redactor: Redactor<'_>) -> String {
+    let key = redactor.key(workspace.name());
+    let is_whole = key == workspace.name().as_ref();
+    format!(" --key {}", if is_whole { shell_word(&key) } else { workspace.id().into() })
 }
 
 /// Verifies an attempt with the secrets that its subscription has now.

@@ -10,20 +10,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::call::{Context, Scope};
-use super::diagnosis::{Advice, Diagnosis, Step, StepVerdict, advance_command, damage_step};
+use super::diagnosis::{Advice, Diagnosis, Step, StepVerdict, damage_step};
 use super::endpoint::{Call, Command, Endpoint};
 use super::fields::AnyKey;
+use super::refusal::Reading;
 use super::render::{Text, cell, optional, warnings};
-use super::{Control, ControlError, deliveries, events, requests, story};
-use crate::clock::ClockMode;
-use crate::contract::quota::RetryAfterForm;
+use super::{Control, ControlError, deliveries, events, refusal, requests, story};
 use crate::contract::routes::Operation;
 use crate::redact::Redactor;
 use crate::scenario::RuleTrace;
-use crate::state::journal::record::{DeliveryWhole, Event, RequestWhole, time};
+use crate::state::journal::record::{DeliveryWhole, Event, RequestWhole};
 use crate::state::journal::{DecidingRule, Entry, Reason, RequestRecord};
 use crate::state::workspace::{EventRecord, SkipReason};
-use crate::util::duration::duration_text;
 
 /// Explain an answer, an event or a delivery.
 ///
@@ -52,6 +50,7 @@ impl Endpoint for Explain {
                 "explain req_01k...  why this answer",
                 "explain evt_01k...  where the event went, and where not",
                 "explain dlv_01k...  what the receiver answered, and what to try",
+                "explain req_01k... --from report.html  of a saved run",
             ],
         )]
     }
@@ -129,7 +128,8 @@ impl Text for Explanation {
     }
 }
 
-const NEWEST: &str = "latest";
+/// The id that stands for the newest request or delivery.
+pub(crate) const NEWEST: &str = "latest";
 
 fn explain(request: Explain, cx: &Context) -> Result<Explanation, ControlError> {
     let scope = request.key.scope(cx)?;
@@ -139,9 +139,8 @@ fn explain(request: Explain, cx: &Context) -> Result<Explanation, ControlError> 
     match id.split_once('_').map(|(prefix, _)| prefix) {
         Some("req") => {
             let request = requests::find(cx, &scope, id)?;
-            let explained = of_request(cx, &request, redactor);
-            let advice = quota_advice(cx, &request, redactor);
-            Ok(Explanation { request: Some(requests::whole(&request, redactor)), advice, ..explained })
+            let explained = of_request(cx, &request, Reading::Now, redactor);
+            Ok(Explanation { request: Some(requests::whole(&request, redactor)), ..explained })
         }
         Some("evt") => {
             let found = cx.journal.search(None, 1, |_, entry| match entry {
@@ -178,54 +177,27 @@ fn explain(request: Explain, cx: &Context) -> Result<Explanation, ControlError> 
 }
 
 /// Why a request got its answer, without the request itself.
-pub(super) fn of_request(control: &Control, request: &RequestRecord, redactor: Redactor<'_>) -> Explanation {
+pub(super) fn of_request(
+    control: &Control,
+    request: &RequestRecord,
+    reading: Reading,
+    redactor: Redactor<'_>,
+) -> Explanation {
     let steps = request_steps(request, redactor);
     let decided = steps.iter().find(|step| step.verdict == StepVerdict::Decided);
     let why = decided.map_or("all checks passed", |step| &step.detail);
     let summary = format!("{} because {why}", story::answer_text(request));
     let (rules, note) = rules_of(control, request);
-    Explanation { id: request.transcript.id().to_owned(), summary, steps, rules, note, ..Explanation::default() }
-}
-
-/// What to do about a 429 of the quota: when the next request is allowed, and how to make that sooner or visible to the client.
-fn quota_advice(control: &Control, request: &RequestRecord, redactor: Redactor<'_>) -> Option<Vec<Advice>> {
-    let workspace = request
-        .workspace
-        .as_ref()
-        .filter(|workspace| matches!(request.reason, Reason::RateLimited) && !workspace.is_gone())?;
-    let (profile, clock) = (control.profile_for(Some(workspace.name())), workspace.clock());
-    let now = clock.now();
-    let quota = workspace.lock().quota_of_key(request.group_key.as_ref(), &profile, now);
-    let key = redactor.key(workspace.name());
-    let mut advice = vec![match quota.filter(|quota| !quota.allowed) {
-        None => Advice { text: format!("the quota of {key} is free again"), command: None },
-        Some(quota) if quota.limit == 0 => Advice {
-            text: format!("the quota of {key} allows no request; to allow some:"),
-            command: Some("wrs-emulator profile set rate_limit.requests=100".to_owned()),
-        },
-        Some(quota) => {
-            let moves = match clock.mode() {
-                ClockMode::Real => "",
-                ClockMode::Frozen => ", which is frozen",
-                ClockMode::Auto => ", which moves only while a call of the control API waits",
-            };
-            let (wait, at) = (duration_text(quota.wait), time(now.wall.saturating_add(quota.wait).unwrap_or(now.wall)));
-            Advice {
-                text: format!(
-                    "the quota of {key} is free again in {wait}, at {at} by the key's clock{moves}; to move the clock there:"
-                ),
-                command: Some(advance_command(quota.wait, workspace, redactor)),
-            }
-        }
-    }];
-    if profile.rate_limit.retry_after == RetryAfterForm::Off {
-        advice.push(Advice {
-            text: "a 429 has no Retry-After header, because `rate_limit.retry_after` is off; to send it from now on:"
-                .to_owned(),
-            command: Some("wrs-emulator profile set rate_limit.retry_after=seconds".to_owned()),
-        });
+    let advice = refusal::advice(control, request, reading, redactor);
+    Explanation {
+        id: request.transcript.id().to_owned(),
+        summary,
+        steps,
+        advice,
+        rules,
+        note,
+        ..Explanation::default()
     }
-    Some(advice)
 }
 
 /// The id of the newest request or delivery.

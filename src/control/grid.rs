@@ -1,7 +1,8 @@
 //! What a run met of the contract: for each operation, the statuses by which the API answers it, and how many requests got each. A status
 //! that no request got names what makes one get it.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -106,33 +107,73 @@ fn without_scenario(route: &Route, status: u16) -> String {
 }
 
 /// The grid of several runs together.
-pub(super) fn joined(grids: impl IntoIterator<Item = Vec<GridRow>>) -> Vec<GridRow> {
-    let mut joined: Vec<GridRow> = Vec::new();
-    for row in grids.into_iter().flatten() {
-        let Some(known) = joined.iter_mut().find(|known| known.operation == row.operation) else {
-            joined.push(row);
-            continue;
-        };
-        for cell in row.cells {
-            match known.cells.iter_mut().find(|one| one.status == cell.status) {
-                Some(one) => {
-                    one.requests += cell.requests;
+pub(super) fn join_grids(grids: impl IntoIterator<Item = Vec<GridRow>>) -> Vec<GridRow> {
+    let mut rows: Vec<GridRow> = Vec::new();
+    let mut cells: Vec<BTreeMap<u16, GridCell>> = Vec::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
+    for mut row in grids.into_iter().flatten() {
+        let own = std::mem::take(&mut row.cells);
+        let at = *known.entry(row.operation.clone()).or_insert(rows.len());
+        if at == rows.len() {
+            rows.push(row);
+            cells.push(BTreeMap::new());
+        }
+        for cell in own {
+            match cells[at].entry(cell.status) {
+                Entry::Vacant(place) => drop(place.insert(cell)),
+                Entry::Occupied(mut place) => {
+                    let one = place.get_mut();
+                    one.requests = one.requests.saturating_add(cell.requests);
                     one.of_api |= cell.of_api;
                     one.gap = one.gap.take().filter(|_| one.requests == 0);
                 }
-                None => known.cells.push(cell),
             }
         }
-        known.cells.sort_by_key(|cell| cell.status);
     }
-    joined
+    for (row, cells) in rows.iter_mut().zip(cells) {
+        row.cells = cells.into_values().collect();
+    }
+    rows
 }
 
-/// How many of the answers were met, as a line.
-pub(crate) fn grid_summary(rows: &[GridRow]) -> String {
-    let cells = || rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.of_api);
-    let met = cells().filter(|cell| cell.requests > 0).count();
-    format!("{met} of {} of the contract met", counted(cells().count(), "answer"))
+/// The grid in words.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Coverage {
+    /// How many of the contract's answers requests got.
+    pub(crate) summary: String,
+    /// What makes requests get the others, by their status.
+    pub(crate) gaps: Vec<SharedGap>,
+}
+
+/// A status that no request of some operations got, and what to do for all of them.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct SharedGap {
+    pub(crate) status: u16,
+    pub(crate) operations: Vec<String>,
+    pub(crate) gap: Gap,
+}
+
+impl Coverage {
+    pub(crate) fn of(rows: &[GridRow]) -> Self {
+        let (mut met, mut all) = (0_usize, 0_usize);
+        let mut gaps: BTreeMap<u16, Vec<SharedGap>> = BTreeMap::new();
+        let mut known: HashMap<(u16, &str), usize> = HashMap::new();
+        for (row, cell) in rows.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, cell))) {
+            all += usize::from(cell.of_api);
+            met += usize::from(cell.of_api && cell.requests > 0);
+            let (status, Some(gap)) = (cell.status, &cell.gap) else { continue };
+            let shared = gaps.entry(status).or_default();
+            let at = *known.entry((status, &gap.advice)).or_insert(shared.len());
+            match shared.get_mut(at) {
+                Some(shared) => shared.operations.push(row.operation.clone()),
+                None => shared.push(SharedGap { status, operations: vec![row.operation.clone()], gap: gap.clone() }),
+            }
+        }
+        let summary = format!("{met} of {} of the contract met", counted(all, "answer"));
+        Self { summary, gaps: gaps.into_values().flatten().collect() }
+    }
 }
 
 /// The statuses of each operation with the number of requests, as lines of two cells.
@@ -146,21 +187,4 @@ pub(crate) fn grid_rows(rows: &[GridRow]) -> Vec<[String; 2]> {
         [row.operation.clone(), cells.join(", ")]
     };
     rows.iter().map(line).collect()
-}
-
-/// What fills the gaps, a line for each advice.
-pub(crate) fn grid_gaps(rows: &[GridRow]) -> Vec<String> {
-    let mut found: Vec<(u16, &str, Vec<&str>)> = Vec::new();
-    for (row, cell) in rows.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, cell))) {
-        let Some(Gap { advice, .. }) = &cell.gap else { continue };
-        match found.iter_mut().find(|(status, known, _)| (*status, *known) == (cell.status, advice)) {
-            Some((.., operations)) => operations.push(&row.operation),
-            None => found.push((cell.status, advice, vec![&row.operation])),
-        }
-    }
-    found.sort_by_key(|(status, ..)| *status);
-    let line = |(status, advice, operations): (u16, &str, Vec<&str>)| {
-        format!("{status} of {}: {advice}", operations.join(", "))
-    };
-    found.into_iter().map(line).collect()
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::Control;
 use super::call::Scope;
 use super::render::cell;
-use super::story;
+use super::story::{self, AFTER_429};
 use super::test_outcome::{Ending, TestOutcome, shown};
 use crate::redact::Redactor;
 use crate::state::engine::deliveries::DeliveryRecord;
@@ -39,7 +39,7 @@ pub(crate) struct JudgedKey {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct TestFailure {
-    /// The first request that was refused and that no scenario answered.
+    /// The first request that was refused; one that a scenario answered only if there is no other.
     pub(crate) request: Option<String>,
     /// Why it was refused; without such a request, what the test's runner said.
     pub(crate) reason: String,
@@ -79,8 +79,12 @@ impl JudgedKey {
 
     /// The test and the key in a line.
     pub(crate) fn text(&self) -> String {
-        let test = self.test.as_ref().map_or_else(String::new, |test| format!("test {}, ", cell(test)));
+        let test = self.test_text().map_or_else(String::new, |test| format!("{test}, "));
         format!("{test}key {}", cell(&self.key))
+    }
+
+    pub(super) fn test_text(&self) -> Option<String> {
+        self.test.as_ref().map(|test| format!("test {}", cell(test)))
     }
 }
 
@@ -92,14 +96,16 @@ pub(super) fn judged_keys(
     redactor: Redactor<'_>,
 ) -> Vec<JudgedKey> {
     let mut requests: HashMap<String, usize> = HashMap::new();
-    let mut refused: HashMap<String, TestFailure> = HashMap::new();
+    // Per key, its first request that was refused: by the emulated API, and by a scenario.
+    let mut refused: HashMap<String, [Option<TestFailure>; 2]> = HashMap::new();
     control.journal.search(None, usize::MAX, |_, entry| -> Option<()> {
         if let Entry::Request(request) = entry
             && let Some(owner) = request.owner(redactor.key_settings())
         {
-            if request.status >= 400 && request.scripted.is_none() {
+            if request.status >= 400 {
+                let first = &mut refused.entry(owner.to_string()).or_default()[usize::from(request.scripted.is_some())];
                 // The newest entry comes first, so the first request stays.
-                refused.insert(owner.to_string(), refusal(request, redactor));
+                *first = Some(refusal(request, redactor));
             }
             match requests.get_mut(&*owner) {
                 Some(count) => *count += 1,
@@ -118,13 +124,23 @@ pub(super) fn judged_keys(
             request: None,
             reason: test.message.clone().unwrap_or_else(|| "it failed".to_owned()),
         };
+        // What a scenario refused may be as the test planned, so what its runner said comes first.
+        let with_runner = |met: TestFailure, test: &TestOutcome| TestFailure {
+            reason: format!("{}; {}", by_runner(test).reason, met.reason),
+            ..met
+        };
+        let mut why = |test: &TestOutcome| match refused.remove(&**workspace.name()).unwrap_or_default() {
+            [Some(refused), _] => refused,
+            [None, Some(met)] => with_runner(met, test),
+            [None, None] => by_runner(test),
+        };
         let failed = test.as_ref().filter(|test| test.outcome == Ending::Failed);
         JudgedKey {
             key: redactor.key(workspace.name()).into_owned(),
             workspace: workspace.id().into(),
             requests: requests.get(&**workspace.name()).copied().unwrap_or_default(),
             deliveries: delivered.get(&**workspace.name()).copied().unwrap_or_default(),
-            failure: failed.map(|test| refused.remove(&**workspace.name()).unwrap_or_else(|| by_runner(test))),
+            failure: failed.map(&mut why),
             test: test.map(|test| test.test),
         }
     };
@@ -134,6 +150,7 @@ pub(super) fn judged_keys(
 fn refusal(request: &RequestRecord, redactor: Redactor<'_>) -> TestFailure {
     let (method, target) = request.transcript.request_line();
     let (line, answer) = (story::request_line(method, target), story::answer_text(request));
-    let reason = format!("{line} was refused with {answer}: {}", story::decision(request).1);
+    let remedy = if request.status == 429 { format!("; {AFTER_429}") } else { String::new() };
+    let reason = format!("{line} was refused with {answer}: {}{remedy}", story::decision(request).1);
     TestFailure { request: Some(request.transcript.id().to_owned()), reason: redactor.text(&reason).into_owned() }
 }

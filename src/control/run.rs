@@ -19,6 +19,7 @@ use super::explain::Explanation;
 use super::fields::{AnyKey, List};
 use super::profile::{Profile, Setting};
 use super::progress::{Progress, progress};
+use super::refusal::Reading;
 use super::reply::masked;
 use super::scenarios::ScenarioWhole;
 use super::subscriptions::Subscription;
@@ -41,8 +42,6 @@ use crate::state::workspace::{EventRecord, Workspace};
 
 /// The format of the document, by which a file is recognised.
 pub(crate) const RUN_FORMAT: &str = "wrs-emulator-run";
-/// Why older records are not in a document.
-pub(crate) const DOCUMENT_BOUND: &str = "a document has at most 2,000 records, or 8 MiB, of each kind";
 /// The version of the format. It rises when a reader of an earlier version would misread the document.
 pub(crate) const RUN_VERSION: u64 = 1;
 
@@ -94,7 +93,7 @@ pub(crate) struct Run {
     /// What the traffic shows, as `GET findings` has it; absent if `limit` was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) findings: Option<Findings>,
-    /// The emulator's clock, or that of the key.
+    /// The emulator's clock, or that of the key; of several runs the newest one's, and `shards` has each.
     pub(crate) clock: Clock,
     /// What happens next, the earliest first.
     pub(crate) due: Vec<Due>,
@@ -144,7 +143,7 @@ pub(crate) struct EmulatorFacts {
 }
 
 /// A command that was run with an emulator, and how it ended.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct ExecFacts {
     /// The command and its arguments, credentials masked.
@@ -164,6 +163,9 @@ pub(crate) struct ExecFacts {
     /// Those of them that were found.
     #[serde(default)]
     pub(crate) failed_by: Vec<String>,
+    /// A sentence about each of these.
+    #[serde(default)]
+    pub(crate) failed_because: Vec<String>,
 }
 
 /// One of the runs that a document was merged from.
@@ -182,9 +184,15 @@ pub(crate) struct Shard {
     pub(crate) requests: usize,
     /// The deliveries that were judged.
     pub(crate) deliveries: usize,
-    /// The settings that are other than in `profile`.
+    /// The settings that are other than in `profile`; those of all its keys.
     #[serde(default)]
     pub(crate) settings: Vec<Setting>,
+    /// The clock of its emulator, and of those of its keys that have none.
+    #[serde(default)]
+    pub(crate) clock: Option<Clock>,
+    /// True if it was saved without findings, so those of the document are not about it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) without_findings: bool,
 }
 
 /// A key, or a group of keys, and its usage.
@@ -203,7 +211,7 @@ pub(crate) struct KeyState {
     pub(crate) scenarios: Vec<String>,
     /// Its own clock; null if it follows the emulator's.
     pub(crate) clock: Option<Clock>,
-    /// The settings that are other than in `profile`.
+    /// The settings that are other than in `profile`, or than those of its run in `shards`.
     #[serde(default)]
     pub(crate) settings: Vec<Setting>,
     /// The run that it belongs to, in a document merged from several.
@@ -273,6 +281,12 @@ pub(crate) struct Omitted {
     /// Keys in the `progress` of scenarios.
     pub(crate) progress: usize,
     pub(crate) due: usize,
+    /// Of a document merged from several.
+    #[serde(default)]
+    pub(crate) clashes: usize,
+    /// What commands printed, in a document merged from several.
+    #[serde(default)]
+    pub(crate) outputs: usize,
     /// Entries of the journal that were evicted, of all kinds and keys.
     pub(crate) evicted_entries: u64,
     /// Finished deliveries that were evicted, of all keys.
@@ -280,23 +294,30 @@ pub(crate) struct Omitted {
 }
 
 impl Omitted {
-    /// The records among them.
+    /// What is left out because of the bound of each kind; `progress` and `due` have smaller ones.
     pub(crate) fn records(&self) -> usize {
-        self.requests + self.deliveries + self.events + self.notices
+        let Self { requests, deliveries, events, notices, keys, subscriptions, scenarios, clashes, outputs, .. } =
+            *self;
+        [requests, deliveries, events, notices, keys, subscriptions, scenarios, clashes, outputs]
+            .into_iter()
+            .fold(0, usize::saturating_add)
     }
 
     pub(super) fn add(&mut self, other: Self) {
-        self.requests += other.requests;
-        self.deliveries += other.deliveries;
-        self.events += other.events;
-        self.notices += other.notices;
-        self.keys += other.keys;
-        self.subscriptions += other.subscriptions;
-        self.scenarios += other.scenarios;
-        self.progress += other.progress;
-        self.due += other.due;
-        self.evicted_entries += other.evicted_entries;
-        self.evicted_deliveries += other.evicted_deliveries;
+        let add = |count: &mut usize, other: usize| *count = count.saturating_add(other);
+        add(&mut self.requests, other.requests);
+        add(&mut self.deliveries, other.deliveries);
+        add(&mut self.events, other.events);
+        add(&mut self.notices, other.notices);
+        add(&mut self.keys, other.keys);
+        add(&mut self.subscriptions, other.subscriptions);
+        add(&mut self.scenarios, other.scenarios);
+        add(&mut self.progress, other.progress);
+        add(&mut self.due, other.due);
+        add(&mut self.clashes, other.clashes);
+        add(&mut self.outputs, other.outputs);
+        self.evicted_entries = self.evicted_entries.saturating_add(other.evicted_entries);
+        self.evicted_deliveries = self.evicted_deliveries.saturating_add(other.evicted_deliveries);
     }
 }
 
@@ -306,6 +327,11 @@ impl Omitted {
 pub(crate) struct NextCursors {
     pub(crate) requests: Option<String>,
     pub(crate) deliveries: Option<String>,
+}
+
+/// Why records are not in a document that has at most so many.
+pub(crate) fn document_bound(most: usize) -> String {
+    format!("a document has at most {most} records, or {} MiB, of each kind", MAX_BYTES / (1024 * 1024))
 }
 
 /// Most records of each kind, unless the call limits them.
@@ -426,7 +452,7 @@ impl Records {
         };
         let explained = |(request, (_, record)): (RequestWhole, &(u64, Arc<RequestRecord>))| RunRequest {
             request,
-            explanation: explain::of_request(control, record, redactor),
+            explanation: explain::of_request(control, record, Reading::Later, redactor),
         };
         let requests = requests.into_iter().zip(&history.requests).map(explained).collect();
         Self { requests, deliveries, events, notices, omitted, next_cursor }
@@ -445,20 +471,23 @@ fn clashes(generation: &ScenarioSnapshot, key: Option<&str>) -> Vec<ScenarioClas
 }
 
 /// The first of these records that a document has room for, as it shows them.
-pub(super) fn newest<T, S: Serialize>(
-    records: impl IntoIterator<Item = T>,
-    most: usize,
-    shown: impl Fn(T) -> S,
-) -> Vec<S> {
-    let mut written = Written(0);
+fn newest<T, S: Serialize>(records: impl IntoIterator<Item = T>, most: usize, shown: impl Fn(T) -> S) -> Vec<S> {
+    let mut written = 0;
     let next = |record| {
         let record = shown(record);
-        serde_json::to_writer(&mut written, &record).expect("texts and numbers always serialise");
-        (record, written.0)
+        written += bytes_of(&record);
+        (record, written)
     };
     let mut before = 0;
     let has_room = |(_, after): &(S, usize)| std::mem::replace(&mut before, *after) < MAX_BYTES;
     records.into_iter().take(most).map(next).take_while(has_room).map(|(record, _)| record).collect()
+}
+
+/// How many bytes of JSON a record has.
+pub(super) fn bytes_of(record: &impl Serialize) -> usize {
+    let mut written = Written(0);
+    serde_json::to_writer(&mut written, record).expect("texts and numbers always serialise");
+    written.0
 }
 
 /// Counts the bytes that are written.

@@ -13,6 +13,10 @@ use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forger
 use crate::util::duration::duration_text;
 use crate::util::wording::counted;
 
+/// What a client should do after any 429.
+pub(super) const AFTER_429: &str =
+    "after a 429, a client waits as long as `Retry-After` says, or else with growing pauses";
+
 /// The check that decided the answer to a request, and why.
 pub(crate) fn decision(request: &RequestRecord) -> (&'static str, String) {
     let (method, target) = request.transcript.request_line();

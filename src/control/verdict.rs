@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::call::{Context, Scope, wait_limit};
 use super::endpoint::{Call, Endpoint};
 use super::fields::{AnyKey, DurationInput};
-use super::grid::{GridRow, MetStatuses};
+use super::grid::{Coverage, GridRow, MetStatuses};
 use super::judged::{JudgedKey, ProblemLine, judged_keys};
 use super::render::{Text, cell};
 use super::{Control, ControlError, deliveries, requests, story};
@@ -70,6 +70,8 @@ pub(crate) struct Verification {
     /// For each operation of the contract, how many requests got each status.
     #[serde(default)]
     pub(crate) grid: Vec<GridRow>,
+    #[serde(default)]
+    pub(crate) coverage: Coverage,
     pub(crate) judged_requests: usize,
     pub(crate) judged_deliveries: usize,
     /// Forged deliveries that were refused, as they should be; they are not undelivered.
@@ -137,13 +139,15 @@ pub(crate) struct Unused {
 impl Verification {
     /// Each kind of problem: how many there are, and a line for each that is listed.
     pub(crate) fn kinds(&self) -> [(&'static str, usize, Vec<ProblemLine>); 5] {
+        let keys: HashMap<&str, &JudgedKey> = self.keys.iter().rev().map(|key| (&*key.workspace.0, key)).collect();
+        let of_key = |workspace: Option<&WorkspaceId>| keys.get(&*workspace?.0).map(|key| key.text());
         let line = |id: &dyn Display, message: &str, workspace: Option<&WorkspaceId>| ProblemLine {
             id: cell(id),
             message: cell(message),
-            of: self.key_of(workspace).map(JudgedKey::text).unwrap_or_default(),
+            of: of_key(workspace).unwrap_or_default(),
         };
         let requests = self.unmatched.iter().map(|ProblemWith { row, message }| {
-            let of = self.key_of(row.workspace.as_ref()).map(JudgedKey::text);
+            let of = of_key(row.workspace.as_ref());
             let of = of.or_else(|| row.key.as_ref().map(|key| format!("key {}", cell(key)))).unwrap_or_default();
             ProblemLine { of, ..line(&row.id, message, None) }
         });
@@ -154,7 +158,10 @@ impl Verification {
                 .collect()
         };
         // Their messages name the key already.
-        let unfinished = self.unfinished.iter().map(|part| ProblemLine::of_no_record(&part.message));
+        let unfinished = self.unfinished.iter().map(|part| {
+            let test = self.key_of(part.workspace.as_ref()).and_then(JudgedKey::test_text);
+            ProblemLine { of: test.unwrap_or_default(), ..ProblemLine::of_no_record(&part.message) }
+        });
         let unused = self.unused.iter().map(|unused| ProblemLine::of_no_record(&unused.message));
         [
             ("unmatched", self.counts.unmatched, requests.collect()),
@@ -163,10 +170,6 @@ impl Verification {
             ("unfinished", self.counts.unfinished, unfinished.collect()),
             ("unused", self.counts.unused, unused.collect()),
         ]
-    }
-
-    fn key_of(&self, workspace: Option<&WorkspaceId>) -> Option<&JudgedKey> {
-        self.keys.iter().find(|key| Some(&key.workspace) == workspace)
     }
 }
 
@@ -180,22 +183,19 @@ impl Verification {
         };
         let unused_kinds = [
             (self.judged_requests == 0 && self.forgotten_entries == 0, "unmatched", no_requests),
-            (
-                self.judged_deliveries == 0 && self.forgotten_deliveries == 0,
-                "undelivered",
-                "nothing was delivered, so nothing could be undelivered",
-            ),
+            (self.judged_deliveries == 0 && self.forgotten_deliveries == 0, "undelivered", "there was no delivery"),
             (
                 self.counts.forged == 0 && self.refused_forgeries == 0 && self.forgotten_deliveries == 0,
                 "forged",
-                "no receiver has accepted or refused a forged webhook yet",
+                "no receiver accepted or refused a forged webhook",
             ),
-            (self.active_scenarios.is_empty(), "unfinished", "no scenario is active, so nothing could be unfinished"),
+            (self.active_scenarios.is_empty(), "unfinished", "no scenario is active"),
         ];
         let unused = unused_kinds.into_iter().filter(|(is_unused, ..)| *is_unused);
         self.unused =
             unused.map(|(_, kind, message)| Unused { kind: kind.to_owned(), message: message.to_owned() }).collect();
         self.counts.unused = self.unused.len();
+        self.coverage = Coverage::of(&self.grid);
         self.unmatched.truncate(MAX_SHOWN);
         self.undelivered.truncate(MAX_SHOWN);
         self.forged.truncate(MAX_SHOWN);
@@ -276,6 +276,7 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
         keys: judged_keys(control, scope, &deliveries, redactor),
         active_scenarios: active.into_iter().map(str::to_owned).collect(),
         grid: met.grid(&control.profile_for(scope.key().as_deref()), &snapshot),
+        coverage: Coverage::default(),
         judged_requests,
         judged_deliveries: deliveries.len(),
         refused_forgeries: answered(Forgery::Refused).count(),
@@ -508,7 +509,7 @@ impl<'a> ScenarioRun<'a> {
                 let (events, name) = (counted(planned, "event"), player.name(self.redactor));
                 let (emission, scenario) = (&emit.label, &self.scenario.name);
                 let message = format!(
-                    "{emission} of scenario `{scenario}` has {events} yet to come for {name}; `--settle` waits for them, `clock advance` fires them now"
+                    "{emission} of scenario `{scenario}` has {events} yet to come for {name}; `--settle` of `exec` waits for them, and so does `--wait` of `verdict`"
                 );
                 let what = UnfinishedPart::Emission { emission: emission.to_string(), planned };
                 entries.push(self.entry(Some(player), what, message));

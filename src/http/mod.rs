@@ -12,7 +12,7 @@ pub mod handler;
 pub mod host;
 pub mod listener;
 mod operations;
-mod request;
+pub(crate) mod request;
 mod scripted;
 pub mod service;
 pub mod tls;

@@ -27,7 +27,7 @@ use crate::state::quota::QuotaCheck;
 use crate::state::workspace::{AccessTokens, Registry, Workspace, WorkspaceState};
 
 /// Chooses scenarios for one request: names joined by commas.
-const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
+pub(crate) const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
 
 /// A request as it arrived, without its body.
 pub(super) struct Request {

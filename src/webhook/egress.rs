@@ -11,7 +11,7 @@ use hyper::Uri;
 use hyper::header::HeaderValue;
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
-use url::{Position, Url};
+use url::{Host, Position, Url};
 
 use crate::settings::{Forward, Forwards};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
@@ -81,7 +81,26 @@ impl Target {
         }
     }
 
-    /// How to forward requests for this target, also for a receiver that is probed without an emulator.
+    /// A problem with this target, with advice for a command that calls it without an emulator, and forwards by a flag.
+    pub fn without_emulator(&self, problem: &str) -> String {
+        let is_here = match self.url.host() {
+            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
+        };
+        match &self.forwarded {
+            Some(_) => problem.to_owned(),
+            None if is_here => problem.replace(&self.elsewhere(), "or correct the address"),
+            None => {
+                let rule = format!("{}=http://localhost:PORT", self.origin);
+                let advice = format!("to call your own machine instead: `--forward {}`", shell_word(&rule));
+                problem.replace(&self.elsewhere(), &advice)
+            }
+        }
+    }
+
+    /// How to forward requests for this target.
     pub(super) fn forward_to(&self, to: &str) -> String {
         let from = self.forwarded.as_deref().unwrap_or(&self.origin);
         let rule = format!("{from}={to}");

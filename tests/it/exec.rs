@@ -334,7 +334,7 @@ fn a_run_that_uses_nothing_fails_if_that_is_asked_for() {
     for (fail_on, script, part) in [
         ("unused", "true", Some("0 requests arrived; does your code read WRS_BASE_URL?")),
         ("unused", hello.as_str(), None),
-        ("undelivered,unused", hello.as_str(), Some("nothing was delivered")),
+        ("undelivered,unused", hello.as_str(), Some("there was no delivery")),
         ("undelivered,unused", delivered.as_str(), None),
         ("unfinished,unused", hello.as_str(), Some("no scenario is active")),
         ("undelivered", "true", Some("0 requests arrived; does your code read WRS_BASE_URL?")),
@@ -485,7 +485,7 @@ fn the_verdict_is_a_command_of_its_own_as_well() {
         assert_eq!(reported, flags.is_empty() || flags == "--fail-on unmatched", "{flags}: {output:?}");
     }
     let vacuous = text(&ask("--fail-on unfinished").stdout);
-    assert!(vacuous.contains("note: no scenario is active"), "{vacuous}");
+    assert!(vacuous.contains("✓ unfinished: no scenario is active\n"), "{vacuous}");
     let json: Value = serde_json::from_slice(&ask("--format json").stdout).expect("JSON");
     assert_eq!((&json["counts"]["unmatched"], &json["failed"]), (&Value::from(1), &Value::Bool(false)));
     let junit = text(&ask("--format junit").stdout);
@@ -523,7 +523,7 @@ fn a_report_is_written_however_the_command_ends() {
         let document = document.unwrap_or_else(|| panic!("{script}: no report"));
         let expected = json!({
             "command": ["sh", "-c", script], "exit_status": code, "signal": signal, "problem": null,
-            "output": "", "fail_on": [], "failed_by": []
+            "output": "", "fail_on": [], "failed_by": [], "failed_because": []
         });
         assert_eq!(document["exec"], expected);
         assert_eq!(document["requests"][0]["path"], "/v1/nowhere");
@@ -543,6 +543,7 @@ fn a_report_is_written_however_the_command_ends() {
     let exec = &document.expect("a report")["exec"];
     assert_eq!(exec["exit_status"], 0);
     assert_eq!((&exec["fail_on"], &exec["failed_by"]), (&json!(["unmatched", "undelivered"]), &json!(["unmatched"])));
+    assert_eq!(exec["failed_because"], json!(["1 request matched no endpoint"]));
 }
 
 #[test]

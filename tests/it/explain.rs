@@ -68,8 +68,9 @@ async fn a_used_up_quota_names_when_it_is_free_and_what_to_type() {
         "text": "the quota of sk_test_burst is free again in 20 s, at 2026-01-31T09:30:30.000Z by the key's clock, which is frozen; to move the clock there:",
         "command": "wrs-emulator clock advance 20s --key sk_test_burst",
     });
+    let client = "after a 429, a client waits as long as `Retry-After` says, or else with growing pauses; this one has";
     let header = json!({
-        "text": "a 429 has no Retry-After header, because `rate_limit.retry_after` is off; to send it from now on:",
+        "text": format!("{client} none, because `rate_limit.retry_after` is off; to send it from now on:"),
         "command": "wrs-emulator profile set rate_limit.retry_after=seconds",
     });
     assert_eq!(advice, json!([wait, header]));
@@ -78,9 +79,10 @@ async fn a_used_up_quota_names_when_it_is_free_and_what_to_type() {
     control(&emulator, "PATCH", "profile", &json!({ "rate_limit.retry_after": "seconds" })).await;
     let limited = status().await;
     assert_eq!((limited.status, limited.header("retry-after")), (429, Some("20")));
-    assert_eq!(explained(&emulator, &limited).await["advice"], json!([wait]));
+    let header = json!({ "text": format!("{client} `Retry-After: 20`"), "command": null });
+    assert_eq!(explained(&emulator, &limited).await["advice"], json!([wait, header]));
     control(&emulator, "POST", "clock", &json!({ "key": "sk_test_burst", "advance": "20s" })).await;
-    let free = json!([{ "text": "the quota of sk_test_burst is free again", "command": null }]);
+    let free = json!([{ "text": "the quota of sk_test_burst is free again", "command": null }, header]);
     assert_eq!(explained(&emulator, &limited).await["advice"], free);
     let answer = status().await;
     assert_eq!(answer.status, 200);
@@ -101,6 +103,79 @@ async fn a_quota_that_only_a_scenario_shows_as_used_up_is_told_as_that() {
     let reported = "the request was let through; the scenario then shows the quota as used up: 0 of 100 requests left";
     assert_eq!((&quota["verdict"], &quota["detail"]), (&json!("passed"), &json!(reported)));
     assert_eq!(decided(&explanation).0, "scenario");
+}
+
+/// The texts and commands of the advice.
+async fn advised(emulator: &wrs_emulator::Emulator, answer: &Answer) -> Vec<(String, Option<String>)> {
+    let advice = explained(emulator, answer).await["advice"].clone();
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let pair = |one: &Value| (text(&one["text"]).expect("a text"), text(&one["command"]));
+    advice.as_array().map(|advice| advice.iter().map(pair).collect()).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_429_of_a_scenario_names_the_rule_how_to_lift_it_and_what_a_client_does() {
+    let rule = "[[rule]]\nname = 'full'\nwhen = { operation = 'system.status' }\ntimes = 3\nreply = { error = 'rate_limit_exceeded' }\n";
+    let emulator = started(crate::support::builder().scenario("rate-limit-burst").scenario_text(rule)).await;
+    let status = || get(&emulator, "/v1/system/status");
+    activate(&emulator, &["inline-1"], None).await;
+    let limited = status().await;
+    let advice = advised(&emulator, &limited).await;
+    let place = "scenario `inline-1` (given as text, line 1), full, answered so";
+    assert_eq!(
+        advice[0],
+        (format!("{place}, and will 2 more times; to lift that:"), Some("wrs-emulator scenarios off".to_owned()))
+    );
+    assert!(
+        advice[1].0.ends_with("this one has none, because `rate_limit.retry_after` is off; to send it from now on:")
+    );
+    assert_eq!(
+        (advice[1].1.as_deref(), advice.len()),
+        (Some("wrs-emulator profile set rate_limit.retry_after=seconds"), 2)
+    );
+    // The other active scenarios stay, and so do those of other keys.
+    activate(&emulator, &["inline-1", "slow-responses"], Some(crate::support::KEY)).await;
+    let limited = status().await;
+    let lift = advised(&emulator, &limited).await.swap_remove(0).1.expect("a command");
+    assert_eq!(lift, format!("wrs-emulator scenarios use slow-responses --key {}", crate::support::KEY));
+    for _ in 0..2 {
+        assert_eq!(status().await.status, 429);
+    }
+    let used = advised(&emulator, &limited).await.swap_remove(0);
+    assert_eq!(used, (format!("{place}; all its turns are used, so it no longer applies"), None));
+    activate(&emulator, &[], Some(crate::support::KEY)).await;
+    let off = advised(&emulator, &limited).await.swap_remove(0);
+    assert_eq!(off, (format!("{place}; the scenario is no longer active"), None));
+    // A scenario that the request itself names, and one with its own header.
+    let key = format!("Bearer {}", crate::support::KEY);
+    let named = [("authorization", key.as_str()), ("x-emulator-scenario", "always-429")];
+    let named = send(&emulator, "GET", "/v1/system/status", &named, "").await;
+    let of_request = advised(&emulator, &named).await.swap_remove(0);
+    assert!(
+        of_request.0.starts_with("scenario `always-429` (built in, line ") && of_request.1.is_none(),
+        "{of_request:?}"
+    );
+    assert!(of_request.0.ends_with("answered so; the request names it in `X-Emulator-Scenario`"), "{of_request:?}");
+    let own = "[[rule]]\nreply = { status = 429, code = 'slow', message = 'no', headers = { Retry-After = '7' } }\n\n";
+    for (text, client) in [
+        (own.to_owned(), "this one has `Retry-After: 7`"),
+        (
+            own.replace(", headers = { Retry-After = '7' }", ""),
+            "this one has none: add `headers = { Retry-After = \"5\" }` to the reply of the rule",
+        ),
+    ] {
+        put_scenario(&emulator, "own", &text).await;
+        activate(&emulator, &["own"], None).await;
+        let limited = get_as(&emulator, "sk_test_b", "/v1/system/status").await;
+        let advice = advised(&emulator, &limited).await;
+        assert!(advice[1].0.ends_with(client) && advice[1].1.is_none(), "{advice:?}");
+        assert!(advice[0].0.ends_with(", rule 1, answered so; to lift that:"), "{advice:?}");
+    }
+    // A file of the run has the same, without commands, which would come too late.
+    let run = view(&emulator, "run").await;
+    let saved = &run["requests"][0]["explanation"]["advice"];
+    assert!(saved[0]["text"].as_str().is_some_and(|text| text.ends_with("rule 1, answered so")), "{saved}");
+    assert_eq!((&saved[0]["command"], &saved[1]["command"]), (&Value::Null, &Value::Null));
 }
 
 const STORY: &str = r#"

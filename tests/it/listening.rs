@@ -189,6 +189,28 @@ fn an_application_gets_the_query_and_the_user_of_its_address_and_its_redirect_is
     assert_eq!(subscriptions(&served).len(), 0);
 }
 
+#[test]
+fn a_502_says_why_the_application_gave_no_answer() {
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let broken = probe_receiver::receiver(|_| Does::Resets);
+    let served = Served::start(&["--quiet", "--set", "webhooks.retry.preset=none"]);
+    for (address, scheme, why) in [
+        (closed, "http", format!("nothing listens on {closed}; start your receiver there")),
+        (broken, "http", "the connection".to_owned()),
+        (broken, "https", "TLS".to_owned()),
+    ] {
+        let application = format!("{scheme}://{address}/hooks");
+        let mut listening = forwarding(&served.url, &application);
+        listening.line();
+        let said = text(&served.call(&["trigger", "workflow.completed", "--wait"]).exits(1).stdout);
+        let begin = format!("answered 502: {application} gave no answer: ");
+        assert!(said.contains(&begin) && said.contains(&why), "{why}: {said}");
+        let line = listening.line();
+        assert!(line.contains(&format!("not forwarded to {application}: ")) && line.contains(&why), "{line}");
+        listening.stop();
+    }
+}
+
 /// A scheme that signs the URL signs the one that `listen` subscribed.
 #[test]
 fn deliveries_of_a_scheme_that_signs_the_url_verify() {

@@ -9,6 +9,7 @@ use wrs_emulator::contract::routes::ROUTES;
 use wrs_emulator::settings::{Layered, SETTINGS};
 
 use crate::layers::{files, read};
+use crate::process::{self, exchange};
 use crate::support::{assert_in_step, builder, run, started, text, view, wrs_emulator};
 
 #[test]
@@ -135,4 +136,24 @@ async fn a_calibration_fills_the_column_of_the_real_service() {
         (Some(count), &json!(0))
     );
     assert_eq!(view(&service, "assumptions").await.get("matrix"), None);
+}
+
+#[test]
+fn a_key_in_a_note_of_a_profile_is_masked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("sandbox.toml");
+    let note = "observed in call 3 with sk_live_abcdefgh1234 on 2026-01-31; assumed: 100";
+    std::fs::write(&path, format!("[rate_limit]\n# {note}\nrequests = 70\n")).expect("it is written");
+    let profile = path.to_str().expect("a text");
+    let is_masked = |shown: &str| shown.contains("call 3 with sk_live_…1234") && !shown.contains("abcdefgh");
+    for form in [&[][..], &["--json"], &["--markdown"]] {
+        let printed = text(&run(&[&["assumptions", "--matrix", "--profile", profile], form].concat()).exits(0).stdout);
+        assert!(is_masked(&printed), "{form:?}: {printed}");
+    }
+    let served = process::Served::start(&["--quiet", "--profile", profile]);
+    for accepted in ["application/json", "text/plain"] {
+        let head = format!("GET /_emulator/assumptions?matrix=true HTTP/1.1\r\nHost: localhost\r\nAccept: {accepted}");
+        let answer = exchange(served.address(), format!("{head}\r\nConnection: close\r\n\r\n"));
+        assert!(is_masked(&answer), "{accepted}: {answer}");
+    }
 }

@@ -13,21 +13,21 @@ use crate::support::{Outcome, finish, run, text, wrs_emulator};
 const KEY: &str = "sk_test_local";
 
 /// A folder with saved runs.
-struct Runs(tempfile::TempDir);
+pub(crate) struct Runs(tempfile::TempDir);
 
 impl Runs {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().expect("a folder"))
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         let path: PathBuf = self.0.path().join(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
         path.display().to_string()
     }
 
     /// Saves the run of an emulator with the seed that all have.
-    fn save(&self, name: &str, arguments: &[&str], happens: impl FnOnce(&Served)) -> String {
+    pub(crate) fn save(&self, name: &str, arguments: &[&str], happens: impl FnOnce(&Served)) -> String {
         let served = Served::start(&[&["--quiet"], arguments].concat());
         happens(&served);
         let file = self.path(name);
@@ -35,28 +35,35 @@ impl Runs {
         file
     }
 
-    fn merge(&self, files: &[&str], report: &str) -> Value {
+    pub(crate) fn merge(&self, files: &[&str], report: &str) -> Value {
         let path = self.path(report);
         run(&[&["run", "merge"], files, &["--report", &path]].concat()).exits(0);
         document(&path)
     }
 }
 
-fn document(path: impl AsRef<Path>) -> Value {
+pub(crate) fn document(path: impl AsRef<Path>) -> Value {
     let text = fs::read_to_string(path).expect("the file");
     if text.starts_with('<') { data_of(&text) } else { serde_json::from_str(&text).expect("JSON") }
+}
+
+/// Saves a run that was edited.
+pub(crate) fn edited(runs: &Runs, name: &str, document: &Value) -> String {
+    let file = runs.path(name);
+    fs::write(&file, document.to_string()).expect("it is written");
+    file
 }
 
 fn said(output: &Outcome) -> String {
     text(&output.stderr)
 }
 
-fn list<'v>(document: &'v Value, name: &str) -> &'v [Value] {
+pub(crate) fn list<'v>(document: &'v Value, name: &str) -> &'v [Value] {
     document[name].as_array().unwrap_or_else(|| panic!("{name} is a list: {}", document[name]))
 }
 
 /// A subscription and a delivery to it, a status check, and a request to no endpoint.
-fn busy(served: &Served) {
+pub(crate) fn busy(served: &Served) {
     served.subscribe("https://app.sink.localhost/hooks");
     served.send("GET", "/v1/system/status", "");
     served.send("GET", "/v1/nowhere", "");
@@ -239,8 +246,10 @@ fn settings_clocks_commands_and_outputs_stay_with_their_run() {
         let output = run(&[&["exec", "--quiet", "--report", &file], arguments, &["--", "sh", "-c", script]].concat());
         (file, output.status.code())
     };
-    let (a, passed) = exec("a.json", &[], "echo from a; exit 0");
-    let (b, failed) = exec("b.html", &["--set", "rate_limit.requests=5", "--clock", "frozen"], "echo from b; exit 7");
+    let call = format!("{} trigger workflow.completed --key {KEY}", env!("CARGO_BIN_EXE_wrs-emulator"));
+    let (a, passed) = exec("a.json", &[], &format!("{call} >/dev/null 2>&1; echo from a; exit 0"));
+    let frozen = ["--set", "rate_limit.requests=5", "--clock", "frozen"];
+    let (b, failed) = exec("b.html", &frozen, &format!("{call} >/dev/null 2>&1; echo from b; exit 7"));
     assert_eq!((passed, failed), (Some(0), Some(7)));
     let path = runs.path("merged.html");
     let output = run(&["run", "merge", &a, &b, "--report", &path]).exits(0);
@@ -255,13 +264,21 @@ fn settings_clocks_commands_and_outputs_stay_with_their_run() {
     let shown: Vec<_> =
         shards.iter().map(|shard| (&shard["name"], &shard["exec"]["output"], &shard["exec"]["exit_status"])).collect();
     assert_eq!(shown, [(&json!("a"), &json!("from a\n"), &json!(0)), (&json!("b"), &json!("from b\n"), &json!(7))]);
-    assert_eq!(shards[1]["settings"], json!([{ "knob": "rate_limit.requests", "value": 5, "source": "--set" }]));
+    let differing = json!([{ "knob": "rate_limit.requests", "value": 5, "source": "--set" }]);
+    assert_eq!(shards[1]["settings"], differing);
+    let modes: Vec<&Value> = shards.iter().map(|shard| &shard["clock"]["mode"]).collect();
+    assert_eq!(modes, ["real", "frozen"], "no run has the clock of another");
+    // The keys of a run have its settings and its clock, which are not repeated.
+    for key in list(&merged, "keys") {
+        assert_eq!((&key["settings"], &key["clock"]), (&json!([]), &Value::Null), "{key}");
+    }
     // A merged document may be merged again.
     let c = runs.save("c.json", &[], busy);
     let again = runs.merge(&[&path, &c], "again.json");
     let names: Vec<&Value> = list(&again, "shards").iter().map(|shard| &shard["name"]).collect();
     assert_eq!(names, ["a@merged", "b@merged", "c"]);
     assert_eq!(again["exec"]["exit_status"], 7);
+    assert_eq!((&again["shards"][1]["settings"], &again["shards"][1]["clock"]["mode"]), (&differing, &json!("frozen")));
     let whole = runs.merge(&[&runs.path("again.json"), &a], "whole.json");
     assert!(
         whole["requests"][0]["id"].as_str().is_some_and(|id| id.ends_with("@c@again")),
@@ -327,14 +344,10 @@ fn an_edited_run_is_refused_or_read() {
     let runs = Runs::new();
     let sound = runs.save("sound.json", &[], busy);
     let whole = fs::read_to_string(&sound).expect("the file");
-    let edited = |name: &str, text: &str| {
-        let file = runs.path(name);
-        fs::write(&file, text).expect("it is written");
-        file
-    };
     for (name, field) in [("number", "1e999".to_owned()), ("half", r#""\ud800""#.to_owned()), ("deep", "[".repeat(300))]
     {
-        let file = edited(name, &whole.replacen('{', &format!("{{\"extra\":{field},"), 1));
+        let file = runs.path(name);
+        fs::write(&file, whole.replacen('{', &format!("{{\"extra\":{field},"), 1)).expect("it is written");
         for command in [&["run", "merge", &file, "--report", "-"][..], &["verdict", "--from", &file]] {
             let refused = run(command).exits(2);
             assert!(said(&refused).contains("it is not"), "{command:?}: {}", said(&refused));
@@ -344,11 +357,89 @@ fn an_edited_run_is_refused_or_read() {
     document["requests"][0]["explanation"]["summary"] = format!("a{}", "@b".repeat(120_000)).into();
     document["verification"]["counts"]["unmatched"] = u64::MAX.into();
     document["verification"]["grid"][0]["operation"] = format!("\u{1b}[31m|`{}", "x".repeat(70_000)).into();
-    let file = edited("odd.json", &document.to_string());
+    let file = edited(&runs, "odd.json", &document);
     let merged = runs.merge(&[&file, &sound], "merged.json");
     assert_eq!(merged["verification"]["counts"]["unmatched"], u64::MAX);
     for format in ["text", "markdown"] {
         let shown = run(&["verdict", "--from", &file, "--grid", "--format", format]).exits(0);
         assert!(!text(&shown.stdout).contains('\u{1b}'), "{format}");
+    }
+}
+
+#[test]
+fn a_run_without_findings_is_not_taken_for_a_reviewed_one() {
+    let runs = Runs::new();
+    let good = runs.save("good.json", &[], check_only);
+    let mut without = document(&good);
+    without.as_object_mut().expect("an object").remove("findings");
+    let part = edited(&runs, "part.json", &without);
+    let path = runs.path("merged.json");
+    let merged = run(&["run", "merge", &good, &part, "--report", &path]).exits(0);
+    assert!(said(&merged).contains("`part` was saved without findings, so it is not reviewed"), "{}", said(&merged));
+    fails_with(&["verdict", "--from", &path, "--fail-on", "findings"], "the run `part` in it was saved without any");
+    let again = runs.path("again.json");
+    run(&["run", "merge", &good, &path, "--report", &again]).exits(0);
+    fails_with(
+        &["verdict", "--from", &again, "--fail-on", "findings"],
+        "the run `part@merged` in it was saved without",
+    );
+    run(&["verdict", "--from", &path, "--fail-on", "unmatched"]).exits(0);
+}
+
+#[test]
+fn only_what_a_run_declares_gets_its_name() {
+    let runs = Runs::new();
+    let group = ["--set", "keys.mode=\"list\"", "--set", "keys.workspaces.team=[\"sk_test_local\"]"];
+    let scenario = ["--scenario", "quota-once", "--scenarios"];
+    let folder = runs.path("scenarios");
+    fs::create_dir_all(&folder).expect("it is made");
+    let twice = "rule = [{ name = \"twice\", when = { operation = \"system.status\" }, times = 2, reply = { error = \"rate_limit_exceeded\" } }]\n";
+    fs::write(Path::new(&folder).join("quota-once.toml"), twice).expect("it is written");
+    let arguments: Vec<&str> = group.into_iter().chain(scenario).chain([folder.as_str()]).collect();
+    let file = runs.save("größe 2.json", &arguments, |served| {
+        served.send("GET", "/v1/system/status", "");
+        served.send("GET", "/v1/team/req_mine/sub_mine", "");
+    });
+    let other = runs.save("日本.json", &arguments, check_only);
+    let merged = runs.merge(&[&file, &other], "merged.json");
+    let names: Vec<&Value> = list(&merged, "shards").iter().map(|shard| &shard["name"]).collect();
+    assert_eq!(names, ["größe-2", "日本"]);
+    let message = merged["verification"]["unmatched"][0]["message"].as_str().expect("a text");
+    assert!(message.starts_with("GET /v1/team/req_mine/sub_mine: "), "{message}");
+    let left: Vec<&str> =
+        list(&merged["verification"], "unfinished").iter().filter_map(|part| part["message"].as_str()).collect();
+    assert!(left.iter().any(|message| message.contains("@größe-2 (key team@größe-2)")), "{left:?}");
+    assert!(left.iter().any(|message| message.contains("@日本 (key team@日本)")), "{left:?}");
+    // The names are read again.
+    let again = runs.merge(&[&runs.path("merged.json"), &file], "again.json");
+    let ids: Vec<&str> = list(&again, "requests").iter().filter_map(|row| row["id"].as_str()).collect();
+    assert!(ids.iter().any(|id| id.ends_with("@日本@merged")), "{ids:?}");
+}
+
+#[test]
+fn what_was_edited_into_a_run_is_masked() {
+    let runs = Runs::new();
+    let mut edit = document(runs.save("sound.json", &[], busy));
+    let secret = "sk_live_abcdefgh1234";
+    edit["verification"]["unmatched"][0]["message"] = format!("GET /?token={secret}").into();
+    edit["requests"][0]["explanation"]["summary"] = format!("with {secret}").into();
+    edit["requests"][0]["headers"] = json!([["x-a", secret]]);
+    edit["exec"] = json!({ "command": [secret], "exit_status": 0, "signal": null, "problem": null, "output": secret });
+    edit["subscriptions"][0]["url"] = format!("https://user:{secret}@example.com/").into();
+    let file = edited(&runs, "edited.json", &edit);
+    let merged = runs.merge(&[&file], "merged.json");
+    assert_eq!(merged["requests"][0]["explanation"]["summary"], "with sk_live_…1234");
+    runs.merge(&[&file], "merged.html");
+    run(&["run", "merge", &file, "--report", &runs.path("merged.har")]).exits(0);
+    for name in ["merged.json", "merged.html", "merged.har"] {
+        assert!(!fs::read_to_string(runs.path(name)).expect("the file").contains("abcdefgh"), "{name}");
+    }
+    for arguments in [
+        &["verdict", "--from", &file][..],
+        &["verdict", "--from", &file, "--json"],
+        &["requests", "export", "--har", "-", "--from", &file],
+    ] {
+        let printed = text(&run(arguments).exits(0).stdout);
+        assert!(!printed.contains("abcdefgh"), "{arguments:?}: {printed}");
     }
 }

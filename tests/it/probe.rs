@@ -311,7 +311,7 @@ fn a_receiver_that_refuses_the_valid_delivery_is_diagnosed() {
 }
 
 #[test]
-fn a_probe_ends_where_it_is_certain_why_the_valid_delivery_is_refused() {
+fn a_probe_ends_where_the_valid_delivery_is_not_accepted() {
     let by = |content: fn(&Request) -> Vec<u8>, hex: bool, bare: bool, reading: KeyReading| {
         move |request: &Request| {
             let key = SigningKey::read(
@@ -355,9 +355,26 @@ fn a_probe_ends_where_it_is_certain_why_the_valid_delivery_is_refused() {
         assert_eq!(first[1..], [diagnosis, format!("{not_sent} further cases not sent; --all sends them")], "{shown}");
         assert!(shown.lines().count() < 15, "{shown}");
     }
-    // A refusal that nothing explains does not end it.
-    let (_, report) = report(receiver(|_| Answers(401)), &[]);
-    assert!(report["not_sent"] == 0 && report["cases"].as_array().is_some_and(|cases| cases.len() > 24), "{report}");
+    // Nor can anything be judged if no variation is accepted, or if the answer is no refusal.
+    for (behaviour, remedy) in [
+        (
+            (|_| Answers(401)) as fn(&Request) -> Does,
+            "check that it has this secret (`wrs-emulator subscriptions show ID --secret`",
+        ),
+        (|_| Answers(500), "look at its log"),
+        (|_| Answers(404), "check the path of the URL"),
+        (|_| Does::Resets, "look at its log"),
+    ] {
+        let address = receiver(behaviour);
+        let (code, report) = report(address, &[]);
+        let cases = report["cases"].as_array().expect("cases");
+        let is_ended = report["not_sent"].as_u64().is_some_and(|not_sent| not_sent > 24) && cases.len() == 1;
+        assert!(code == Some(1) && is_ended && cases[0].get("remedy").is_none(), "{report}");
+        let shown = text(&probe(address, &[]).stdout);
+        assert!(shown.matches(remedy).count() == 1 && !shown.contains("  remedy "), "one remedy: {shown}");
+    }
+    let alone = text(&probe(receiver(|_| Answers(401)), &["--only", "valid"]).stdout);
+    assert!(!alone.contains("--all") && !alone.contains("what follows"), "{alone}");
 }
 
 /// What many receivers compute by hand.
@@ -375,12 +392,12 @@ fn hmac(key: &[u8], content: &[u8], hex: bool) -> String {
 #[test]
 fn a_receiver_that_hangs_takes_no_longer_than_the_limits() {
     let address = receiver(|_| Does::Hangs);
-    let quick = probe(address, &["--timeout", "300ms", "--json"]);
+    let quick = probe(address, &["--all", "--timeout", "300ms", "--json"]);
     let report: Value = serde_json::from_slice(&quick.stdout).expect("JSON");
     assert_eq!(quick.status.code(), Some(1), "{quick:?}");
     let found = others(&report);
     assert!(found.len() > 24 && found.values().all(|outcome| *outcome == "slow"), "{found:?}");
-    probe(address, &["--timeout", "10s"])
+    probe(address, &["--all", "--timeout", "10s"])
         .exits(1)
         .prints(&["slow", "incomplete: body-changed, ", "were over"])
         .says(&["note: the receiver is still being probed"]);
@@ -409,7 +426,8 @@ fn a_receiver_that_cannot_be_reached_is_one_error() {
         &[&format!("http://{closed}/hooks")],
         &["there is no receiver to probe", &format!("nothing listens on {closed}")],
     );
-    refused(&["https://192.0.2.1.invalid/"], &["192.0.2.1.invalid", "--forward"]);
+    let own = "to call your own machine instead: `--forward https://192.0.2.1.invalid=http://localhost:PORT`";
+    refused(&["https://192.0.2.1.invalid/"], &["192.0.2.1.invalid", own]);
     refused(&["http://93.184.216.34/"], &["must not be probed", "is on the internet", "--allow-egress 93.184.216.34"]);
     refused(&["http://169.254.169.254/", "--allow-egress", "any"], &["must not be probed", "never dialled"]);
     refused(&["https://app.sink.localhost/"], &["within an emulator", "probe your own receiver"]);

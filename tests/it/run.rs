@@ -64,7 +64,10 @@ async fn records_and_state_are_those_of_the_other_calls() {
         assert_eq!(record, view(&emulator, &format!("requests/{id}")).await);
         let mut explained = view(&emulator, &format!("explain/{id}")).await;
         explained.as_object_mut().expect("an object").remove("request");
-        assert_eq!(explanation, explained);
+        // What can be done about it depends on whether the emulator still runs.
+        let mut explanation = explanation;
+        let (saved, now) = (explanation["advice"].take(), explained["advice"].take());
+        assert_eq!((explanation, saved.is_null()), (explained, now.is_null()));
     }
     for (part, call) in
         [("verification", "verdict"), ("clock", "clock"), ("profile", "profile"), ("assumptions", "assumptions")]

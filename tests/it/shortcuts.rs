@@ -144,7 +144,8 @@ async fn listen_answers_502_where_the_application_is_not() {
     let url = ready["url"].as_str().expect("a URL").to_owned();
     let answer = tokio::task::spawn_blocking(move || request(&url, "POST /x HTTP/1.1", "{}"));
     let answer = answer.await.expect("no panic");
-    assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("the application gave no answer"), "{answer}");
+    let why = format!("http://{target}/x gave no answer: {problem}{target}");
+    assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains(&why), "{answer}");
     let mut said = String::new();
     BufReader::new(listening.child.stderr.take().expect("a pipe")).read_line(&mut said).expect("text");
     assert!(said.starts_with("{\"warning\":{\"message\":\"no subscription was made, so nothing is delivered here: cannot reach the emulator"), "{said}");

@@ -240,7 +240,7 @@ def python_types():
         name = "mypy" if checker is mypy else "pyright"
         result = run([*checker, *(f"wrs_emulator/{module}.py" for module in ("types", "control")), "typed_events.py", "wrong.py"], site, **python)
         errors = [line for line in result.stdout.splitlines() if " error: " in line]
-        check(f"{name} --strict: events narrow by their type, and only the wrong field is an error", errors and all("wrong.py:13:" in line for line in errors) and words in result.stdout, result)
+        check(f"{name} --strict: events narrow by their type, and only the wrong field is an error", errors and all("wrong.py:14:" in line for line in errors) and words in result.stdout, result)
     result = run([*mypy[:3], "--disallow-untyped-defs", "--no-strict-optional", "wrs_emulator/__init__.py"], site, **python)
     check("mypy: the functions of the package have types", result.returncode == 0, result)
 
@@ -409,14 +409,15 @@ def red():
     reports.mkdir(parents=True)
     site = unpacked_wheel()
     python, node = pathlib.Path(tempfile.mkdtemp(dir=work)), project("causes.vitest.test.ts")
-    shutil.copy(here / "test_causes.py", python)
-    for cause in ("invalid", "hammering", "forged", "silent"):
+    shutil.copy(here / "test_red.py", python)
+    tests = {"invalid": "a_wrong_value", "hammering": "too_many", "forged": "forgeries_are_refused", "silent": "that_never_calls"}
+    for cause, test in tests.items():
+        pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"test_red.py::test_{test}"]
         for runner, folder, command, more in (
-            ("pytest", python, [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], {"PYTHONPATH": str(site)}),
-            ("vitest", node, [modules / ".bin/vitest", "run"], {}),
+            ("pytest", python, pytest, {"PYTHONPATH": str(site)}), ("vitest", node, [modules / ".bin/vitest", "run"], {"CAUSE": cause}),
         ):
             report = reports / f"{cause}-{runner}.html"
-            result = run([binary, "exec", "--report", report, "--", *command], folder, CAUSE=cause, **more)
+            result = run([binary, "exec", "--report", report, "--", *command], folder, **more)
             check(f"{runner}: {cause} is a red run with a report", result.returncode == 1 and report.exists(), result)
 
 

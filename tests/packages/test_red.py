@@ -1,4 +1,4 @@
-"""A red job: each test but the last fails for another reason, which the report has to name."""
+"""A red job: each test but the last fails for another reason, which the report has to name. `plugins.py` runs each of them alone, too."""
 
 import http.server
 import threading
@@ -10,6 +10,13 @@ import pytest
 
 def status(wrs, query=""):
     return urllib.request.urlopen(urllib.request.Request(f"{wrs.url}/v1/system/status{query}", headers=wrs.headers)).status
+
+
+def answers(wrs):
+    try:
+        return status(wrs) == 200
+    except urllib.error.HTTPError:
+        return False
 
 
 class Careless(http.server.BaseHTTPRequestHandler):
@@ -30,7 +37,10 @@ def test_a_wrong_value(wrs):
 
 def test_too_many(wrs):
     wrs.set(rate_limit={"requests": 5, "window": "60s"})
-    assert [status(wrs) for _ in range(8)] == [200] * 8
+    for _ in range(6):
+        # It tries again at once.
+        if not any(answers(wrs) for _ in range(10)):
+            pytest.fail("no status within 10 tries")
 
 
 def test_forgeries_are_refused(wrs):

@@ -21,6 +21,15 @@ export function subject(event: WebhookEvent): string {
     default: return event satisfies never;
   }
 }
+test("webhooks", withEmulator(async (wrs) => {
+  const [delivery] = await wrs.trigger("workflow.completed", { data: { workflow_id: "wf_1" } });
+  assert.ok(delivery.attempts.every(({ url }) => url === wrs.sinkUrl));
+  const [received] = await wrs.received();
+  const event: WebhookEvent = JSON.parse(received.body);
+  assert.ok(received.body.includes(subject(event)));
+  const many = await wrs.trigger("workflow.completed", { count: 200 });
+  assert.ok(many.every(({ status }) => status === "delivered"));
+}));
 test("records", withEmulator(async (wrs) => {
   const [delivery] = await wrs.waitForDeliveries({ status: "delivered" });
   const requests: control.Request[] = await wrs.waitForRequests();

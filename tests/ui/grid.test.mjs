@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import "./dom.mjs";
 
-const { gapsOf, gridPart } = await import("../../src/ui/assets/grid.js");
+const { gridPart } = await import("../../src/ui/assets/grid.js");
 const { causesOf, headline, isFailed } = await import("../../src/ui/assets/causes.js");
 
 const page = { address: ({ view, id, filter }) => `#/${view}/${id}?${filter}` };
@@ -14,9 +14,14 @@ const ROWS = [
   { operation: "hello", method: "GET", path: "/v1/hello", cells: [{ of_api: true, status: 200, requests: 1 }, { status: 503, requests: 2, of_api: false }] },
 ];
 
+const COVERAGE = {
+  summary: "2 of 5 answers of the contract met",
+  gaps: [{ status: 200, operations: ["events.subscribe"], gap: { advice: "a valid request <b>" } }, { status: 429, operations: ["system.status", "events.subscribe"], gap: advice("always-429") }],
+};
+
 test("the grid has a row for each operation, a link for what was met, and one advice for equal gaps", () => {
-  const grid = gridPart(page, ROWS);
-  assert.match(grid.textContent, /^ContractRequests got 2 of the 5 answers of the contract\./);
+  const grid = gridPart(page, { grid: ROWS, coverage: COVERAGE });
+  assert.match(grid.textContent, /^Contract2 of 5 answers of the contract met\./);
   assert.deepEqual([...grid.querySelectorAll("thead th")].map((one) => one.textContent), ["Operation", "200", "429", "503"]);
   const rows = [...grid.querySelectorAll("tbody tr")].map((row) => [...row.children].map((one) => one.textContent));
   assert.deepEqual(rows, [["system.status", "1,200", "–no request", ""], ["events.subscribe", "–no request", "–no request", ""], ["hello", "1", "", "2"]]);
@@ -27,9 +32,8 @@ test("the grid has a row for each operation, a link for what was met, and one ad
 });
 
 test("a file of an earlier version has no grid, and a full one no advice", () => {
-  assert.equal(gridPart(page, undefined), null);
-  assert.deepEqual(gapsOf([ROWS[2]]), []);
-  assert.equal(gridPart(page, [ROWS[2]]).querySelector("details"), null);
+  assert.equal(gridPart(page, {}), null);
+  assert.equal(gridPart(page, { grid: [ROWS[2]], coverage: { summary: "all", gaps: [] } }).querySelector("details"), null);
 });
 
 test("a test of merged runs failed if the command of its run did", () => {

@@ -109,13 +109,29 @@ test("causes are those of several keys, the worst first; what a scenario answere
   assert.deepEqual(said({}, [attempt("dlv_3", "a", { forged: true, damage: "tampered", outcome: { accepted: false, status: 401, body: "" } })]), [], "a forgery refused is right");
 });
 
+test("a lost webhook and an unfinished part name their test, even if it passed; a 429 says what a client does", () => {
+  const test = (name) => ({ test: name, outcome: "passed", message: null, output: null });
+  const keys = [{ key: "a", workspace: "ws_a", requests: 1, test: test("webhooks_arrive") }, { key: "b", workspace: "ws_b", requests: 1, test: test("plays_all") }];
+  const unfinished = [{ scenario: "burst", rule: "two", workspace: "ws_b", message: "rule `two` applied 1 of 2 times" }];
+  const run = { verification: { ...verification, unfinished }, keys, requests: [], emulator: {}, clock: { mode: "real", now: "2026-01-31T09:30:00Z" }, exec: { command: ["x"], exit_status: 0, failed_by: ["undelivered"] } };
+  const entries = [attempt("dlv_1", "a")];
+  const root = document.createElement("div");
+  root.append(...summaryView({ ...page({}, null, true), store: Object.assign(new Store(), { run, entries }) }).filter(Boolean));
+  assert.match(root.querySelector(".causes").textContent, /A webhook never arrived .*Testwebhooks_arrive/);
+  assert.match(root.textContent, /Unfinished scenariosrule two applied 1 of 2 times; test plays_all scenario/);
+  const failed = { verification, keys: [{ key: "a", requests: 1, test: { ...test("t"), outcome: "failed" } }], requests: [] };
+  const met = (change) => causesOf(failed, [request("req_1", "a", { ...limited, ...change })], null)[0].advice;
+  assert.equal(met({}), "After a 429, a client waits as long as `Retry-After` says, or else with growing pauses.");
+  assert.equal(met({ scenario: "burst", reason: "scripted" }), `${met({})} The request shows the rule, and how to lift it.`);
+});
+
 test("the first sentence is what a person would say", () => {
   const entries = [request("req_1", "a")];
   for (const [run, of, text] of [
     [{ exec: { command: ["x"], exit_status: 1 } }, entries, "Failed: GET /v1/x was refused with 422: `x` is wrong"],
     [{ exec: { command: ["x"], exit_status: 3 } }, [], "Failed: the command ended with exit status 3"],
     [{ exec: { command: ["x"], exit_status: 1, problem: "not found" } }, [], "Failed: the command could not be run (not found)"],
-    [{ exec: { command: ["x"], exit_status: 0, failed_by: ["unfinished"] } }, [], "Failed: a scenario did not run to its end"],
+    [{ exec: { command: ["x"], exit_status: 0, failed_by: ["unfinished"], failed_because: ["1 part of a scenario was not played"] } }, [], "Failed: 1 part of a scenario was not played"],
     [{ exec: { command: ["x"], exit_status: 1 }, verification: { ...verification, judged_requests: 0 } }, [], "Failed: nothing called the emulator; does your code read WRS_BASE_URL?"],
     [{ exec: { command: ["x"], exit_status: 0 } }, [], "Passed: 5 requests and 0 deliveries, nothing went wrong"],
     [{}, entries, "5 requests and 0 deliveries; 1 thing to look at"],
@@ -148,19 +164,19 @@ test("with outcomes, only failed tests stand under what failed; tests without a 
   const entries = [request("req_1", "k_ok"), request("req_2", "k_200", { status: 200 }), request("req_3", "k_burst", burst), request("req_4", "k_backs_off", burst)];
   const causes = causesOf(run, entries, null);
   assert.deepEqual(causes.map(({ isBad, title, tests }) => [isBad, title, tests.map(({ test }) => test)]), [
-    [true, "2 tests made no request", ["never calls", "never calls either"]],
+    [true, "2 tests made no request with their keys", ["never calls", "never calls either"]],
     [true, "the client met the 429 of scenario burst", ["meets a burst"]],
     [true, "KeyError: 'x'", ["reads a field"]],
     [true, "wrs_emulator.ControlError: POST events: 404", ["own call"]],
     [false, "GET /v1/x was refused with 422: `x` is wrong", ["expects a 422"]],
   ]);
-  assert.deepEqual(headline(run, causes), { colour: "bad", text: "Failed: 2 tests made no request, and 3 other causes" });
+  assert.deepEqual(headline(run, causes), { colour: "bad", text: "Failed: 2 tests made no request with their keys, and 3 other causes" });
   const root = document.createElement("div");
   const of = page({}, null, true);
   const store = Object.assign(new Store(), { run, entries });
   root.append(...summaryView({ ...of, store }).filter(Boolean));
   const sections = new Map([...root.querySelectorAll("section")].map((one) => [one.querySelector("h3").textContent, one]));
-  assert.deepEqual([...sections.get("What failed").querySelectorAll("h4")].map((one) => one.textContent), ["2 tests made no request", "The client met the 429 of scenario burst", "KeyError: 'x'", "wrs_emulator.ControlError: POST events: 404"]);
+  assert.deepEqual([...sections.get("What failed").querySelectorAll("h4")].map((one) => one.textContent), ["2 tests made no request with their keys", "The client met the 429 of scenario burst", "KeyError: 'x'", "wrs_emulator.ControlError: POST events: 404"]);
   for (const passed of ["expects a 422", "backs off", "fine"]) assert.ok(!sections.get("What failed").textContent.includes(passed), passed);
   assert.match(sections.get("What failed").textContent, /never callsnever calls either.*assert 0 == 1.*Output of never callsdef never calls/);
   assert.match(sections.get("Also").textContent, /GET \/v1\/x was refused with 422: `?x`? is wrongwarning/);

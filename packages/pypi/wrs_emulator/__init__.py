@@ -18,7 +18,7 @@ import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Union, overload
 
 if TYPE_CHECKING:
     # Made when the package is built.
@@ -117,8 +117,14 @@ class Emulator:
         return self.control("PATCH", f"profile?key={self.key}", settings)
 
     # Webhooks.
-    def trigger(self, event_type: str, **fields: Any) -> List[Union[records.DeliveryWhole, records.Delivery]]:
-        """Fires an event, waits for the first attempts and returns the deliveries."""
+    @overload
+    def trigger(self, event_type: str, *, count: None = None, **fields: Any) -> List[records.DeliveryWhole]: ...
+
+    @overload
+    def trigger(self, event_type: str, *, count: int, **fields: Any) -> List[Union[records.DeliveryWhole, records.Delivery]]: ...
+
+    def trigger(self, event_type: str, **fields: Any) -> Any:
+        """Fires an event, waits for the first attempts and returns the deliveries; more than 100 have the number of their attempts alone."""
         try:
             return self.control("POST", "events?wait=20s", {"key": self.key, "type": event_type, **fields})["deliveries"]
         except ControlError as error:

@@ -244,8 +244,8 @@ impl Forwarded {
 
     /// The parts of the application's answer that a sender of webhooks uses.
     fn into_answer(self) -> Response<ResponseBody> {
-        let mut response =
-            text_answer(self.status, if self.problem.is_some() { "the application gave no answer" } else { "" });
+        let why = self.problem.map_or_else(String::new, |problem| format!("{} gave no answer: {problem}", self.to));
+        let mut response = text_answer(self.status, &visible(&Redactor::default().text(&why)));
         response.headers_mut().extend(self.headers);
         if !self.body.is_empty() {
             *response.body_mut() = self.body.into();

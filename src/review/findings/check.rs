@@ -37,7 +37,7 @@ named! {
 }
 
 named! {
-    #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+    #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, JsonSchema)]
     #[schemars(inline)]
     #[serde(rename_all = "lowercase")]
     pub enum Confidence {
@@ -252,21 +252,22 @@ impl Findings {
         let mut joined = Self::default();
         let count = runs.len();
         let mut idle: Vec<(usize, NotExercised)> = Vec::new();
+        let (mut known_idle, mut known) = (HashMap::new(), HashMap::new());
         for run in runs {
             joined.beyond = run.beyond;
-            joined.judged_requests += run.judged_requests;
-            joined.judged_deliveries += run.judged_deliveries;
-            joined.forgotten_entries += run.forgotten_entries;
+            joined.judged_requests = joined.judged_requests.saturating_add(run.judged_requests);
+            joined.judged_deliveries = joined.judged_deliveries.saturating_add(run.judged_deliveries);
+            joined.forgotten_entries = joined.forgotten_entries.saturating_add(run.forgotten_entries);
             for rule in run.not_exercised {
-                match idle.iter_mut().find(|(_, known)| known.code == rule.code) {
+                let at = *known_idle.entry(rule.code.clone()).or_insert(idle.len());
+                match idle.get_mut(at) {
                     Some((times, _)) => *times += 1,
                     None => idle.push((1, rule)),
                 }
             }
             for finding in run.data {
-                let is_same =
-                    |known: &&mut Finding| (&known.code, known.confidence) == (&finding.code, finding.confidence);
-                match joined.data.iter_mut().find(is_same) {
+                let at = *known.entry((finding.code.clone(), finding.confidence)).or_insert(joined.data.len());
+                match joined.data.get_mut(at) {
                     Some(known) => known.add(finding),
                     None => joined.data.push(finding),
                 }
@@ -281,7 +282,7 @@ impl Findings {
 
 impl Finding {
     fn add(&mut self, other: Self) {
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
         self.evidence.extend(other.evidence);
         self.evidence.truncate(MAX_SHOWN);
         self.groups = grouped(std::mem::take(&mut self.groups).into_iter().chain(other.groups), MAX_SHOWN);
@@ -317,7 +318,7 @@ fn grouped(sightings: impl Iterator<Item = ShownGroup>, most: usize) -> Vec<Show
         let at = *known.entry(template(&shown.first.detail)).or_insert(groups.len());
         match groups.get_mut(at) {
             Some(group) => {
-                group.count += shown.count;
+                group.count = group.count.saturating_add(shown.count);
                 group.last = shown.last;
             }
             None => groups.push(shown),

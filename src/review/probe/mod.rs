@@ -53,7 +53,7 @@ pub struct Probe {
     pub timeout: Duration,
     /// Names of the cases to run besides the valid delivery; all if empty.
     pub only: Vec<String>,
-    /// Send all of them even if it is certain why the valid delivery was not accepted.
+    /// Send all of them even if the valid delivery was not accepted.
     pub all: bool,
 }
 
@@ -68,10 +68,10 @@ pub struct ProbeReport {
     pub passed: usize,
     pub failed: usize,
     pub incomplete: usize,
-    /// What is wrong, if the valid delivery was not accepted: nearly everything else follows from that.
+    /// What is wrong and what to do about it, if the valid delivery was not accepted: everything else follows from that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diagnosis: Option<String>,
-    /// Cases that were not sent, because the diagnosis is certain and all else follows from it.
+    /// Cases that were not sent, because they prove nothing about a receiver that does not accept the valid delivery.
     pub not_sent: usize,
     /// One for each case that was sent, in the order of the table.
     pub cases: Vec<ProbedCase>,
@@ -90,7 +90,7 @@ pub struct ProbedCase {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     pub clause: &'static str,
-    /// What to change, if it failed.
+    /// What to change, if it failed; of the valid delivery, the diagnosis has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<&'static str>,
     pub took_ms: u128,
@@ -125,23 +125,6 @@ impl Probe {
     }
 }
 
-/// Why the valid delivery was not accepted.
-struct Diagnosis {
-    text: String,
-    /// True if nothing else explains it.
-    is_certain: bool,
-}
-
-impl Diagnosis {
-    fn certain(text: String) -> Self {
-        Self { text, is_certain: true }
-    }
-
-    fn likely(text: String) -> Self {
-        Self { text, is_certain: false }
-    }
-}
-
 struct Run<'a> {
     probe: &'a Probe,
     addresses: Vec<SocketAddr>,
@@ -165,9 +148,8 @@ impl Run<'_> {
         let (reply, took) = self.send(request.clone()).await?;
         let accepts_valid = reply.is_success();
         let diagnosis = if accepts_valid { None } else { Some(self.diagnose(&reply).await) };
-        let is_certain = diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.is_certain);
-        let (rest, not_sent) = if is_certain && !all { (&[][..], rest.len()) } else { (rest, 0) };
-        let mut probed = vec![probed_case(valid, true, &[(request, reply, took)])];
+        let (rest, not_sent) = if accepts_valid || *all { (rest, 0) } else { (&[][..], rest.len()) };
+        let mut probed = vec![ProbedCase { remedy: None, ..probed_case(valid, true, &[(request, reply, took)]) }];
 
         // A receiver that handles one request at a time cannot answer others during a slow one.
         let answers = probed[0].outcome != Outcome::Slow;
@@ -189,7 +171,7 @@ impl Run<'_> {
             passed: count(|outcome| outcome == Outcome::Pass),
             failed: count(Outcome::is_failure),
             incomplete: count(|outcome| outcome == Outcome::Incomplete),
-            diagnosis: diagnosis.map(|diagnosis| diagnosis.text),
+            diagnosis,
             not_sent,
             cases: probed,
             not_applicable: not_applicable.iter().map(|case| case.name).collect(),
@@ -215,10 +197,10 @@ impl Run<'_> {
     }
 
     /// Why the valid delivery was not accepted, as far as further deliveries can show it.
-    async fn diagnose(&self, reply: &Reply) -> Diagnosis {
+    async fn diagnose(&self, reply: &Reply) -> String {
         let text = match reply {
             Reply::Failed { reason: FailureReason::Timeout, .. } | Reply::Unsent(_) => {
-                "it accepts requests but does not answer them in time; look at its log"
+                "it accepts requests but does not answer them in time; answer first and work later, or look at its log"
             }
             Reply::Failed { .. } => "it ends connections without a valid answer; look at its log",
             Reply::Answered { status, .. } => match status {
@@ -226,34 +208,31 @@ impl Run<'_> {
                 404 => {
                     "it answered 404 to a POST; check the path of the URL, and that it does not look for the workflow of the event"
                 }
-                405 => return Diagnosis::certain("it answered 405 to a POST; check the path of the URL".to_owned()),
-                300..=399 => {
-                    return Diagnosis::certain(
-                        "it redirects deliveries; probe the URL that it redirects to".to_owned(),
-                    );
-                }
+                405 => "it answered 405 to a POST; check the path of the URL",
+                300..=399 => "it redirects deliveries; probe the URL that it redirects to",
                 400..=499 => return self.accepted_variation().await,
-                _ => return Diagnosis::likely(format!("it answered {status} to the valid delivery; look at its log")),
+                _ => return format!("it answered {status} to the valid delivery; look at its log"),
             },
         };
-        Diagnosis::likely(text.to_owned())
+        text.to_owned()
     }
 
-    async fn accepted_variation(&self) -> Diagnosis {
+    async fn accepted_variation(&self) -> String {
         let id = format!("{}diagnosis", self.name);
         let occasion = Occasion { id: &id, workflow: &self.name, now: machine::wall_time() };
         for (what, request) in variations(&self.probe.signing, occasion) {
-            // The cases need time as well.
+            // With --all, the cases need time as well.
             if self.began.elapsed() > MAX / 2 {
                 break;
             }
             if matches!(self.send(request).await, Ok((reply, _)) if reply.is_success()) {
-                return Diagnosis::certain(what);
+                return what;
             }
         }
-        let text = "it accepts no other reading of the secret, scheme, form of the signature or of the body either; check that it has \
-                    this secret, that its clock is right, and that it does not look for the workflow of the event";
-        Diagnosis::likely(text.to_owned())
+        "it accepts no other reading of the secret, scheme, form of the signature or of the body either; check that it has this \
+         secret (`wrs-emulator subscriptions show ID --secret` prints a subscription's), that its clock is right, and that it \
+         does not look for the workflow of the event"
+            .to_owned()
     }
 
     fn request(&self, case: &Case, at: usize, event: usize) -> ProbeRequest {

@@ -57,6 +57,9 @@ export function isHammering(entries) {
   return entries.length >= 4 && quick > entries.length / 2;
 }
 
+/** What a client should do after any 429. */
+const AFTER_429 = 'After a 429, a client waits as long as `Retry-After` says, or else with growing pauses.';
+
 /** What a refusal means, and what to do. @param {Entry[]} entries equal refusals, oldest first @param {Findings | null} findings @returns {Pick<Cause, 'title' | 'advice' | 'command' | 'finding'>} */
 function refusal(entries, findings) {
   const [entry] = entries;
@@ -64,8 +67,8 @@ function refusal(entries, findings) {
   const has = (/** @type {string} */ code) => (findings?.data.some((one) => one.code === code) ? code : '');
   if (status === 429) {
     return isHammering(entries)
-      ? { title: 'the client did not back off after a 429', advice: 'After a 429, wait as long as Retry-After says, or with growing pauses, before the key is used again.', command: 'wrs-emulator profile set rate_limit.retry_after=seconds', finding: has('no-back-off') }
-      : { title: scenario ? `the client met the 429 of scenario ${scenario}` : 'the quota was used up', advice: '', command: '', finding: '' };
+      ? { title: 'the client did not back off after a 429', advice: AFTER_429, command: 'wrs-emulator profile set rate_limit.retry_after=seconds', finding: has('no-back-off') }
+      : { title: scenario ? `the client met the 429 of scenario ${scenario}` : 'the quota was used up', advice: scenario ? `${AFTER_429} The request shows the rule, and how to lift it.` : AFTER_429, command: '', finding: '' };
   }
   if (!scenario && (!operation || entry.mark === 'not_found')) return { title: `${text} is not an endpoint`, advice: 'Correct the path or the method.', command: '', finding: has('wrong-path') };
   if (status === 401) return { title: scenario ? `the client met the 401 of scenario ${scenario}` : 'a key was not accepted', advice: scenario ? '' : 'Use a key that begins with sk_test_.', command: '', finding: has('loop-after-401') };
@@ -103,11 +106,12 @@ function silent(run, explained) {
   if (!keys.length && !(isNone && run.exec?.exit_status && !explained.size)) return [];
   const tests = keys.flatMap(({ test }) => test ?? []);
   const who = tests.length ? count(tests.length, 'test') : count(keys.length, 'key');
+  const whose = tests.length ? ` with ${tests.length === 1 ? 'its key' : 'their keys'}` : '';
   // Requests of another key, or without one, say that the program called, but not as this test.
   const hasOthers = run.keys?.some(({ test, requests }) => !test && requests) || run.requests?.some(({ key }) => !key);
   return [{
     id: 'silent', kind: 'silent', isBad: true, weight: isNone ? 90 : 40, often: '', entries: [], view: 'keys', finding: '', command: '', keys: keys.map(({ key }) => key), tests,
-    title: isNone ? 'nothing called the emulator; does your code read WRS_BASE_URL?' : `${who} made no request`,
+    title: isNone ? 'nothing called the emulator; does your code read WRS_BASE_URL?' : `${who} made no request${whose}`,
     detail: isNone || !hasOthers ? '' : 'Some requests had no key, or a key that belongs to no test.',
     advice: 'Take the address from WRS_BASE_URL, and the key from WRS_API_KEY or the fixture.',
   }];
@@ -196,17 +200,9 @@ export function headline(run, causes) {
   const hasFailed = exec ? Boolean(exec.exit_status || exec.problem || exec.failed_by?.length) : tests.some((one) => isFailed(run, one.test)) || Boolean(first);
   if (exec?.problem) return { colour: 'bad', text: `Failed: the command could not be run (${exec.problem})` };
   if (hasFailed && first) return { colour: 'bad', text: `Failed: ${first.title}${more}` };
-  if (hasFailed) return { colour: 'bad', text: exec?.failed_by?.length && !exec.exit_status ? `Failed: ${listed(exec.failed_by.map(kindText))}` : `Failed: the command ended with ${exec?.signal ? `signal ${exec.signal}` : `exit status ${exec?.exit_status}`}` };
+  if (hasFailed) return { colour: 'bad', text: exec?.failed_by?.length && !exec.exit_status ? `Failed: ${listed(exec.failed_because?.length ? exec.failed_because : exec.failed_by)}` : `Failed: the command ended with ${exec?.signal ? `signal ${exec.signal}` : `exit status ${exec?.exit_status}`}` };
   const [warning] = causes;
   if (exec) return warning ? { colour: 'warn', text: `Passed, but ${warning.title}${causes.length > 1 ? `, and ${count(causes.length - 1, 'other warning')}` : ''}` } : { colour: 'ok', text: `Passed: ${all}, nothing went wrong` };
   if (!requests && !deliveries) return { colour: 'quiet', text: 'Nothing happened yet' };
   return { colour: 'quiet', text: warning ? `${all}; ${count(causes.length, 'thing')} to look at` : `${all}, nothing went wrong` };
-}
-
-/** A kind of `--fail-on` in words. @param {string} kind */
-function kindText(kind) {
-  return /** @type {Record<string, string>} */ ({
-    unmatched: 'a request matched no endpoint', undelivered: 'a webhook did not arrive', forged: 'a forged webhook was accepted', unfinished: 'a scenario did not run to its end',
-    unused: 'a check was not exercised', findings: 'the review has certain findings',
-  })[kind] ?? kind;
 }

@@ -29,17 +29,17 @@ function port(page) {
 /** @param {Page} page @returns {string} */
 export function pageTitle(page) {
   const { run } = page.store;
-  const clock = run && run.clock.mode !== 'real' ? ` (${run.clock.mode})` : '';
+  const { mode = 'real' } = page.store.clockOf('') ?? {};
+  const clock = mode === 'real' ? '' : ` (${mode})`;
   const what = page.isDocument ? oneLine(run?.viewing ?? 'recorded run', 60) : port(page);
   return [`${page.unread ? `(${page.unread}) ` : ''}${what}${clock}`, listed(activeScenarios(page).slice(0, 2)), 'wrs-emulator'].filter(Boolean).join(' · ');
 }
 
 /** An icon with the last digits of the port; a square while scenarios are active, bars while the clock does not run. @param {Page} page */
 export function tabIcon(page) {
-  const { run } = page.store;
   const digits = port(page).replace(/\D/g, '').slice(-2) || '··';
   const shape = activeScenarios(page).length ? '<rect width="32" height="32" fill="%238a5200"/>' : '<circle cx="16" cy="16" r="16" fill="%232f55d4"/>';
-  const bars = run && run.clock.mode !== 'real' ? '<path d="M8 27h6M18 27h6" stroke="white" stroke-width="4"/>' : '';
+  const bars = (page.store.clockOf('')?.mode ?? 'real') !== 'real' ? '<path d="M8 27h6M18 27h6" stroke="white" stroke-width="4"/>' : '';
   const text = `<text x="16" y="21" font-size="16" font-family="sans-serif" font-weight="bold" fill="white" text-anchor="middle">${digits}</text>`;
   return `data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">${shape}${text}${bars}</svg>`;
 }
@@ -122,7 +122,7 @@ function messages(page) {
 /** The clock in the header. @param {Page} page @returns {string} */
 function clockText({ store, route, isDocument }) {
   const [clock, moved] = [store.clockOf(route.key), store.movedBy(route.key)];
-  if (!clock) return '…';
+  if (!clock) return store.run ? 'of each run' : '…';
   if (clock.mode !== 'real') return `${clock.mode} at ${dateTime(clock.now).slice(11, 23)}`;
   if (isDocument) return dateTime(clock.now).slice(0, 19);
   return moved ? `${duration(Math.abs(moved))} ${moved > 0 ? 'ahead' : 'behind'}` : `real${!route.key && store.run?.keys?.some((one) => one.clock) ? ', some keys have others' : ''}`;

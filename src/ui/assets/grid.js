@@ -2,44 +2,27 @@
 
 import { foreign, h, prose } from './element.js';
 import { fold, link, section } from './parts.js';
-import { NUMBERS, count } from './text.js';
+import { NUMBERS } from './text.js';
 
 /** @typedef {NonNullable<RunDocument['verification']['grid']>[number]} GridRow */
 
-/** What to do for the answers that no request got, by answer and advice. @param {GridRow[]} rows */
-export function gapsOf(rows) {
-  /** @type {Map<string, {status: number, advice: string, scenario: string, operations: string[]}>} */
-  const gaps = new Map();
-  for (const { operation, cells } of rows) {
-    for (const { status, gap } of cells) {
-      if (!gap) continue;
-      const known = gaps.get(`${status} ${gap.advice}`);
-      if (known) known.operations.push(operation);
-      else gaps.set(`${status} ${gap.advice}`, { status, advice: gap.advice, scenario: gap.scenario ?? '', operations: [operation] });
-    }
-  }
-  return [...gaps.values()].sort((a, b) => a.status - b.status);
-}
-
-/** @param {Page} page @param {GridRow[] | undefined} rows @returns {Node | null} */
-export function gridPart(page, rows) {
+/** @param {Page} page @param {RunDocument['verification']} verification @returns {Node | null} */
+export function gridPart(page, { grid: rows, coverage }) {
   // A file of an earlier version has none.
   if (!rows?.length) return null;
   const all = rows.flatMap(({ cells }) => cells);
   const statuses = [...new Set(all.map(({ status }) => status))].sort((a, b) => a - b);
-  const gaps = gapsOf(rows);
+  const gaps = coverage?.gaps ?? [];
   const shown = (/** @type {GridRow} */ { operation, cells }, /** @type {number} */ status) => {
     const cell = cells.find((one) => one.status === status);
     if (!cell) return h('td', null);
     return cell.requests ? h('td', null, link(page, { view: 'activity', id: '', filter: `operation:${operation} ${status}` }, NUMBERS.format(cell.requests))) : h('td.gap', null, '–', h('span.hidden', null, 'no request'));
   };
-  const ofApi = all.filter((cell) => cell.of_api);
-  const met = ofApi.filter(({ requests }) => requests).length;
   return section('Contract',
-    h('p.sentence', null, `Requests got ${met} of the ${count(ofApi.length, 'answer')} of the contract.`),
+    coverage ? h('p.sentence', null, foreign(`${coverage.summary}.`)) : null,
     h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Requests by operation and status' }, h('table.grid', null,
       h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Operation'), statuses.map((status) => h('th', { scope: 'col' }, String(status))))),
       h('tbody', null, rows.map((row) => h('tr', { key: row.operation }, h('th', { scope: 'row' }, foreign(row.operation)), statuses.map((status) => shown(row, status))))))),
-    gaps.length ? fold('How to get the others', false, h('ul', null, gaps.map(({ status, advice, scenario, operations }) => h('li', null,
+    gaps.length ? fold('How to get the others', false, h('ul', null, gaps.map(({ status, operations, gap: { advice, scenario } }) => h('li', null,
       h('b', null, String(status)), ' of ', foreign(operations.join(', ')), ': ', prose(advice), scenario ? ['. ', link(page, { view: 'scenarios', id: scenario, filter: '' }, 'Scenario')] : null)))) : null);
 }

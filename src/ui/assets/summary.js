@@ -50,7 +50,9 @@ function causePart(page, cause) {
   const { tests, entries, view, keys, title, isBad } = cause;
   const run = /** @type {RunDocument} */ (page.store.run);
   const see = (/** @type {Entry} */ entry) => h('a', { href: page.address({ view: entry.kind === 'delivery' ? 'deliveries' : 'activity', id: entry.id, filter: '' }) }, timeOfDay(entry.at), h('span.hidden', null, ` ${entry.id}`));
-  const shown = isBad ? tests.filter((test) => isFailed(run, test)) : tests;
+  // Of a cause that tests failed of, those alone; a webhook that was lost may have failed none.
+  const failed = isBad ? tests.filter((test) => isFailed(run, test)) : [];
+  const shown = failed.length ? failed : tests;
   const names = [...new Set(shown.map(({ test }) => test))];
   const outputs = shown.filter(({ output }) => output).slice(0, 3);
   const messages = [...new Set(shown.map(({ message }) => message ?? ''))].filter((message) => message && message !== title);
@@ -82,8 +84,9 @@ function causesPart(page, title, causes) {
 /** Parts of active scenarios that did not happen: information, unless the verdict was asked for them. @param {Page} page @param {RunDocument} run @returns {Node | null} */
 function unfinishedPart(page, run) {
   const items = run.verification.unfinished.map((any) => guarded(() => {
-    const one = /** @type {{message: string, scenario: string}} */ (any);
-    return h('li', null, prose(one.message), ' ', link(page, { view: 'scenarios', id: one.scenario, filter: '' }, 'scenario'));
+    const one = /** @type {{message: string, scenario: string, workspace: string | null}} */ (any);
+    const test = run.keys?.find(({ workspace }) => workspace === one.workspace)?.test?.test;
+    return h('li', null, prose(one.message), test ? ['; test ', foreign(test)] : null, ' ', link(page, { view: 'scenarios', id: one.scenario, filter: '' }, 'scenario'));
   }, any));
   return items.length ? section('Unfinished scenarios', h('ul', null, items)) : null;
 }
@@ -91,10 +94,8 @@ function unfinishedPart(page, run) {
 /** @param {Page} page @param {RunDocument} run */
 function changed(page, run) {
   const all = (run.profile?.data ?? []).filter((one) => one.source !== 'default').map((one) => ({ one, key: '' }));
-  // What all keys of a run have in common is said once.
-  const ofShard = new Map((run.shards ?? []).map(({ name, settings }) => [name, new Map(settings.map((one) => [one.knob, JSON.stringify(one.value)]))]));
   for (const { name, settings } of run.shards ?? []) for (const one of settings) all.push({ one, key: `run ${name}` });
-  for (const { key, settings, shard } of run.keys ?? []) for (const one of settings ?? []) if (ofShard.get(shard ?? '')?.get(one.knob) !== JSON.stringify(one.value)) all.push({ one, key });
+  for (const { key, settings } of run.keys ?? []) for (const one of settings ?? []) all.push({ one, key });
   return section('Changed settings', all.length
     ? h('ul', null, all.slice(0, 200).map(({ one, key }) => h('li', null, key ? [foreign(key), ': '] : null, link(page, { view: 'settings', id: one.knob, key: key.startsWith('run ') ? '' : key || page.route.key, filter: '' }, one.knob), ' = ', foreign(oneLine(settingText(one.value)), 'code'), ' from ', foreign(oneLine(one.source, 100)))))
     : h('p.quiet', null, 'None.'));
@@ -110,15 +111,18 @@ function outputParts({ exec, keys, shards }) {
   return shards?.length ? shards.map((shard) => output(shard.exec, `Output of the command: ${shard.name}`)) : [output(exec, 'Output of the command')];
 }
 
+/** @param {RunDocument['clock']} clock */
+const clockFact = ({ mode, now }) => `${mode}, ${dateTime(now)}`;
+
 /** The runs of a merged document. @param {RunDocument['shards']} shards @returns {Node | null} */
 function shardsPart(shards) {
   if (!shards?.length) return null;
-  const heads = ['Run', 'Command', 'Outcome', 'Requests', 'Deliveries', 'Seed', 'Version'];
+  const heads = ['Run', 'Command', 'Outcome', 'Requests', 'Deliveries', 'Clock', 'Seed', 'Version'];
   return section('Runs', h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Merged runs' }, h('table.grid', null,
     h('thead', null, h('tr', null, heads.map((head) => h('th', { scope: 'col' }, head)))),
-    h('tbody', null, shards.map(({ name, exec, requests, deliveries, emulator }) => h('tr', { key: name }, h('th', { scope: 'row' }, foreign(name)),
+    h('tbody', null, shards.map(({ name, exec, requests, deliveries, clock, emulator }) => h('tr', { key: name }, h('th', { scope: 'row' }, foreign(name)),
       h('td', null, exec ? foreign(oneLine(commandOf(exec.command.map(String)), 80), 'code') : '–'), h('td', null, exec ? h(exec.exit_status ? 'span.bad' : 'span', null, foreign(commandOutcome(exec))) : '–'),
-      h('td', null, NUMBERS.format(requests)), h('td', null, NUMBERS.format(deliveries)), h('td', null, foreign(emulator.seed ?? 'not fixed')), h('td', null, foreign(emulator.version))))))));
+      h('td', null, NUMBERS.format(requests)), h('td', null, NUMBERS.format(deliveries)), h('td', null, clock ? clockFact(clock) : '–'), h('td', null, foreign(emulator.seed ?? 'not fixed')), h('td', null, foreign(emulator.version))))))));
 }
 
 /** @param {Page} page @param {RunDocument} run */
@@ -131,7 +135,7 @@ function environment(page, run) {
     ['Seed', foreign(emulator.seed ?? 'not fixed')],
     ['Started', dateTime(emulator.started_at)],
     ['Recorded', dateTime(run.recorded_at)],
-    ['Clock', `${run.clock.mode}, ${dateTime(run.clock.now)}`],
+    ['Clock', run.shards?.length ? 'see Runs' : clockFact(run.clock)],
     ['Scope', foreign(run.key ?? 'all keys')],
   ];
   if (emulator.scenario_folders?.length) facts.push(['Scenarios', foreign(emulator.scenario_folders.join(', '))]);
@@ -154,7 +158,7 @@ export function summaryView(page) {
   const save = page.cli(['run', 'save', 'report.html']);
   const isEmpty = !entries.length && !page.isDocument;
   return [
-    h('div.title', null, h('h2.over', { tabindex: -1 }, page.isDocument ? 'Report' : 'Summary'), page.isDocument ? null : copyMenu(page, 'summary', [['Save this report: CLI', save], ['Verdict: CLI', page.cli(['verify'])]])),
+    h('div.title', null, h('h2.over', { tabindex: -1 }, page.isDocument ? 'Report' : 'Summary'), page.isDocument ? null : copyMenu(page, 'summary', [['Save this report: CLI', save], ['Verdict: CLI', page.cli(['verdict'])]])),
     h(`p.verdict.big.${colour}`, null, prose(text)),
     fourNumbers(page, run),
     omitted.length && page.isDocument ? h('p.note', null, `Left out of this file, the oldest first: ${listed(omitted)}.`) : null,
@@ -168,7 +172,7 @@ export function summaryView(page) {
     section('Review', h('p.sentence', null, findings && (!failed.length || failing(findings).length) ? readiness(findings, counts(run, 'findings')) : null, ' ', link(page, { view: 'review', id: '', filter: '' }, 'The review'))),
     active.length ? section('Scenarios', active.map((name) => h('div', null, h('h4', null, link(page, { view: 'scenarios', id: name, filter: '' }, name)), progress(page, name)))) : null,
     unused.length ? section('Not tested yet', h('ul', null, unused.map((one) => h('li', null, foreign(one.message))))) : null,
-    guarded(() => gridPart(page, run.verification.grid) ?? h('div', null), run.verification.grid),
+    guarded(() => gridPart(page, run.verification) ?? h('div', null), run.verification.grid),
     ...(failed.length || run.exec?.exit_status ? [] : outputParts(run)),
     shardsPart(run.shards),
     changed(page, run),

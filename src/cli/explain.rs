@@ -1,0 +1,151 @@
+//! `explain --from RUN`: the explanation of a record in a saved run, when no emulator is left to ask. What a running emulator explains,
+//! `control::explain` does.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{ArgMatches, Args};
+use serde::Deserialize;
+
+use super::arguments::LAST;
+use super::document::RunDocument;
+use super::failure::{Code, Failure};
+use super::output::show;
+use super::run::workspace_of;
+use crate::control::api::{
+    Attempt, AttemptResult, DeliveryWhole, Event, Explained, Explanation, NEWEST, RunRecord, RunRequest, WorkspaceId,
+};
+use crate::control::render::Text as _;
+use crate::control::story;
+use crate::control::{Step, StepVerdict};
+
+/// What the command has besides the arguments of its call.
+#[derive(Debug, Args)]
+pub(super) struct ExplainArgs {
+    /// Read a file made by `run save`, `run merge` or `exec --report` instead of a running emulator; `-` is stdin.
+    #[arg(long, value_name = "RUN", display_order = LAST - 1)]
+    from: Option<PathBuf>,
+}
+
+/// The file to read instead of asking an emulator, if this is the command and it names one.
+pub(super) fn file<'a>(command: &str, matches: &'a ArgMatches) -> Option<&'a Path> {
+    let from = (command == "explain").then(|| matches.get_one::<PathBuf>("from")).flatten();
+    from.map(PathBuf::as_path)
+}
+
+/// The records of a document with their explanations, newest first.
+#[derive(Deserialize)]
+struct SavedRecords {
+    requests: Vec<RunRequest>,
+    deliveries: Vec<RunRecord<DeliveryWhole>>,
+    events: Vec<RunRecord<Event>>,
+}
+
+/// Prints the explanation of a record in a file.
+pub(super) fn saved(file: &Path, matches: &ArgMatches) -> Result<ExitCode, Failure> {
+    let run = RunDocument::read(file)?;
+    let shown = file.display();
+    let records: SavedRecords = serde_json::from_str(&run.json)
+        .map_err(|error| Failure::invalid_file(format!("cannot use `{shown}`: it is not as it was saved: {error}")))?;
+    let text = |name| matches.get_one::<String>(name).map(String::as_str);
+    let id = text("id").unwrap_or(NEWEST);
+    let found = if id == NEWEST {
+        let key = text("key").filter(|key| *key != "*");
+        let of = key.map(|key| workspace_of(key, &run.records)).transpose()?;
+        records.newest(of.as_ref())
+    } else {
+        records.find(id)
+    };
+    let explanation = found.ok_or_else(|| {
+        let omitted = run.records.omitted.records();
+        let failure = match id {
+            NEWEST => Failure::new(1, Code::NotFound, format!("`{shown}` has no request and no delivery to explain")),
+            id => Failure::new(1, Code::NotFound, format!("`{shown}` has no record `{}`", id.escape_debug())),
+        };
+        let hint = format!("{omitted} older records are not in it; `--key` of `run save` leaves more room for one key");
+        if omitted > 0 { failure.with_hint(hint) } else { failure }
+    })?;
+    Ok(show(matches.get_flag("json"), &explanation, || explanation.text()))
+}
+
+impl SavedRecords {
+    fn find(self, id: &str) -> Option<Explanation> {
+        let Self { requests, deliveries, events } = self;
+        let request = || requests.into_iter().find(|it| it.request.row.id.0 == id).map(of_request);
+        let delivery = || deliveries.into_iter().find(|it| it.record.id.0 == id).map(of_delivery);
+        let event = || events.into_iter().find(|it| it.record.id.0 == id).map(of_event);
+        request().or_else(delivery).or_else(event)
+    }
+
+    /// The newest request or delivery, of one workspace or of all.
+    fn newest(self, of: Option<&WorkspaceId>) -> Option<Explanation> {
+        let is_of = |workspace: &Option<WorkspaceId>| of.is_none() || workspace.as_ref() == of;
+        let request = self.requests.into_iter().find(|it| is_of(&it.request.row.workspace));
+        let delivery = self.deliveries.into_iter().find(|it| is_of(&it.record.workspace));
+        let at = |delivery: &RunRecord<DeliveryWhole>| {
+            let last = delivery.record.attempts.0.last().map_or(&delivery.record.created_at, |attempt| &attempt.at);
+            last.0.clone()
+        };
+        match (request, delivery) {
+            // Times of one form are in the order of their texts.
+            (Some(request), Some(delivery)) if at(&delivery) > request.request.row.at.0 => Some(of_delivery(delivery)),
+            (Some(request), _) => Some(of_request(request)),
+            (None, delivery) => delivery.map(of_delivery),
+        }
+    }
+}
+
+fn of_request(RunRequest { request, explanation }: RunRequest) -> Explanation {
+    Explanation { request: Some(request), ..explanation }
+}
+
+fn of_delivery(RunRecord { record, summary }: RunRecord<DeliveryWhole>) -> Explanation {
+    let attempts = record.attempts.0.iter().map(|attempt| step(attempt, &record));
+    let steps = attempts.chain(record.damage.as_deref().map(damage)).collect();
+    Explanation {
+        id: record.id.0.clone(),
+        kind: Explained::Delivery,
+        summary,
+        steps,
+        delivery: Some(record),
+        ..Explanation::default()
+    }
+}
+
+fn of_event(RunRecord { record, summary }: RunRecord<Event>) -> Explanation {
+    let went = record.deliveries.iter().map(|target| {
+        let detail = format!("delivery {} to {}", target.id, target.url);
+        Step::new(target.subscription.to_string(), StepVerdict::Passed, detail)
+    });
+    let skipped = record.skipped.iter().map(|skipped| {
+        let detail = format!("not to {}: {}", skipped.url, skipped.reason.replace('_', " "));
+        Step::new(skipped.subscription.to_string(), StepVerdict::NotReached, detail)
+    });
+    let steps = went.chain(skipped).chain(record.damage.as_deref().map(damage)).collect();
+    Explanation {
+        id: record.id.0.clone(),
+        kind: Explained::Event,
+        summary,
+        steps,
+        event: Some(record),
+        ..Explanation::default()
+    }
+}
+
+/// An attempt as a step on the way to its delivery's end.
+fn step(attempt: &Attempt, delivery: &DeliveryWhole) -> Step {
+    let (AttemptResult::Answered { accepted, .. } | AttemptResult::Failed { accepted, .. }) = &attempt.outcome;
+    let ending = story::outcome_text(Some(&attempt.outcome));
+    let detail = match attempt.outcome {
+        AttemptResult::Answered { .. } => format!("the receiver {ending}"),
+        AttemptResult::Failed { .. } => ending,
+    };
+    let went_well = story::went_well(*accepted, delivery.forgery.filter(|_| attempt.forged));
+    let verdict = if went_well { StepVerdict::Passed } else { StepVerdict::Failed };
+    Step::new(format!("attempt {}", attempt.number), verdict, detail)
+}
+
+/// The deliberate damage of an event's deliveries.
+fn damage(text: &str) -> Step {
+    Step::new("damage", StepVerdict::Decided, text)
+}

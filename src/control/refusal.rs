@@ -1,0 +1,165 @@
+//! What to do about a refused request: the part of `explain` for an answer of the quota or of a scenario. One function for both, because a
+//! client meets the same 429 whichever of them it came from.
+
+use super::Control;
+use super::diagnosis::{Advice, advance_command, key_flag};
+use super::story::AFTER_429;
+use crate::clock::ClockMode;
+use crate::contract::quota::RetryAfterForm;
+use crate::http::request::SCENARIO;
+use crate::redact::Redactor;
+use crate::scenario::ScenarioOrigin;
+use crate::state::journal::record::time;
+use crate::state::journal::{DecidingRule, Reason, RequestRecord};
+use crate::state::workspace::Workspace;
+use crate::util::duration::duration_text;
+use crate::util::wording::{counted, shell_word};
+
+/// When the advice is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// Now, with the emulator running.
+    Now,
+    /// From a file, when the emulator may have ended.
+    Later,
+}
+
+/// What to do about a request that the quota refused, or a scenario: where the refusal came from, how to lift it, and what a client should
+/// do; nothing for any other request.
+pub(super) fn advice(
+    control: &Control,
+    request: &RequestRecord,
+    reading: Reading,
+    redactor: Redactor<'_>,
+) -> Option<Vec<Advice>> {
+    let mut advice = Vec::new();
+    let is_refused = request.status >= 400 || request.broken.is_some();
+    if let Some(by) = request.scripted.as_ref().filter(|_| is_refused) {
+        advice.push(of_scenario(control, request, by, reading, redactor));
+    }
+    if reading == Reading::Now
+        && matches!(request.reason, Reason::RateLimited)
+        && let Some(workspace) = request.workspace.as_ref().filter(|workspace| !workspace.is_gone())
+    {
+        advice.push(of_quota(control, request, workspace, redactor));
+    }
+    if request.status == 429 {
+        advice.push(of_client(control, request, reading));
+    }
+    (!advice.is_empty()).then_some(advice)
+}
+
+/// When the quota allows the next request, and how to make that sooner.
+fn of_quota(control: &Control, request: &RequestRecord, workspace: &Workspace, redactor: Redactor<'_>) -> Advice {
+    let (profile, clock) = (control.profile_for(Some(workspace.name())), workspace.clock());
+    let now = clock.now();
+    let quota = workspace.lock().quota_of_key(request.group_key.as_ref(), &profile, now);
+    let key = redactor.key(workspace.name());
+    match quota.filter(|quota| !quota.allowed) {
+        None => Advice { text: format!("the quota of {key} is free again"), command: None },
+        Some(quota) if quota.limit == 0 => Advice {
+            text: format!("the quota of {key} allows no request; to allow some:"),
+            command: Some("wrs-emulator profile set rate_limit.requests=100".to_owned()),
+        },
+        Some(quota) => {
+            let moves = match clock.mode() {
+                ClockMode::Real => "",
+                ClockMode::Frozen => ", which is frozen",
+                ClockMode::Auto => ", which moves only while a call of the control API waits",
+            };
+            let (wait, at) = (duration_text(quota.wait), time(now.wall.saturating_add(quota.wait).unwrap_or(now.wall)));
+            Advice {
+                text: format!(
+                    "the quota of {key} is free again in {wait}, at {at} by the key's clock{moves}; to move the clock there:"
+                ),
+                command: Some(advance_command(quota.wait, workspace, redactor)),
+            }
+        }
+    }
+}
+
+/// The rule that refused, how often it will again, and how to turn its scenario off.
+fn of_scenario(
+    control: &Control,
+    request: &RequestRecord,
+    by: &DecidingRule,
+    reading: Reading,
+    redactor: Redactor<'_>,
+) -> Advice {
+    let snapshot = control.library.load();
+    let workspace = request.workspace.as_ref().filter(|workspace| !workspace.is_gone());
+    let name = workspace.map(|workspace| workspace.name());
+    let config = snapshot.config_for(name.map(|name| &**name));
+    let scenario = snapshot.find(&by.scenario);
+    let place = match scenario.as_ref().map(|scenario| &scenario.origin) {
+        Some(ScenarioOrigin::File(path)) => redactor.text(&path.display().to_string()).into_owned(),
+        Some(ScenarioOrigin::BuiltIn) => "built in".to_owned(),
+        Some(ScenarioOrigin::Inline) => "given as text".to_owned(),
+        None => "removed since".to_owned(),
+    };
+    let text = format!("scenario `{}` ({place}, line {}), {}, answered so", by.scenario, by.line, by.rule);
+    if reading == Reading::Later {
+        return Advice { text, command: None };
+    }
+    if request.transcript.headers().any(|(name, _)| name.eq_ignore_ascii_case(SCENARIO.as_str())) {
+        return Advice { text: format!("{text}; the request names it in `X-Emulator-Scenario`"), command: None };
+    }
+    if !config.active.iter().any(|active| active.name == by.scenario) {
+        return Advice { text: format!("{text}; the scenario is no longer active"), command: None };
+    }
+    let rule = scenario.and_then(|scenario| scenario.rules.iter().find(|rule| rule.label == by.rule).cloned());
+    let applied = |fingerprint| {
+        let anonymous = control.registry.anonymous();
+        let mut counters = workspace.unwrap_or(&anonymous).lock().counters.clone();
+        counters.switch_to(config.activation);
+        counters.get(fingerprint).applied
+    };
+    let left = rule.and_then(|rule| Some(rule.turns_in_all()?.saturating_sub(applied(rule.fingerprint))));
+    let left = match left {
+        Some(0) => {
+            return Advice { text: format!("{text}; all its turns are used, so it no longer applies"), command: None };
+        }
+        Some(left) => format!(", and will {}", counted(left, "more time")),
+        None => String::new(),
+    };
+    let others: Vec<_> = config
+        .active
+        .iter()
+        .filter(|active| active.name != by.scenario)
+        .map(|active| shell_word(&active.name))
+        .collect();
+    let own = workspace.filter(|own| snapshot.active_by_key().contains_key(own.name()));
+    let key = own.map_or_else(String::new, |own| key_flag(own, redactor));
+    let names = if others.is_empty() { "off".to_owned() } else { format!("use {}", others.join(" ")) };
+    Advice {
+        text: format!("{text}{left}; to lift that:"),
+        command: Some(format!("wrs-emulator scenarios {names}{key}")),
+    }
+}
+
+/// What a client should do after a 429, and how to make the answer say when.
+fn of_client(control: &Control, request: &RequestRecord, reading: Reading) -> Advice {
+    let mut headers = request.transcript.answer_headers();
+    if let Some((_, value)) = headers.find(|(name, _)| name.eq_ignore_ascii_case("retry-after")) {
+        return Advice { text: format!("{AFTER_429}; this one has `Retry-After: {value}`"), command: None };
+    }
+    let name = request.workspace.as_ref().map(|workspace| &**workspace.name());
+    let is_off = control.profile_for(name).rate_limit.retry_after == RetryAfterForm::Off;
+    // A scenario's own body or code has no header of the contract's 429.
+    let is_of_contract = request.scripted.is_none() || request.quota.as_ref().is_some_and(|quota| !quota.allowed);
+    match (is_of_contract, is_off && reading == Reading::Now) {
+        (true, true) => Advice {
+            text: format!(
+                "{AFTER_429}; this one has none, because `rate_limit.retry_after` is off; to send it from now on:"
+            ),
+            command: Some("wrs-emulator profile set rate_limit.retry_after=seconds".to_owned()),
+        },
+        (true, false) => Advice { text: format!("{AFTER_429}; this one has none"), command: None },
+        (false, _) => Advice {
+            text: format!(
+                "{AFTER_429}; this one has none: add `headers = {{ Retry-After = \"5\" }}` to the reply of the rule"
+            ),
+            command: None,
+        },
+    }
+}
