@@ -98,7 +98,7 @@ exit 1"#;
     assert!(saved.status.success() && text(&saved.stdout).contains(title), "{}", text(&saved.stdout));
 }
 
-/// The subscription of a receiver at https://shop.example, and one event.
+/// The subscription of a receiver at <https://shop.example>, and one event.
 const ONE_EVENT: &str = r#"
 post() { curl -s -o /dev/null -H 'Content-Type: application/json' -H "Authorization: Bearer $WRS_API_KEY" -d "$1" "$WRS_EMULATOR_URL$2"; }
 post '{"url":"https://shop.example/hooks","events":["workflow.completed"]}' /v1/events/subscribe

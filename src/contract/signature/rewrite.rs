@@ -543,8 +543,9 @@ mod tests {
         let expected =
             ["0 0.0", "15 15.0", "10 10.0", "200 200.0 2e2 2E2", "200.0 200 2e2 2E2", "1.500 1.5000", "1.5e3"];
         assert_eq!(forms, expected);
-        // Every other order of four keys, without spaces and with them.
-        assert_eq!(rewrites(br#"{"a":1,"b":2,"c":3,"d":4}"#).filter(|(what, _)| *what == order).count(), 2 * 23);
+        // Every other order of four keys, without spaces and with them; none if the keys are not sorted.
+        let orders = |body: &[u8]| rewrites(body).filter(|(what, _)| *what == order).count();
+        assert_eq!([orders(br#"{"a":1,"b":2,"c":3,"d":4}"#), orders(br#"{"b":1,"a":2}"#)], [2 * 23, 0]);
         let latin = rewrites(b"{\"a\":\"\xe9\"}").find(|(what, _)| *what == "in UTF-8, not Latin-1").expect("a body").1;
         assert_eq!(latin, "{\"a\":\"é\"}".as_bytes());
         assert!(rewrites(b"\xff\x00").all(|(what, _)| !what.contains("JSON")));
@@ -569,7 +570,6 @@ mod tests {
             assert!(count <= 5 * MAX_GUESSES, "{count}");
             assert!(bytes <= MAX_GUESSED_BYTES, "{bytes}");
         }
-        // Not even made, where there would be too many.
         let numbers = list("1000", 1_000);
         let received = Received { bytes: numbers.as_bytes(), text: None, json: Node::read(&numbers) };
         assert!(received.guessed(Node::numbers).map(|body| body.len()).sum::<usize>() <= MAX_GUESSED_BYTES);

@@ -255,4 +255,31 @@ mod tests {
         assert_eq!(unsigned.content, b"9|https://receiver.example/hook?a=1|{}");
         assert_eq!(unsigned.headers, [("x-time".into(), "9".to_owned())]);
     }
+
+    #[test]
+    fn a_falsified_object_stays_one() {
+        for (body, expected) in [
+            (r#"{"a":{"b":1}}"#, r#"{"a":{"b":1},"tampered":true}"#),
+            ("{\"a\":1}\n", "{\"a\":1,\"tampered\":true}\n"),
+            ("{}", "{} "),
+            ("[1]", "[1] "),
+        ] {
+            let found = Tamper::Body.falsify_body(body.as_bytes()).expect("another body");
+            assert_eq!(String::from_utf8(found).unwrap(), expected);
+            assert_eq!(Tamper::Secret.falsify_body(body.as_bytes()), None);
+        }
+    }
+
+    #[test]
+    fn a_falsified_signature_differs_in_one_character() {
+        let message = Message { id: "evt_1", timestamp: 9, url: "", body: b"{}" };
+        let keys = [SigningKey::from_bytes(b"key".to_vec()).unwrap()];
+        for name in SchemeName::ALL {
+            let scheme = Scheme::new(name, &CustomScheme::default());
+            let genuine = sign(&scheme, &keys, &message).signatures.concat();
+            let forged = sign_forged(&scheme, &keys, &message, Tamper::Signature).signatures.concat();
+            let differing = genuine.bytes().zip(forged.bytes()).filter(|(one, other)| one != other).count();
+            assert_eq!((forged.len(), differing), (genuine.len(), 1), "{name}");
+        }
+    }
 }
