@@ -99,7 +99,8 @@ mod tests {
     use crate::cli::report::Case;
 
     fn report(messages: &[&str]) -> Report {
-        let cause = |message: &&str| Cause { message: (*message).to_owned(), shown_by: vec!["req_1".to_owned(); 2] };
+        let cause =
+            |message: &&str| Cause { message: (*message).to_owned(), shown_by: vec!["req_1".to_owned(); 2], more: 0 };
         let causes = messages.iter().map(cause).collect();
         let failed = Case { causes, ..Case::failed("a:b,c", "kind", "message", Vec::new()) };
         Report { cases: vec![Case::passed("fine"), failed], ..Report::empty("verdict") }

@@ -81,13 +81,14 @@ impl SavedRecords {
     fn newest(self, of: Option<&WorkspaceId>) -> Option<Explanation> {
         let is_of = |workspace: &Option<WorkspaceId>| of.is_none() || workspace.as_ref() == of;
         let request = self.requests.into_iter().find(|it| is_of(&it.request.row.workspace));
-        let delivery = self.deliveries.into_iter().find(|it| is_of(&it.record.workspace));
         let at = |delivery: &RunRecord<DeliveryWhole>| {
             let last = delivery.record.attempts.0.last().map_or(&delivery.record.created_at, |attempt| &attempt.at);
             last.0.clone()
         };
+        // Times of one form are in the order of their texts.
+        let deliveries = self.deliveries.into_iter().filter(|it| is_of(&it.record.workspace));
+        let delivery = deliveries.max_by(|one, other| at(one).cmp(&at(other)));
         match (request, delivery) {
-            // Times of one form are in the order of their texts.
             (Some(request), Some(delivery)) if at(&delivery) > request.request.row.at.0 => Some(of_delivery(delivery)),
             (Some(request), _) => Some(of_request(request)),
             (None, delivery) => delivery.map(of_delivery),

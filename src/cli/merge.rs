@@ -58,7 +58,7 @@ pub(super) fn run(args: &MergeArgs) -> Result<ExitCode, Failure> {
         };
         let before = match omitted_before {
             0 => String::new(),
-            before => format!("; the runs had left out {} before", counted(before, "record")),
+            before => format!("; {} were already missing from the runs", counted(before, "record")),
         };
         format!("{runs} merged: {requests} and {deliveries}{here}{before}\n")
     }))
@@ -69,9 +69,9 @@ fn refuse_unreadable(bytes: u64) -> Result<(), Failure> {
     if bytes <= MAX {
         return Ok(());
     }
-    let sizes = format!("{} MiB, and at most {} MiB are read again", bytes.div_ceil(1 << 20), MAX >> 20);
+    let sizes = format!("{} MiB, and wrs-emulator reads at most {} MiB", bytes.div_ceil(1 << 20), MAX >> 20);
     let failure = Failure::check_failed(format!("the merged document would have {sizes}"));
-    Err(failure.with_hint("merge fewer runs, or files that are as they were saved"))
+    Err(failure.with_hint("merge fewer runs, or unedited files"))
 }
 
 /// Refuses a file that is named twice, or that would be overwritten.
@@ -193,7 +193,7 @@ mod tests {
     fn what_could_not_be_read_again_is_refused() {
         assert!(refuse_unreadable(MAX).is_ok());
         let refused = refuse_unreadable(MAX + 1).map_err(|failure| failure.message);
-        let message = "the merged document would have 65 MiB, and at most 64 MiB are read again";
+        let message = "the merged document would have 65 MiB, and wrs-emulator reads at most 64 MiB";
         assert_eq!(refused, Err(message.to_owned()));
     }
 

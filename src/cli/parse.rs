@@ -248,7 +248,7 @@ fn file_and_emulator(command: &Command, matches: &ArgMatches) -> Option<Failure>
     let is_read = command.get_arguments().any(reads_run) && matches.contains_id("from");
     let flag = ["url", "control_token", "ca", "insecure"].into_iter().find(is_typed).filter(|_| is_read)?;
     let flag = flag.replace('_', "-");
-    let failure = Failure::usage(format!("`--from` reads a file, and `--{flag}` is about a running emulator"));
+    let failure = Failure::usage(format!("`--{flag}` needs a running emulator, but `--from` reads a file"));
     Some(failure.with_hint("leave one of them out"))
 }
 

@@ -47,14 +47,20 @@ pub(super) struct Case {
 /// A problem, however often it occurred.
 pub(super) struct Cause {
     pub(super) message: String,
-    /// The request or delivery, its test and its key, for each time.
+    /// The request or delivery, its test and its key, of those that are listed.
     pub(super) shown_by: Vec<String>,
+    /// How often it occurred besides.
+    pub(super) more: usize,
 }
 
 impl Cause {
+    pub(super) fn count(&self) -> usize {
+        self.shown_by.len().saturating_add(self.more)
+    }
+
     /// How often it occurred, and where first.
     pub(super) fn sentence(&self) -> String {
-        let (first, count) = (self.shown_by.first().filter(|first| !first.is_empty()), self.shown_by.len());
+        let (first, count) = (self.shown_by.first().filter(|first| !first.is_empty()), self.count());
         let times = if count > 1 { format!(", {count} times, first by ") } else { ", by ".to_owned() };
         let first = first.map_or_else(String::new, |first| format!("{times}{first}"));
         format!("{}{first}", self.message)

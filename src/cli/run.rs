@@ -315,7 +315,7 @@ pub(super) fn workspace_of(key: &str, run: &RunRecords) -> Result<WorkspaceId, F
     let known = run.keys.iter().find(|known| known.key == shown || known.key == key || known.workspace.0 == key);
     known.map(|known| known.workspace.clone()).ok_or_else(|| {
         Failure::check_failed(format!("--key: the run has no `{shown}`"))
-            .with_hint("without --key, all its keys are meant")
+            .with_hint("omit --key (and unset WRS_API_KEY) to include all keys")
     })
 }
 

@@ -173,6 +173,8 @@ fn grid(rows: &[GridRow], format: VerdictFormat) -> String {
 
 /// Most tests without a request that are named.
 const MAX_SILENT: usize = 20;
+/// How many reasons of refusals are printed for a command that failed.
+const MAX_REASONS: usize = 20;
 
 /// Problems with the same message, in the order of their first.
 fn causes(problems: &[ProblemLine]) -> Vec<Cause> {
@@ -184,7 +186,7 @@ fn causes(problems: &[ProblemLine]) -> Vec<Cause> {
         let at = *known.entry(&problem.message).or_insert(causes.len());
         match causes.get_mut(at) {
             Some(cause) => cause.shown_by.push(line),
-            None => causes.push(Cause { message: problem.message.clone(), shown_by: vec![line] }),
+            None => causes.push(Cause { message: problem.message.clone(), shown_by: vec![line], more: 0 }),
         }
     }
     causes
@@ -555,13 +557,20 @@ impl Verdict {
         if refusals.is_empty() || self.body.keys.iter().any(|key| key.test.is_some()) {
             return None;
         }
-        let message = format!("it exited with {status}, perhaps because of what was refused");
-        let problems: Vec<ProblemLine> = refusals
-            .iter()
-            .flat_map(|refusal| std::iter::repeat_with(|| refusal.line()).take(refusal.requests))
-            .collect();
-        let causes = causes(&problems);
-        let lines = causes.iter().map(Cause::sentence).collect();
+        let message = format!("it exited with {status}, and these requests were refused");
+        let problems: Vec<ProblemLine> = refusals.iter().map(crate::control::api::Refusal::line).collect();
+        let mut causes = causes(&problems);
+        let mut more: HashMap<&str, usize> = HashMap::new();
+        for (problem, refusal) in problems.iter().zip(refusals) {
+            let count = more.entry(&problem.message).or_default();
+            *count = count.saturating_add(refusal.requests.saturating_sub(1));
+        }
+        for cause in &mut causes {
+            cause.more = more.get(&*cause.message).copied().unwrap_or_default();
+        }
+        let others = causes.len().checked_sub(MAX_REASONS).filter(|others| *others > 0);
+        let others = others.map(|others| format!("and {}", counted(others, "more reason")));
+        let lines = causes.iter().take(MAX_REASONS).map(Cause::sentence).chain(others).collect();
         Some(Case { causes, ..Case::failed("command", "command", message, lines) })
     }
 

@@ -158,7 +158,7 @@ impl<'a> Diagnosis<'a> {
             Some(verified) if off_clock(&verified, &workspace, &profile).is_some() => {
                 "it was signed by the emulator's clock, which is far from this machine's: does your receiver compare the time?"
             }
-            _ => "does your receiver use the secret of this subscription?",
+            _ => "does your receiver use the secret of this subscription, and verify the body as received?",
         })
     }
 
@@ -178,7 +178,7 @@ impl<'a> Diagnosis<'a> {
             return vec![Advice { text, command: None }];
         };
         let asked = format!(
-            "signed correctly with the secret of {subscription}, which `wrs-emulator subscriptions show {subscription} --secret` prints: does your receiver use the same one?"
+            "signed correctly with the secret of {subscription}, which `wrs-emulator subscriptions show {subscription} --secret` prints: does your receiver use the same one, and verify the body as received?"
         );
         let mut advice = vec![Advice { text: asked, command: None }];
         advice.extend(self.verify_command(attempt, &verified, &profile).map(|command| Advice {

@@ -113,7 +113,7 @@ impl Text for Explanation {
         text.extend(self.event.iter().map(|event| warnings(&event.warnings)));
         for advice in self.advice.iter().flatten() {
             text.push_str(&format!("{}\n", cell(&advice.text)));
-            text.extend(advice.command.iter().map(|command| format!("  {command}\n")));
+            text.extend(advice.command.iter().map(|command| format!("  {}\n", cell(command))));
         }
         if let Some(rules) = &self.rules {
             text.push_str(&format!("rules ({}):\n", optional(self.note.as_ref())));

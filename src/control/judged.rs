@@ -92,7 +92,7 @@ impl Display for ProblemLine {
 impl Refusal {
     /// As a line of a verdict.
     pub(crate) fn line(&self) -> ProblemLine {
-        let of = self.key.as_ref().map_or_else(|| "without a key".to_owned(), |key| format!("key {}", cell(key)));
+        let of = self.key.as_ref().map_or_else(|| "without a valid key".to_owned(), |key| format!("key {}", cell(key)));
         ProblemLine { id: cell(&self.request), message: cell(&self.message), of }
     }
 }
@@ -114,6 +114,11 @@ impl Refusals {
             // They differ in the time left.
             Reason::RateLimited => (request.status, None, String::new()),
             Reason::Unauthorized { advice, .. } => (request.status, None, advice.to_string()),
+            // The messages quote what was sent.
+            Reason::Invalid(problems) => {
+                let fields: Vec<&str> = problems.iter().map(|problem| &*problem.field).collect();
+                (request.status, request.operation, fields.join(", "))
+            }
             _ => (request.status, request.operation, story::decision(request).1),
         };
         let (first, count) = self.0.entry(reason).or_insert_with(|| (Arc::clone(request), 0));
@@ -239,7 +244,8 @@ pub(super) fn judged_keys(
             request: None,
             reason: test.message.clone().unwrap_or_else(|| "it failed".to_owned()),
         };
-        // What a scenario refused may be as the test planned, so what its runner said comes first.
+        // What a scenario refused may be as the test planned, and what came without a key of another test, so what its runner said
+        // comes first.
         let with_runner = |met: TestFailure, test: &TestOutcome| TestFailure {
             reason: format!("{}; {}", by_runner(test).reason, met.reason),
             ..met
@@ -251,7 +257,7 @@ pub(super) fn judged_keys(
         let why = |test: &TestOutcome| match refused.remove(name).unwrap_or_default() {
             [Some(refused), _] => refused,
             [None, Some(met)] => with_runner(met, test),
-            [None, None] => by_others.unwrap_or_else(|| by_runner(test)),
+            [None, None] => by_others.map_or_else(|| by_runner(test), |met| with_runner(met, test)),
         };
         JudgedKey {
             key: redactor.key(workspace.name()).into_owned(),

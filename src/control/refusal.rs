@@ -97,7 +97,7 @@ fn of_scenario(
         Some(ScenarioOrigin::Inline) => "given as text".to_owned(),
         None => "removed since".to_owned(),
     };
-    let text = format!("scenario `{}` ({place}, line {}), {}, answered so", by.scenario, by.line, by.rule);
+    let text = format!("scenario `{}` ({place}, line {}), {}, gave this answer", by.scenario, by.line, by.rule);
     if reading == Reading::Later {
         return Advice { text, command: None };
     }
@@ -117,9 +117,9 @@ fn of_scenario(
     let left = rule.and_then(|rule| Some(rule.turns_in_all()?.saturating_sub(applied(rule.fingerprint))));
     let left = match left {
         Some(0) => {
-            return Advice { text: format!("{text}; all its turns are used, so it no longer applies"), command: None };
+            return Advice { text: format!("{text}; it has no turns left"), command: None };
         }
-        Some(left) => format!(", and will {}", counted(left, "more time")),
+        Some(left) => format!(" and will do so {}", counted(left, "more time")),
         None => String::new(),
     };
     let others: Vec<_> = config
@@ -132,7 +132,7 @@ fn of_scenario(
     let key = own.map_or_else(String::new, |own| key_flag(own, redactor));
     let names = if others.is_empty() { "off".to_owned() } else { format!("use {}", others.join(" ")) };
     Advice {
-        text: format!("{text}{left}; to lift that:"),
+        text: format!("{text}{left}; to turn it off:"),
         command: Some(format!("wrs-emulator scenarios {names}{key}")),
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn decision(request: &RequestRecord) -> (&'static str, String) {
             let left = format!("the client closed the connection after {}", duration_text(request.latency));
             match &request.scripted {
                 Some(rule) => ("scenario", format!("{left}, before the answer: {}", rule_text(rule))),
-                None => ("content", format!("{left}, before its request was complete")),
+                None => ("content", format!("{left}, before it was answered")),
             }
         }
     }
@@ -136,10 +136,10 @@ pub(super) fn of_delivery(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> 
             // The last attempt may be the one that led to the note.
             let reached = deciding.filter(|attempt| !attempt.outcome.is_unreached());
             let before = reached.or_else(|| delivery.attempts.iter().rev().nth(1));
-            let before = before.map(|attempt| format!("; before that, {}", of_attempt(attempt, redactor)));
-            match &delivery.note {
-                Some(note) => format!("cancelled: {note}{}", before.unwrap_or_default()),
-                None => format!("cancelled: {}", last()),
+            match (&delivery.note, before) {
+                (Some(note), Some(attempt)) => format!("{}; then cancelled: {note}", of_attempt(attempt, redactor)),
+                (Some(note), None) => format!("cancelled: {note}"),
+                (None, _) => format!("cancelled: {}", last()),
             }
         }
         DeliveryStatus::Pending if attempts == 0 => "the first attempt has not ended yet".to_owned(),
@@ -153,7 +153,7 @@ pub(super) fn of_delivery(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> 
 /// What became of the receiver after the attempt by which a delivery is judged.
 fn since(delivery: &DeliveryRecord, deciding: &AttemptRecord) -> String {
     let next = delivery.attempts.iter().find(|attempt| attempt.number > deciding.number);
-    next.map_or_else(String::new, |next| format!("; the receiver was gone by attempt {}", next.number))
+    next.map_or_else(String::new, |next| format!("; attempt {} found no receiver", next.number))
 }
 
 /// How an attempt ended, and why it failed.

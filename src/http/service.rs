@@ -320,7 +320,7 @@ impl Api {
         Recorded { response, fault, due_after }
     }
 
-    /// Makes the journal's entry of a request that nobody waits for any more.
+    /// Makes the journal's entry of a request whose client has left.
     fn record_unanswered(&self, cx: &mut RequestContext, connection: &ConnectionState) {
         // Such a request was not answered with a 200 either.
         cx.refund_if_free(StatusCode::REQUEST_TIMEOUT);

@@ -328,8 +328,8 @@ impl Deliverer {
         // Jitter depends on the delivery alone, so the order in which receivers answer does not matter.
         let random = || self.engine.registry.source(&format!("{}/{}/{}", workspace.name(), delivery.id, record.number));
         let subscription = &delivery.subscription;
-        // Nothing starts the command's receiver again.
-        let is_over = self.engine.has_command_ended() && found_nothing_here(&record);
+        // Nothing starts the command's receiver again, if it ever ran.
+        let is_over = self.engine.has_command_ended() && found_nothing_here(&record) && self.was_reached(&record);
         let mut webhooks = Cow::Borrowed(&profile.webhooks);
         if is_over {
             webhooks.to_mut().retry.preset = RetryPreset::None;
@@ -338,6 +338,7 @@ impl Deliverer {
             workspace.with_queue(|queue| queue.finish(subscription, &record.outcome, &webhooks, now.instant, random));
         record.latency = now.instant.since(began);
         let status = match &next {
+            _ if is_over => DeliveryStatus::Cancelled,
             AfterAttempt::Delivered => DeliveryStatus::Delivered,
             AfterAttempt::Exhausted => DeliveryStatus::Exhausted,
             AfterAttempt::Gone(_) => DeliveryStatus::Cancelled,
@@ -365,6 +366,14 @@ impl Deliverer {
             self.cancel(waiting, "the subscription was deleted or disabled");
             self.engine.deliveries.note_cancelled(&event, &delivery, "the subscription was deleted or disabled");
         }
+    }
+
+    /// True if an earlier attempt of any delivery reached the address of this one.
+    fn was_reached(&self, attempt: &AttemptRecord) -> bool {
+        let origin = |attempt: &AttemptRecord| Url::parse(&attempt.dialled).ok().map(|url| url.origin());
+        let address = origin(attempt);
+        let reached = |earlier: &Arc<AttemptRecord>| !earlier.outcome.is_unreached() && origin(earlier) == address;
+        self.engine.deliveries.count(|delivery| delivery.attempts.iter().any(reached)) > 0
     }
 
     fn cancel(&self, jobs: Vec<Job>, note: &str) {

@@ -135,17 +135,23 @@ fn a_receiver_that_ended_with_the_command_is_judged_by_its_answer() {
     let output = exec(&github, &flags, &format!("{ONE_EVENT} exit 1"));
     receiver.join().expect("it answered");
     let said = text(&output.stderr);
-    let cause = "cancelled: the command had ended, and its receiver with it; before that, the receiver answered 401: bad signature; \
-                 only 2xx accepts an event; does your receiver use the secret of this subscription?";
+    let cause = "the receiver answered 401: bad signature; only 2xx accepts an event; then cancelled: nothing listened there after the \
+                 command had ended; does your receiver use the secret of this subscription, and verify the body as received?";
     let error = said.lines().find(|line| line.starts_with("::error "));
     assert!(error.is_some_and(|error| error.contains(cause) && error.contains(", by dlv_")), "{said}");
     assert_eq!(said.matches(cause).count(), 2, "the verdict and the annotation\n{said}");
     assert!(said.contains("✗ undelivered: 1 delivery failed\n"), "{said}");
     let written = std::fs::read_to_string(&summary).expect("a summary");
-    assert!(written.contains("does your receiver use the secret of this subscription?"), "{written}");
+    assert!(
+        written.contains("does your receiver use the secret of this subscription, and verify the body as received?"),
+        "{written}"
+    );
     let run: serde_json::Value = serde_json::from_slice(&std::fs::read(&report).expect("a report")).expect("JSON");
     let lost = &run["verification"]["undelivered"][0];
-    assert_eq!(lost["remedy"], "does your receiver use the secret of this subscription?", "{lost}");
+    assert_eq!(
+        lost["remedy"], "does your receiver use the secret of this subscription, and verify the body as received?",
+        "{lost}"
+    );
     let shown = run["deliveries"][0]["summary"].as_str().expect("a sentence");
     assert!(shown.contains("the receiver answered 401: bad signature"), "{shown}");
 }
@@ -153,16 +159,26 @@ fn a_receiver_that_ended_with_the_command_is_judged_by_its_answer() {
 /// An event that came too late for the tests.
 #[test]
 fn a_webhook_after_the_end_of_the_command_is_told_as_that() {
-    let flags = forwarding(closed_port());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let flags = forwarding(listener.local_addr().expect("an address").port());
+    let receiver = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a delivery");
+        drop(listener);
+        let _ = stream.read(&mut [0; 64]).expect("a request");
+        stream.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").expect("an answer");
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    });
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let late = "[[emit]]\nevent = 'workflow.completed'\non = { operation = 'events.subscribe' }\ndelay = '1s'\n";
-    let (subscribe, _) = ONE_EVENT.split_once("\npost '{\"type").expect("a line");
-    let said = text(&exec(&[], &[&flags[..], &["--scenario-text", late]].concat(), subscribe).stderr);
-    let cause = ": cancelled: the command had ended, and its receiver with it; should the test wait for this event?";
+    let said = text(&exec(&[], &[&flags[..], &["--scenario-text", late]].concat(), ONE_EVENT).stderr);
+    receiver.join().expect("it answered");
+    let cause = ": cancelled: nothing listened there after the command had ended; should the test wait for this event?";
     assert!(said.contains("✗ undelivered: 1 delivery failed\n") && said.contains(cause), "{said}");
-    // A receiver that never ran is what it was before the end.
-    let said = text(&exec(&[], &flags, ONE_EVENT.replace("/events'", "/events?wait=20s'").as_str()).stderr);
-    assert!(said.contains("nothing listens on 127.0.0.1:"), "{said}");
+    // One that never ran did not end with the command.
+    let flags = forwarding(closed_port());
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let said = text(&exec(&[], &flags, ONE_EVENT).stderr);
+    assert!(said.contains("nothing listens on 127.0.0.1:") && !said.contains("cancelled"), "{said}");
 }
 
 /// A subscription that the tests delete after a refusal does not hide it either.
@@ -177,7 +193,7 @@ fn a_deleted_subscription_does_not_hide_the_answer() {
     served.call(&["trigger", "workflow.completed", "--wait"]);
     let id = served.json(&["subscriptions", "list", "--json"])["data"][0]["id"].as_str().expect("an id").to_owned();
     served.call(&["subscriptions", "delete", &id]);
-    let cause = "cancelled: the subscription was deleted or disabled; before that, the receiver answered 401; only 2xx accepts an event";
+    let cause = "the receiver answered 401; only 2xx accepts an event; then cancelled: the subscription was deleted or disabled";
     served.call(&["clock", "advance", "1s"]);
     let verdict = text(&served.call(&["verdict"]).stdout);
     assert!(verdict.contains(cause), "{verdict}");
@@ -202,12 +218,12 @@ get wrong; get wrong; get sk_test_a '?include_checks=x'; get sk_test_a
     let [key, parameter] = errors[..] else { panic!("one for each cause\n{said}") };
     let refused = "GET /v1/system/status was refused with 401 Unauthorized: the Bearer token does not have the prefix of an API key";
     assert!(key.starts_with(&format!("::error title=wrs-emulator%3A command::{refused}")), "{said}");
-    assert!(key.contains(", 2 times, first by req_") && key.ends_with("; without a key"), "{said}");
+    assert!(key.contains(", 2 times, first by req_") && key.ends_with("; without a valid key"), "{said}");
     assert!(
         parameter.contains(" 422 Unprocessable Entity: `include_checks` ") && parameter.ends_with("; key sk_test_a"),
         "{said}"
     );
-    assert!(said.contains("✗ command: it exited with 3, perhaps because of what was refused\n    GET /v1/"), "{said}");
+    assert!(said.contains("✗ command: it exited with 3, and these requests were refused\n    GET /v1/"), "{said}");
     let written = std::fs::read_to_string(&summary).expect("a summary");
     assert!(written.contains("- ❌ **command**: it exited with 3"), "{written}");
     let saved = text(&wrs_emulator(&["verdict", "--from", &report]).output().expect("it runs").stdout);
@@ -233,7 +249,12 @@ post '{"key":"sk_test_b","test":"b","outcome":"failed","message":"assert 1 == 2"
 exit 1"#;
     let said = text(&exec(&[], &["--fail-on", "unmatched"], script).stderr);
     let a = said.lines().find(|line| line.contains("; test a, ")).expect("a line");
-    assert!(a.contains("GET /v1/system/status?first was refused with 401 Unauthorized: the Bearer token "), "{said}");
+    assert!(
+        a.contains(
+            "assert 401 == 200; GET /v1/system/status?first was refused with 401 Unauthorized: the Bearer token "
+        ),
+        "{said}"
+    );
     assert!(
         a.contains("; the first of 2 requests that came without a valid key while the test ran; test a, key sk_test_a"),
         "{said}"

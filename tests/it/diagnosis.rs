@@ -48,7 +48,7 @@ fn a_refused_delivery_is_told_with_the_answer_and_commands_to_paste() {
     let subscriptions = served.json(&["subscriptions", "list", "--key", "*", "--json"]);
     let subscription = subscriptions["data"][0]["id"].as_str().expect("an id");
     let asked = format!(
-        "signed correctly with the secret of {subscription}, which `wrs-emulator subscriptions show {subscription} --secret` prints: does your receiver use the same one?"
+        "signed correctly with the secret of {subscription}, which `wrs-emulator subscriptions show {subscription} --secret` prints: does your receiver use the same one, and verify the body as received?"
     );
     assert!(shown.contains(&asked), "{shown}");
     let verified = pasted(&served, &shown, "printf", SECRET);
@@ -86,11 +86,15 @@ fn a_receiver_that_is_gone_by_the_next_attempt_is_explained_by_its_answer() {
     receiver.join().expect("it answered");
     served.call(&["clock", "advance", "1s"]);
     let shown = text(&served.call(&["explain"]).stdout);
-    let summary = ": attempt 1 failed and another is due: the receiver answered 401; only 2xx accepts an event; the receiver was gone by attempt 2\n";
-    assert!(shown.contains(summary) && shown.contains("does your receiver use the same one?"), "{shown}");
+    let summary = ": attempt 1 failed and another is due: the receiver answered 401; only 2xx accepts an event; attempt 2 found no receiver\n";
+    assert!(
+        shown.contains(summary)
+            && shown.contains("does your receiver use the same one, and verify the body as received?"),
+        "{shown}"
+    );
     let verdict = text(&served.call(&["verdict"]).stdout);
     assert!(
-        verdict.contains("the receiver was gone by attempt 2; does your receiver use the secret of this subscription?"),
+        verdict.contains("attempt 2 found no receiver; does your receiver use the secret of this subscription, and verify the body as received?"),
         "{verdict}"
     );
 }

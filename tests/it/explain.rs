@@ -121,10 +121,13 @@ async fn a_429_of_a_scenario_names_the_rule_how_to_lift_it_and_what_a_client_doe
     activate(&emulator, &["inline-1"], None).await;
     let limited = status().await;
     let advice = advised(&emulator, &limited).await;
-    let place = "scenario `inline-1` (given as text, line 1), full, answered so";
+    let place = "scenario `inline-1` (given as text, line 1), full, gave this answer";
     assert_eq!(
         advice[0],
-        (format!("{place}, and will 2 more times; to lift that:"), Some("wrs-emulator scenarios off".to_owned()))
+        (
+            format!("{place} and will do so 2 more times; to turn it off:"),
+            Some("wrs-emulator scenarios off".to_owned())
+        )
     );
     assert!(
         advice[1].0.ends_with("this one has none, because `rate_limit.retry_after` is off; to send it from now on:")
@@ -142,7 +145,7 @@ async fn a_429_of_a_scenario_names_the_rule_how_to_lift_it_and_what_a_client_doe
         assert_eq!(status().await.status, 429);
     }
     let used = advised(&emulator, &limited).await.swap_remove(0);
-    assert_eq!(used, (format!("{place}; all its turns are used, so it no longer applies"), None));
+    assert_eq!(used, (format!("{place}; it has no turns left"), None));
     activate(&emulator, &[], Some(crate::support::KEY)).await;
     let off = advised(&emulator, &limited).await.swap_remove(0);
     assert_eq!(off, (format!("{place}; the scenario is no longer active"), None));
@@ -155,7 +158,10 @@ async fn a_429_of_a_scenario_names_the_rule_how_to_lift_it_and_what_a_client_doe
         of_request.0.starts_with("scenario `always-429` (built in, line ") && of_request.1.is_none(),
         "{of_request:?}"
     );
-    assert!(of_request.0.ends_with("answered so; the request names it in `X-Emulator-Scenario`"), "{of_request:?}");
+    assert!(
+        of_request.0.ends_with("gave this answer; the request names it in `X-Emulator-Scenario`"),
+        "{of_request:?}"
+    );
     let own = "[[rule]]\nreply = { status = 429, code = 'slow', message = 'no', headers = { Retry-After = '7' } }\n\n";
     for (text, client) in [
         (own.to_owned(), "this one has `Retry-After: 7`"),
@@ -169,12 +175,12 @@ async fn a_429_of_a_scenario_names_the_rule_how_to_lift_it_and_what_a_client_doe
         let limited = get_as(&emulator, "sk_test_b", "/v1/system/status").await;
         let advice = advised(&emulator, &limited).await;
         assert!(advice[1].0.ends_with(client) && advice[1].1.is_none(), "{advice:?}");
-        assert!(advice[0].0.ends_with(", rule 1, answered so; to lift that:"), "{advice:?}");
+        assert!(advice[0].0.ends_with(", rule 1, gave this answer; to turn it off:"), "{advice:?}");
     }
     // A file of the run has the same, without commands, which would come too late.
     let run = view(&emulator, "run").await;
     let saved = &run["requests"][0]["explanation"]["advice"];
-    assert!(saved[0]["text"].as_str().is_some_and(|text| text.ends_with("rule 1, answered so")), "{saved}");
+    assert!(saved[0]["text"].as_str().is_some_and(|text| text.ends_with("rule 1, gave this answer")), "{saved}");
     assert_eq!((&saved[0]["command"], &saved[1]["command"]), (&Value::Null, &Value::Null));
 }
 

@@ -81,7 +81,7 @@ fn every_record_of_a_file_can_be_explained() {
     let newest = from(&[]).exits(0).prints(&[
         "429 Too Many Requests because scenario `inline-1`, full",
         "  ▸ scenario ",
-        "scenario `inline-1` (given as text, line 1), full, answered so",
+        "scenario `inline-1` (given as text, line 1), full, gave this answer",
         "after a 429, a client waits as long as `Retry-After` says, or else with growing pauses",
         "rules (as they were when the request was answered)",
     ]);
@@ -107,7 +107,7 @@ fn a_file_and_an_emulator_exclude_each_other() {
     for arguments in [&["verdict"][..], &["explain"], &["requests", "export", "--har", "-"]] {
         for flag in [&["--url", "http://127.0.0.1:1"][..], &["--insecure"]] {
             let both = run(&[arguments, &["--from", &file], flag].concat()).exits(2);
-            let words = format!("`--from` reads a file, and `{}` is about a running emulator", flag[0]);
+            let words = format!("`{}` needs a running emulator, but `--from` reads a file", flag[0]);
             let said = text(&both.stderr);
             assert!(said.contains(&words) && said.contains("leave one of them out"), "{said}");
         }

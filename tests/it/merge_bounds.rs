@@ -55,7 +55,7 @@ fn what_has_no_room_is_left_out_and_counted() {
     assert!(
         printed
             .contains("; 2001 records left out, because a document has at most 10000 records, or 8 MiB, of each kind")
-            && printed.contains("; the runs had left out 18 records before"),
+            && printed.contains("; 18 records were already missing from the runs"),
         "{printed}"
     );
     // Whatever was written is read again.

@@ -145,7 +145,7 @@ fn a_run_fails_for_findings_if_they_are_named() {
     assert_eq!(saved["findings"]["data"][0]["code"], "key-in-url");
     let (code, said) = exec(&["--fail-on", "findings"], &format!("{KEY_IN_URL}; exit 4"));
     assert!(code == Some(4) && said.contains(SEEN), "the command's own status wins: {said}");
-    assert!(said.starts_with("✗ command: it exited with 4, perhaps because of what was refused\n"), "{said}");
+    assert!(said.starts_with("✗ command: it exited with 4, and these requests were refused\n"), "{said}");
     // What is low, or not named, fails nothing.
     let low = "curl -s -o /dev/null -H \"Authorization: Bearer $WRS_API_KEY\" \"$WRS_BASE_URL/v1/system/status?x=1\"";
     let (code, said) = exec(&["--fail-on", "findings"], low);

@@ -19,7 +19,7 @@ pub const MAX_FINISHED: usize = 10_000;
 const MAX_FAILED: usize = MAX_FINISHED / 2;
 const MAX_CHANGES: usize = 16_384;
 /// Why a delivery was cancelled whose receiver ran as long as the command of `exec`.
-pub const RECEIVER_ENDED: &str = "the command had ended, and its receiver with it";
+pub const RECEIVER_ENDED: &str = "nothing listened there after the command had ended";
 /// Bytes of a delivery, without its event and its attempts.
 const DELIVERY: usize = 448;
 

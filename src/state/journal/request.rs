@@ -139,7 +139,7 @@ pub enum Reason {
     /// A scenario rule answered; it is in `scripted`.
     Scripted,
     Panicked(String),
-    /// The client closed the connection while the answer was delayed, or before its request was complete.
+    /// The client was gone before it was answered: it reset the connection, or closed its side and did not read for too long.
     ClientLeft,
 }
 
