@@ -316,6 +316,27 @@ mod tests {
     }
 
     #[test]
+    fn a_command_without_an_emulator_forwards_by_a_flag() {
+        let advised = |url: &str, forwarded| {
+            let target = Target::new(Url::parse(url).expect("a URL"), forwarded).expect("a server");
+            let (problem, kept) = (format!("refused; {}", target.elsewhere()), target.elsewhere());
+            target.without_emulator(&problem).replace(&kept, "(as it was)")
+        };
+        for here in ["http://localhost:1", "http://a.localhost:1", "http://127.0.0.2:1", "http://[::1]:1"] {
+            assert_eq!(advised(here, None), "refused; or correct the address", "{here}");
+        }
+        for there in ["https://shop.example", "https://notlocalhost", "http://10.0.0.1", "http://[2001:db8::1]"] {
+            let rule = shell_word(&format!("{there}=http://localhost:PORT")).into_owned();
+            assert_eq!(
+                advised(there, None),
+                format!("refused; to call your own machine instead: `--forward {rule}`"),
+                "{there}"
+            );
+        }
+        assert_eq!(advised("http://localhost:3000", Some("https://shop.example")), "refused; (as it was)");
+    }
+
+    #[test]
     fn a_bounded_number_of_destinations_is_remembered() {
         let egress = Egress::default();
         let known = [MAX_KNOWN, 1].map(|urls| {

@@ -545,7 +545,7 @@ mod tests {
         assert_eq!(forms, expected);
         // Every other order of four keys, without spaces and with them; none if the keys are not sorted.
         let orders = |body: &[u8]| rewrites(body).filter(|(what, _)| *what == order).count();
-        assert_eq!([orders(br#"{"a":1,"b":2,"c":3,"d":4}"#), orders(br#"{"b":1,"a":2}"#)], [2 * 23, 0]);
+        assert_eq!([orders(br#"{"a":1,"b":2,"c":3,"d":4}"#), orders(br#"{"b":1,"a":2,"c":3}"#)], [2 * 23, 0]);
         let latin = rewrites(b"{\"a\":\"\xe9\"}").find(|(what, _)| *what == "in UTF-8, not Latin-1").expect("a body").1;
         assert_eq!(latin, "{\"a\":\"é\"}".as_bytes());
         assert!(rewrites(b"\xff\x00").all(|(what, _)| !what.contains("JSON")));
