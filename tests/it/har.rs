@@ -200,7 +200,7 @@ fn what_cannot_be_exported_is_reported_with_what_to_do() {
         (&["--har", "-", "--from", &missing], 2, "cannot use", ""),
         (&["--har", "-", "--from", &other], 2, "it is not a run of wrs-emulator", "run save FILE"),
         (&["--har", "-", "--from", &damaged], 2, "it is not as it was saved", "use wrs-emulator 0."),
-        (&["--har", "-", "--from", &saved, "--key", "sk_test_c"], 1, "the run has no `sk_test_c`", "without --key"),
+        (&["--har", "-", "--from", &saved, "--key", "sk_test_c"], 1, "the run has no `sk_test_c`", "omit --key"),
         (&["--har", "-", "--operation", "helo"], 2, "--operation: there is no `helo`; did you mean `hello`?", ""),
         (&["--har", "-", "--since", "now"], 2, "--since now", "timestamp"),
         (&["--har", "-", "--url", "http://127.0.0.1:1"], 3, "127.0.0.1:1", ""),
