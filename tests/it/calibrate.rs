@@ -468,7 +468,7 @@ impl Random {
 
 /// How many random profiles are tried; `.ci/nightly` tries more.
 fn profiles() -> u64 {
-    std::env::var("WRS_TEST_PROFILES").ok().and_then(|count| count.parse().ok()).unwrap_or(16)
+    std::env::var("WRS_TEST_PROFILES").ok().and_then(|count| count.parse().ok()).unwrap_or(8)
 }
 
 #[tokio::test]
