@@ -30,8 +30,6 @@ struct Space {
     rows: Vec<Row>,
     /// The number of the last of those before.
     last: u64,
-    /// The number of restarts before the last of them.
-    restarts: usize,
     /// Numbers that were drawn for other things than requests.
     drawn: Vec<u64>,
     subscriptions: BTreeMap<String, Subscription>,
@@ -65,7 +63,6 @@ struct Judge<'w> {
     problems: Vec<String>,
     /// The attempts so far, which are compared with what receivers got.
     sent: Vec<deliveries::Sent>,
-    restarts: usize,
     /// How many resets there were.
     generation: u64,
     requests: usize,
@@ -84,7 +81,6 @@ pub(crate) fn judge(world: &Arc<World>) -> Vec<String> {
         saved: Default::default(),
         problems: world.problems.lock().clone(),
         sent: Vec::new(),
-        restarts: 0,
         generation: 0,
         requests: 0,
         markers: BTreeMap::new(),
@@ -134,11 +130,7 @@ impl Judge<'_> {
                 (self.model, self.resets) = self.saved.clone();
                 self.forget_settled();
             }
-            Fact::Restarted => {
-                self.flush_all(false);
-                self.restarts += 1;
-                self.forget_settled();
-            }
+            Fact::Restarted => self.forget_settled(),
             Fact::Missed => {}
             Fact::Deleting { key, id, is_done } => {
                 if let Some(known) = self.space(key).subscriptions.get_mut(id) {
@@ -204,7 +196,7 @@ impl Judge<'_> {
 
     /// Checks the quota of the requests so far, in the order in which they were counted.
     fn flush(&mut self, key: &str, is_reset: bool) {
-        let (plan, restarts) = (self.plan, self.restarts);
+        let plan = self.plan;
         let has_left = key == plan.left_key();
         let mut problems = Vec::new();
         let Some(space) = self.model.keys.get_mut(key) else { return };
@@ -217,11 +209,10 @@ impl Judge<'_> {
                 problems.push(format!("{key}: {} is recorded twice", row.id));
             }
             space.last = number;
-            // One whose client had left when the emulator stopped is not recorded.
-            let was_restarted = std::mem::replace(&mut space.restarts, restarts) != restarts;
             if let Some(missing) = missing.find(|number| !space.drawn.contains(number)) {
-                // Those that were under way at a reset are not recorded, and what they cost is not known.
-                if !is_reset && !(has_left && was_restarted) {
+                // Those that were under way at a reset are not recorded, and what they cost is not known; nor are those whose client
+                // had left, if the emulator stopped before it gave them up.
+                if !is_reset && !has_left {
                     problems.push(format!("{key}: request {missing} was counted and not recorded"));
                 }
                 if !has_left {

@@ -139,7 +139,7 @@ impl Plan {
         }
     }
 
-    /// The key of clients that leave. Requests that they leave at a restart are counted and not recorded, so its quota is not known.
+    /// The key of clients that leave. Requests under way at a stop are counted and not recorded, so its quota is not known.
     pub(crate) fn left_key(&self) -> String {
         key(self.keys - 2)
     }
