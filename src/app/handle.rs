@@ -105,7 +105,7 @@ impl ControlHandle {
         &self.engine.journal
     }
 
-    /// Records that the command that the emulator was started for has ended: its receivers are no longer retried.
+    /// Records that the command run by `exec` has ended: its receivers are no longer retried.
     pub(crate) fn end_command(&self) {
         self.engine.end_command();
     }

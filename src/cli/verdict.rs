@@ -291,7 +291,7 @@ impl Records {
         }
     }
 
-    /// The file in a command. What was read from stdin is in no file that is known here.
+    /// The file as an argument of a command; for stdin the name is unknown.
     fn word(file: &Path) -> String {
         if is_stream(file) { "FILE".to_owned() } else { shell_word(&file.to_string_lossy()).into_owned() }
     }

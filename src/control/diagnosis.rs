@@ -233,7 +233,7 @@ pub(super) fn advance_command(by: Duration, workspace: &Workspace, redactor: Red
     format!("wrs-emulator clock advance {step}{whose}")
 }
 
-/// The flag that names a key in a command. One that is masked cannot be pasted, so its workspace stands in for it.
+/// The flag that names a key in a command. A masked key cannot be pasted, so its workspace is named instead.
 pub(super) fn key_flag(workspace: &Workspace, redactor: Redactor<'_>) -> String {
     let key = redactor.key(workspace.name());
     let is_whole = key == workspace.name().as_ref();

@@ -114,7 +114,7 @@ impl Refusals {
             // They differ in the time left.
             Reason::RateLimited => (request.status, None, String::new()),
             Reason::Unauthorized { advice, .. } => (request.status, None, advice.to_string()),
-            // The messages quote what was sent.
+            // By field, because the messages quote the values.
             Reason::Invalid(problems) => {
                 let fields: Vec<&str> = problems.iter().map(|problem| &*problem.field).collect();
                 (request.status, request.operation, fields.join(", "))

@@ -17,7 +17,7 @@ use super::verdict::{Unfinished, Verification};
 
 /// Most records of each kind in a merged document: as many as the page shows.
 pub(crate) const MAX_MERGED: usize = 10_000;
-/// Most bytes of all of them. With what has no bound of its own a document has to stay below what is read again.
+/// Most bytes of all records together, so that the document stays below the size that can be read.
 const MAX_MERGED_BYTES: usize = 6 * MAX_BYTES;
 
 /// A saved document, and the name that distinguishes it from the others.

@@ -38,7 +38,7 @@ const SCENARIO_FIELDS: [&str; 4] = ["scenario", "scenarios", "active", "active_s
 /// Fields with the id of a record or a workspace.
 const ID_FIELDS: [&str; 6] = ["id", "request", "event", "delivery", "subscription", "workspace"];
 const ID_PREFIXES: [&str; 5] = ["req_", "evt_", "dlv_", "sub_", "ws_"];
-/// What stands before a key in a text, and so tells a key that is an ordinary word from the word.
+/// The words that come before a key in a text: they distinguish a key that is an ordinary word.
 const BEFORE_KEY: [&str; 3] = ["key ", "key `", "quota of "];
 
 /// The names that a shard shares with others.

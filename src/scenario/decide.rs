@@ -340,7 +340,7 @@ mod tests {
         check_outcome("chance = 0.000001", 1, &format!("{held}it applies with a chance of 0.000001"));
     }
 
-    /// How many rules the record of one status check lists, and what it says of the others.
+    /// The number of rules that the record of one status check lists, and its note about the others.
     fn check_unlisted(texts: &[&str], listed: usize, unlisted: Option<&str>) {
         let scenarios: Vec<_> = texts.iter().map(|text| valid(text)).collect();
         let rules = RuleSet::new(scenarios.iter().map(Scenario::rule_index));

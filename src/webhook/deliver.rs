@@ -12,7 +12,7 @@ use hyper::body::Bytes;
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
-use url::{Host, Url};
+use url::Url;
 
 use crate::clock::agenda::Running;
 use crate::clock::{Instant, machine};
@@ -24,7 +24,7 @@ use crate::state::journal::Entry;
 use crate::state::workspace::{AfterAttempt, AttemptOutcome, AttemptRecord, FailureReason, Job, Workspace};
 use crate::util::flag::Flag;
 use crate::webhook::client::{Client, Post};
-use crate::webhook::egress::{Destination, DialProblem, Egress, Target};
+use crate::webhook::egress::{Destination, DialProblem, Egress, Target, is_here};
 use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;
 use crate::webhook::signed::{SignedDelivery, sign_delivery, signature_time, verify_delivery};
 
@@ -386,12 +386,7 @@ impl Deliverer {
 /// True if nothing listened at an address of this machine.
 fn found_nothing_here(attempt: &AttemptRecord) -> bool {
     let is_refused = matches!(attempt.outcome, AttemptOutcome::Failed { reason: FailureReason::ConnectionRefused, .. });
-    let is_here = || match Url::parse(&attempt.dialled).ok()?.host()? {
-        Host::Domain(name) => Some(name == "localhost" || name.ends_with(".localhost")),
-        Host::Ipv4(address) => Some(address.is_loopback()),
-        Host::Ipv6(address) => Some(address.is_loopback()),
-    };
-    is_refused && is_here() == Some(true)
+    is_refused && Url::parse(&attempt.dialled).is_ok_and(|url| is_here(&url))
 }
 
 fn failed(reason: FailureReason, detail: &str) -> AttemptOutcome {

@@ -58,6 +58,16 @@ pub struct Target {
     pub forwarded: Option<Arc<str>>,
 }
 
+/// True if a URL leads to this machine by its name or loopback address.
+pub(super) fn is_here(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
 impl Target {
     pub(crate) fn new(mut url: Url, forwarded: Option<&str>) -> Option<Self> {
         let authorization = basic_authorization(&url);
@@ -83,15 +93,9 @@ impl Target {
 
     /// A problem with this target, with advice for a command that calls it without an emulator, and forwards by a flag.
     pub fn without_emulator(&self, problem: &str) -> String {
-        let is_here = match self.url.host() {
-            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-            Some(Host::Ipv4(address)) => address.is_loopback(),
-            Some(Host::Ipv6(address)) => address.is_loopback(),
-            None => false,
-        };
         match &self.forwarded {
             Some(_) => problem.to_owned(),
-            None if is_here => problem.replace(&self.elsewhere(), "or correct the address"),
+            None if is_here(&self.url) => problem.replace(&self.elsewhere(), "or correct the address"),
             None => {
                 let rule = format!("{}=http://localhost:PORT", self.origin);
                 let advice = format!("to call your own machine instead: `--forward {}`", shell_word(&rule));
