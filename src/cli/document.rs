@@ -10,8 +10,8 @@ use super::client::{Call, MAX_RUN, parsed};
 use super::failure::{Code, Failure};
 use super::output::{as_value, compact};
 use crate::control::api::{
-    Clock, DeliveryWhole, EmulatorFacts, ExecFacts, Findings, GetRun, MAX_MERGED, MAX_RECORDS, Omitted, RUN_FORMAT,
-    RUN_VERSION, RequestWhole, Sent, Verification, WorkspaceId, document_bound,
+    Clock, DeliveryWhole, EmulatorFacts, ExecFacts, Findings, GetRun, Omitted, RUN_FORMAT,
+    RUN_VERSION, RequestWhole, Sent, Verification, WorkspaceId,
 };
 use crate::redact::Redactor;
 use crate::scenario::RuleTrace;
@@ -40,8 +40,6 @@ pub(super) struct RunRecords {
     pub(super) findings: Option<Findings>,
     #[serde(default)]
     pub(super) exec: Option<ExecFacts>,
-    #[serde(default)]
-    pub(super) shards: Vec<RunShard>,
     /// What only the page reads, which must be there.
     #[serde(rename = "profile")]
     _profile: IgnoredAny,
@@ -53,20 +51,6 @@ pub(super) struct RunRecords {
     _subscriptions: IgnoredAny,
     #[serde(rename = "scenarios")]
     _scenarios: IgnoredAny,
-}
-
-impl RunRecords {
-    /// Why records are not in it.
-    pub(super) fn bound(&self) -> String {
-        document_bound(if self.shards.is_empty() { MAX_RECORDS } else { MAX_MERGED })
-    }
-}
-
-#[derive(Deserialize)]
-pub(super) struct RunShard {
-    pub(super) name: String,
-    #[serde(default)]
-    pub(super) without_findings: bool,
 }
 
 #[derive(Deserialize)]
@@ -141,18 +125,6 @@ impl RunDocument {
         Redactor::default().value(&mut value);
         let records = RunRecords::deserialize(&value).map_err(changed)?;
         Ok(Self { json: compact(&value) + "\n", records })
-    }
-
-    /// One that was made here.
-    pub(super) fn made(document: &Value) -> Self {
-        let json = compact(document) + "\n";
-        let records = serde_json::from_str(&json).expect("it has the records of a document");
-        Self { json, records }
-    }
-
-    /// All of it.
-    pub(super) fn value(&self) -> Value {
-        serde_json::from_str(&self.json).expect("its records were read")
     }
 
     /// The document with a field that the emulator does not know.

@@ -22,7 +22,7 @@ use crate::control::{Step, StepVerdict};
 /// What the command has besides the arguments of its call.
 #[derive(Debug, Args)]
 pub(super) struct ExplainArgs {
-    /// Read a file made by `run save`, `run merge` or `exec --report` instead of a running emulator; `-` is stdin.
+    /// Read a file made by `run save` or `exec --report` instead of a running emulator; `-` is stdin.
     #[arg(long, value_name = "RUN", display_order = LAST - 1)]
     from: Option<PathBuf>,
 }

@@ -3,12 +3,14 @@
 //! Requests are entries, and so is each attempt at a delivery, oldest first. Everything is taken from the document, which is masked; what
 //! only the emulator knows is in fields that begin with `_`, as the format asks.
 
+use std::path::Path;
+
 use hyper::StatusCode;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use super::document::{ExplainedRequest, RunRecords};
-use crate::control::api::{Attempt, AttemptResult, Bytes, DeliveryWhole, Headers, Millis, Request, RequestWhole};
+use super::document::{ExplainedRequest, RunDocument, RunRecords};
+use crate::control::api::{Attempt, AttemptResult, Bytes, DeliveryWhole, Headers, Millis, Request, RequestWhole, document_bound};
 use crate::redact::Redactor;
 use crate::util::wording::counted;
 
@@ -24,7 +26,7 @@ pub(super) fn archive(run: &RunRecords) -> String {
     entries.sort_by_key(|(started, _)| *started);
     let omitted = run.omitted.requests + run.omitted.deliveries;
     let comment =
-        (omitted > 0).then(|| format!("without {}, because {}", counted(omitted, "older record"), run.bound()));
+        (omitted > 0).then(|| format!("without {}, because {}", counted(omitted, "older record"), document_bound()));
     let mut log = present(json!({
         "version": "1.2",
         "creator": { "name": "wrs-emulator", "version": run.emulator.version },
@@ -33,6 +35,15 @@ pub(super) fn archive(run: &RunRecords) -> String {
     }));
     log["entries"] = entries.into_iter().map(|(_, entry)| entry).collect();
     format!("{{\"log\":{log}}}\n")
+}
+
+/// For the fuzz targets, which need something public: reads a document as if from a file, and makes an archive of it. The error is
+/// what a command prints.
+#[doc(hidden)]
+pub fn try_document(bytes: Vec<u8>) -> Result<(), String> {
+    let run = RunDocument::parse(Path::new("fuzz"), bytes).map_err(|failure| failure.message)?;
+    archive(&run.records);
+    Ok(())
 }
 
 fn request_entry<'a>(run: &RunRecords, record: &'a ExplainedRequest) -> (&'a str, Value) {

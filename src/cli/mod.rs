@@ -21,7 +21,6 @@ mod har;
 mod listen;
 mod log;
 mod mcp;
-mod merge;
 mod output;
 mod parse;
 mod probe;
@@ -39,7 +38,7 @@ mod verdict;
 use std::process::ExitCode;
 
 #[doc(hidden)]
-pub use merge::try_document;
+pub use har::try_document;
 
 use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
@@ -229,7 +228,6 @@ pub fn main() -> ExitCode {
         Some(Command::Snapshot(SnapshotCommand::Load(args))) => run::load_state(&args),
         Some(Command::Run(RunCommand::Save(args))) => run::save(&args),
         Some(Command::Run(RunCommand::View(args))) => run::view(&args),
-        Some(Command::Run(RunCommand::Merge(args))) => merge::run(&args),
         Some(Command::Run(RunCommand::Schema)) => Ok(print_document(&crate::control::run_schema())),
         Some(Command::Profile(command)) => Ok(profile::profile(&command)),
         Some(Command::Assumptions(args)) => assumptions::run(&args),

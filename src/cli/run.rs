@@ -1,4 +1,4 @@
-//! Files of what happened and of the state: `run save|view|schema` (`merge` has its own file), `requests export` and `snapshot save|load`.
+//! Files of what happened and of the state: `run save|view|schema`, `requests export` and `snapshot save|load`.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use super::failure::{Code, Failure, note};
 use super::har::archive;
 use super::output::{print, print_as_is, print_json, ready_line, show};
 use super::signals::{Adopted, Signals};
-use crate::control::api::{DeliveryWhole, LoadSnapshot, SaveSnapshot, Sent, Since, Time, WorkspaceId};
+use crate::control::api::{DeliveryWhole, LoadSnapshot, SaveSnapshot, Sent, Since, Time, WorkspaceId, document_bound};
 use crate::control::{Access, Viewer, operation_named};
 use crate::http::handler::Limits;
 use crate::http::listener::ListenAddress;
@@ -36,7 +36,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// How long a running request may delay the end of `run view`.
 const GRACE: Duration = Duration::from_millis(500);
 #[derive(Debug, Subcommand)]
-#[command(after_help = examples(["run save run.json", "run save report.html", "run save run.har", "run view run.json", "run merge a.json b.json --report report.html"]))]
+#[command(after_help = examples(["run save run.json", "run save report.html", "run save run.har", "run view run.json"]))]
 pub(super) enum RunCommand {
     /// Write what happened to a file: requests, deliveries, problems, scenarios, settings; as JSON, as a page, or as HAR.
     #[command(after_help = examples([
@@ -53,13 +53,6 @@ pub(super) enum RunCommand {
         "run view report.html --listen 127.0.0.1:8080",
     ]) + "\n\nExit status: 0 when it is ended by Ctrl-C or SIGTERM, 2 wrong usage or a file that cannot be shown.")]
     View(ViewArgs),
-    /// Make one report of the runs of several machines, such as the shards of a CI matrix.
-    #[command(after_help = examples([
-        "run merge linux.json macos.json --report report.html  # one page about both",
-        "run merge */run.json --report run.json  # then: verdict --from run.json --fail-on unmatched",
-        "run merge a.json b.json --report - | jq .verification.counts",
-    ]) + "\n\nExit status: 0 done, whatever happened in the runs, 2 wrong usage or a file that cannot be used.")]
-    Merge(MergeArgs),
     /// Print the JSON Schema of saved files.
     #[command(after_help = examples(["run schema > run.schema.json"]))]
     Schema,
@@ -120,20 +113,6 @@ pub(super) struct ViewArgs {
     json: bool,
 }
 
-#[derive(Debug, Args)]
-pub(super) struct MergeArgs {
-    /// Files of `run save` or `exec --report`, JSON or page; `-` is stdin. Each id and key ends in the name of its file, or of its
-    /// folder if all files have the same name.
-    #[arg(required = true, value_name = "RUN")]
-    pub(super) files: Vec<PathBuf>,
-    /// The file to write: a page if it ends in `.html`, an HTTP archive if in `.har`, else JSON; `-` is JSON on stdout.
-    #[arg(long, value_name = "FILE")]
-    pub(super) report: PathBuf,
-    /// Print JSON.
-    #[arg(long, display_order = LAST)]
-    pub(super) json: bool,
-}
-
 pub(super) fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     // A file that cannot be written is reported before the emulator is asked.
     let file = (!is_stream(&args.file)).then(|| OutputFile::at("", &args.file)).transpose()?;
@@ -151,7 +130,7 @@ pub(super) fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
         let (requests, deliveries) = (counted(requests, "request"), counted(deliveries, "delivery"));
         let omitted = match left_out {
             0 => String::new(),
-            omitted => format!("; {} left out, because {}", counted(omitted, "record"), run.records.bound()),
+            omitted => format!("; {} left out, because {}", counted(omitted, "record"), document_bound()),
         };
         format!("{requests} and {deliveries} saved{omitted}\n")
     }))
@@ -277,7 +256,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     }
     if run.omitted.requests > 0 {
         let older = counted(run.omitted.requests, "older request");
-        note(&format!("{older} left out, because {}; `--key` leaves more room for one key", run.bound()));
+        note(&format!("{older} left out, because {}; `--key` leaves more room for one key", document_bound()));
     }
     Ok(ExitCode::SUCCESS)
 }

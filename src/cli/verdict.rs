@@ -68,7 +68,7 @@ pub(super) struct VerdictArgs {
     // mistake.
     #[arg(long, default_value = "*", conflicts_with = "from")]
     key: String,
-    /// Judge a file made by `run save`, `run merge` or `exec --report` instead of a running emulator; `-` is stdin.
+    /// Judge a file made by `run save` or `exec --report` instead of a running emulator; `-` is stdin.
     #[arg(long, value_name = "RUN")]
     from: Option<PathBuf>,
     /// Exit with 1 if one of these was found; separated by commas. Without it everything but findings is reported and the exit status
@@ -379,16 +379,13 @@ impl Verdict {
 
     /// Of a saved run.
     fn saved(file: &Path, judging: &Judging) -> Result<Self, Failure> {
-        let RunRecords { verification, findings, exec, shards, .. } = RunDocument::read(file)?.records;
+        let RunRecords { verification, findings, exec, .. } = RunDocument::read(file)?.records;
         let review = if judging.fail_on.contains(&Kind::Findings) {
             let unjudged = |why: &str| {
                 let cause = format!("cannot judge the findings of `{}`: {why}", file.display());
                 Failure::invalid_file(cause).with_hint("save it with `wrs-emulator run save` or `exec --report`")
             };
             let findings = findings.ok_or_else(|| unjudged("it has none"))?;
-            if let Some(shard) = shards.iter().find(|shard| shard.without_findings) {
-                return Err(unjudged(&format!("the run `{}` in it was saved without any", shard.name)));
-            }
             Some(judging.review(findings))
         } else {
             None

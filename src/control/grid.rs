@@ -1,7 +1,6 @@
 //! What a run met of the contract: for each operation, the statuses by which the API answers it, and how many requests got each. A status
 //! that no request got names what makes one get it.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use schemars::JsonSchema;
@@ -104,36 +103,6 @@ fn without_scenario(route: &Route, status: u16) -> String {
     format!(
         "a scenario with the line `rule = [{{ when = {{ operation = \"{operation}\" }}, reply = {{ {reply} }} }}]`, then a valid request"
     )
-}
-
-/// The grid of several runs together.
-pub(super) fn join_grids(grids: impl IntoIterator<Item = Vec<GridRow>>) -> Vec<GridRow> {
-    let mut rows: Vec<GridRow> = Vec::new();
-    let mut cells: Vec<BTreeMap<u16, GridCell>> = Vec::new();
-    let mut known: HashMap<String, usize> = HashMap::new();
-    for mut row in grids.into_iter().flatten() {
-        let own = std::mem::take(&mut row.cells);
-        let at = *known.entry(row.operation.clone()).or_insert(rows.len());
-        if at == rows.len() {
-            rows.push(row);
-            cells.push(BTreeMap::new());
-        }
-        for cell in own {
-            match cells[at].entry(cell.status) {
-                Entry::Vacant(place) => drop(place.insert(cell)),
-                Entry::Occupied(mut place) => {
-                    let one = place.get_mut();
-                    one.requests = one.requests.saturating_add(cell.requests);
-                    one.of_api |= cell.of_api;
-                    one.gap = one.gap.take().filter(|_| one.requests == 0);
-                }
-            }
-        }
-    }
-    for (row, cells) in rows.iter_mut().zip(cells) {
-        row.cells = cells.into_values().collect();
-    }
-    rows
 }
 
 /// The grid in words.

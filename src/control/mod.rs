@@ -20,7 +20,6 @@ mod grid;
 mod guard;
 mod input;
 mod judged;
-mod merged;
 mod metrics;
 mod openapi;
 mod page;
@@ -34,7 +33,6 @@ mod requests;
 mod routes;
 mod run;
 mod scenarios;
-mod shard_names;
 mod snapshot;
 pub(crate) mod story;
 mod stream;
@@ -48,7 +46,7 @@ pub(crate) mod api {
     pub(crate) use crate::control::endpoint::{Answer, Command, Endpoint, Sent, properties, required};
     pub(crate) use crate::control::{
         activation::*, clock::*, deliveries::*, events::*, explain::*, fields::*, findings::*, grid::*, judged::*,
-        merged::*, profile::*, requests::*, run::*, scenarios::*, snapshot::*, stream::*, subscriptions::*, system::*,
+        profile::*, requests::*, run::*, scenarios::*, snapshot::*, stream::*, subscriptions::*, system::*,
         verdict::*,
     };
     pub(crate) use crate::state::journal::record::*;

@@ -77,10 +77,7 @@ pub(crate) struct Run {
     pub(crate) recorded_at: Time,
     /// Whose it is; null for all keys.
     pub(crate) key: Option<String>,
-    /// The runs that it was merged from, if it was; each of their records has the name of its run behind its id.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) shards: Vec<Shard>,
-    /// The command that `exec` ran, in a report of it; of several runs, how their commands ended together.
+    /// The command that `exec` ran, in a report of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) exec: Option<ExecFacts>,
     /// The name of the file that `run view` shows.
@@ -93,7 +90,7 @@ pub(crate) struct Run {
     /// What the traffic shows, as `GET findings` has it; absent if `limit` was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) findings: Option<Findings>,
-    /// The emulator's clock, or that of the key; of several runs the newest one's, and `shards` has each.
+    /// The emulator's clock, or that of the key.
     pub(crate) clock: Clock,
     /// What happens next, the earliest first.
     pub(crate) due: Vec<Due>,
@@ -168,33 +165,6 @@ pub(crate) struct ExecFacts {
     pub(crate) failed_because: Vec<String>,
 }
 
-/// One of the runs that a document was merged from.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[schemars(inline, deny_unknown_fields)]
-pub(crate) struct Shard {
-    /// What its file was called; in the document, each id and key of it ends in `@` and this name.
-    pub(crate) name: String,
-    pub(crate) emulator: EmulatorFacts,
-    pub(crate) recorded_at: Time,
-    /// Whose it is; null for all keys.
-    pub(crate) key: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) exec: Option<ExecFacts>,
-    /// The requests that were judged.
-    pub(crate) requests: usize,
-    /// The deliveries that were judged.
-    pub(crate) deliveries: usize,
-    /// The settings that are other than in `profile`; those of all its keys.
-    #[serde(default)]
-    pub(crate) settings: Vec<Setting>,
-    /// The clock of its emulator, and of those of its keys that have none.
-    #[serde(default)]
-    pub(crate) clock: Option<Clock>,
-    /// True if it was saved without findings, so those of the document are not about it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) without_findings: bool,
-}
-
 /// A key, or a group of keys, and its usage.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
@@ -211,12 +181,9 @@ pub(crate) struct KeyState {
     pub(crate) scenarios: Vec<String>,
     /// Its own clock; null if it follows the emulator's.
     pub(crate) clock: Option<Clock>,
-    /// The settings that are other than in `profile`, or than those of its run in `shards`.
+    /// The settings that are other than in `profile`.
     #[serde(default)]
     pub(crate) settings: Vec<Setting>,
-    /// The run that it belongs to, in a document merged from several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) shard: Option<String>,
     /// How the test with this key ended, if its runner reported that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) test: Option<TestOutcome>,
@@ -281,12 +248,6 @@ pub(crate) struct Omitted {
     /// Keys in the `progress` of scenarios.
     pub(crate) progress: usize,
     pub(crate) due: usize,
-    /// Of a document merged from several.
-    #[serde(default)]
-    pub(crate) clashes: usize,
-    /// What commands printed, in a document merged from several.
-    #[serde(default)]
-    pub(crate) outputs: usize,
     /// Entries of the journal that were evicted, of all kinds and keys.
     pub(crate) evicted_entries: u64,
     /// Finished deliveries that were evicted, of all keys.
@@ -296,28 +257,10 @@ pub(crate) struct Omitted {
 impl Omitted {
     /// What is left out because of the bound of each kind; `progress` and `due` have smaller ones.
     pub(crate) fn records(&self) -> usize {
-        let Self { requests, deliveries, events, notices, keys, subscriptions, scenarios, clashes, outputs, .. } =
-            *self;
-        [requests, deliveries, events, notices, keys, subscriptions, scenarios, clashes, outputs]
+        let Self { requests, deliveries, events, notices, keys, subscriptions, scenarios, .. } = *self;
+        [requests, deliveries, events, notices, keys, subscriptions, scenarios]
             .into_iter()
             .fold(0, usize::saturating_add)
-    }
-
-    pub(super) fn add(&mut self, other: Self) {
-        let add = |count: &mut usize, other: usize| *count = count.saturating_add(other);
-        add(&mut self.requests, other.requests);
-        add(&mut self.deliveries, other.deliveries);
-        add(&mut self.events, other.events);
-        add(&mut self.notices, other.notices);
-        add(&mut self.keys, other.keys);
-        add(&mut self.subscriptions, other.subscriptions);
-        add(&mut self.scenarios, other.scenarios);
-        add(&mut self.progress, other.progress);
-        add(&mut self.due, other.due);
-        add(&mut self.clashes, other.clashes);
-        add(&mut self.outputs, other.outputs);
-        self.evicted_entries = self.evicted_entries.saturating_add(other.evicted_entries);
-        self.evicted_deliveries = self.evicted_deliveries.saturating_add(other.evicted_deliveries);
     }
 }
 
@@ -330,8 +273,8 @@ pub(crate) struct NextCursors {
 }
 
 /// Why records are not in a document that has at most so many.
-pub(crate) fn document_bound(most: usize) -> String {
-    format!("a document has at most {most} records, or {} MiB, of each kind", MAX_BYTES / (1024 * 1024))
+pub(crate) fn document_bound() -> String {
+    format!("a document has at most {MAX_RECORDS} records, or {} MiB, of each kind", MAX_BYTES / (1024 * 1024))
 }
 
 /// Most records of each kind, unless the call limits them.
@@ -388,7 +331,6 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         emulator: facts(control, &snapshot, redactor),
         recorded_at: time(now.wall),
         key: name.as_deref().map(|name| redactor.key(name).into_owned()),
-        shards: Vec::new(),
         exec: None,
         viewing: None,
         last_event_id: control.texts.id(history.next - 1),
@@ -556,7 +498,6 @@ fn keys(
             subscriptions,
             scenarios: config.active.iter().map(|scenario| scenario.name.to_string()).collect(),
             clock: own_clock(workspace),
-            shard: None,
             test: test.map(|test| test_outcome::shown(&test, redactor)),
             settings: if Arc::ptr_eq(config, base) { Vec::new() } else { profile::differing(config, base) },
         }

@@ -228,13 +228,6 @@ impl Text for Verification {
     }
 }
 
-impl Unfinished {
-    /// True if no request reached it at all.
-    pub(super) fn is_unreached(&self) -> bool {
-        self.workspace.is_none() && self.message.contains(UNREACHED)
-    }
-}
-
 /// Why something of a scenario is unfinished for nobody in particular.
 const UNREACHED: &str = "no request reached it";
 /// Most entries shown of each kind, the oldest first; `counts` counts all.

@@ -52,8 +52,6 @@ mod log;
 mod matrix;
 mod mcp;
 mod memory;
-mod merge;
-mod merge_bounds;
 mod metrics;
 mod mistakes;
 mod model;

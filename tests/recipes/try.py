@@ -101,25 +101,6 @@ def github_action(text, _):
     return "fits GitHub's schema; tests/action/play.py runs it"
 
 
-def github_matrix(text, _):
-    """Each shard in a folder of its own, as its artifact is downloaded; then the job that merges them."""
-    jobs = matches_schema("vendor.github-workflows", text)["jobs"]
-    folder = pathlib.Path(tempfile.mkdtemp(dir=work))
-    commands = lambda job: [step["run"] for step in jobs[job]["steps"] if "run" in step]
-    for shard in jobs["test"]["strategy"]["matrix"]["shard"]:
-        own = folder / f"shard-{shard}"
-        own.mkdir()
-        # As the action does: a free port, and the variables for later steps.
-        with Service({"WRS_EMULATOR_LISTEN": "127.0.0.1:0"}) as service:
-            given = f"WRS_BASE_URL={service.url} WRS_EMULATOR_URL={service.url} WRS_API_KEY=sk_test_ci"
-            for step in commands("test"):
-                run(["bash", "-e", "-o", "pipefail", "-c", f"export {given}\n{step}"], own)
-    for step in commands("report"):
-        run(["bash", "-e", "-o", "pipefail", "-c", step], folder)
-    assert "sk_test_ci@shard-2" in (folder / "report.html").read_text()
-    return "fits GitHub's schema; its commands were run, each shard against an emulator, with the artifacts played"
-
-
 def gitlab_cached(text, _):
     """Twice: `cargo` exists the first time only."""
     job = matches_schema("vendor.gitlab-ci", text)["test"]
@@ -212,7 +193,6 @@ def java_test(text, name):
 CHECKS = {
     "github.yml": github_workflow,
     "github-action.yml": github_action,
-    "github-matrix.yml": github_matrix,
     "gitlab.yml": gitlab_ci,
     "gitlab-cached.yml": gitlab_cached,
     "pre-commit-config.yaml": pre_commit_config,

@@ -150,16 +150,6 @@ test("a reset, a loaded snapshot and a restart begin anew; repeated ones do not"
   }
 });
 
-test("a key of merged runs has the clock of its run, and all together have none", () => {
-  const store = new Store();
-  const clock = (mode, ms) => ({ mode, now: at(ms) });
-  const keys = ["a", "b", "c"].map((shard) => ({ key: `sk_test_k@${shard}`, workspace: `ws_1@${shard}`, shard, clock: shard === "c" ? clock("auto", 3) : null }));
-  const shards = [["a", "real", 0], ["b", "frozen", 9000], ["c", "frozen", 2]].map(([name, mode, ms]) => ({ name, clock: clock(mode, ms) }));
-  store.takeRun(run({ clock: clock("frozen", 9000), keys, shards }), AT);
-  assert.deepEqual(keys.map(({ key }) => store.clockOf(key).mode), ["real", "frozen", "auto"]);
-  assert.equal(store.clockOf(""), undefined);
-});
-
 test("a clock that was moved is told from one that shows real time", () => {
   const store = new Store();
   store.phase = "live";

@@ -1,4 +1,4 @@
-//! Saved runs, as JSON or within a report: read, merged and archived, or refused in a line.
+//! Saved runs, as JSON or within a report: read and archived, or refused in a line.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -246,49 +246,6 @@ pub(crate) struct NotExercised {
 /// Most requests or deliveries named for a finding; `count` counts all.
 const MAX_SHOWN: usize = 20;
 
-impl Findings {
-    /// The findings of several runs together, the worst first.
-    pub(crate) fn joined(runs: Vec<Self>) -> Self {
-        let mut joined = Self::default();
-        let count = runs.len();
-        let mut idle: Vec<(usize, NotExercised)> = Vec::new();
-        let (mut known_idle, mut known) = (HashMap::new(), HashMap::new());
-        for run in runs {
-            joined.beyond = run.beyond;
-            joined.judged_requests = joined.judged_requests.saturating_add(run.judged_requests);
-            joined.judged_deliveries = joined.judged_deliveries.saturating_add(run.judged_deliveries);
-            joined.forgotten_entries = joined.forgotten_entries.saturating_add(run.forgotten_entries);
-            for rule in run.not_exercised {
-                let at = *known_idle.entry(rule.code.clone()).or_insert(idle.len());
-                match idle.get_mut(at) {
-                    Some((times, _)) => *times += 1,
-                    None => idle.push((1, rule)),
-                }
-            }
-            for finding in run.data {
-                let at = *known.entry((finding.code.clone(), finding.confidence)).or_insert(joined.data.len());
-                match joined.data.get_mut(at) {
-                    Some(known) => known.add(finding),
-                    None => joined.data.push(finding),
-                }
-            }
-        }
-        // Exercised by one of the runs is exercised.
-        joined.not_exercised = idle.into_iter().filter(|(times, _)| *times == count).map(|(_, rule)| rule).collect();
-        joined.data.sort_by_key(|finding| finding.severity);
-        joined
-    }
-}
-
-impl Finding {
-    fn add(&mut self, other: Self) {
-        self.count = self.count.saturating_add(other.count);
-        self.evidence.extend(other.evidence);
-        self.evidence.truncate(MAX_SHOWN);
-        self.groups = grouped(std::mem::take(&mut self.groups).into_iter().chain(other.groups), MAX_SHOWN);
-    }
-}
-
 impl Check {
     /// The finding with this confidence, if the rule found anything.
     pub(super) fn finding(&self, confidence: Confidence, judged: &Judged) -> Option<Finding> {

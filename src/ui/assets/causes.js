@@ -13,26 +13,9 @@ import { NUMBERS, capital, count, duration, isRefused, listed, oneLine } from '.
 /** Less than this between one refusal and the next request is no pause. */
 const NO_PAUSE_MS = 100;
 
-/** Tests of merged runs whose command succeeded, by document. @type {WeakMap<RunDocument, Set<KeyRow['test']>>} */
-const expectedFailures = new WeakMap();
-
 /** Whether a test failed. Its runner may have expected it: then the command succeeded. @param {RunDocument} run @param {KeyRow['test']} test */
 export function isFailed(run, test) {
-  if (test?.outcome !== 'failed') return false;
-  if (!run.shards?.length) return run.exec?.exit_status !== 0;
-  let known = expectedFailures.get(run);
-  if (!known) {
-    const passed = new Set(run.shards.filter(({ exec }) => exec?.exit_status === 0).map(({ name }) => name));
-    known = new Set(run.keys.filter(({ shard }) => passed.has(shard ?? '')).map((key) => key.test));
-    expectedFailures.set(run, known);
-  }
-  return !known.has(test);
-}
-
-/** The command of a run, or of the one among merged runs that an id or a key is of. @param {RunDocument} run @param {string} id */
-function execOf(run, id) {
-  const at = id.indexOf('@');
-  return at < 0 || !run.shards?.length ? run.exec : run.shards.find(({ name }) => name === id.slice(at + 1))?.exec;
+  return test?.outcome === 'failed' && run.exec?.exit_status !== 0;
 }
 
 /** Whether problems of a kind fail the run: those that `--fail-on` names; without it and without a command, webhooks. @param {RunDocument['exec']} exec @param {string} kind */
@@ -103,7 +86,7 @@ function sameness({ kind, status, operation, text, message, scenario, path, forg
 /** The tests that never called, as causes: one for all that failed without any other reason. @param {RunDocument} run @param {Set<string>} explained keys with another cause @returns {Cause[]} */
 function silent(run, explained) {
   const keys = (run.keys ?? []).filter(({ key, test, requests }) => !requests && !explained.has(key) && !run.verification.forgotten_entries
-    && (test ? isFailed(run, test) && !/ControlError(?!.* 408 )/.test(test.message ?? '') : Boolean(execOf(run, key)?.exit_status)));
+    && (test ? isFailed(run, test) && !/ControlError(?!.* 408 )/.test(test.message ?? '') : Boolean(run.exec?.exit_status)));
   const isNone = !run.verification.judged_requests;
   // Deliveries alone may explain all that failed.
   if (!keys.length && !(isNone && run.exec?.exit_status && !explained.size)) return [];
@@ -136,9 +119,7 @@ export function causesOf(run, entries, findings) {
     // What a scenario refused may be what a test failed of, and is as planned otherwise.
     const isMet = entry.kind === 'request' && isOfFailed && (entry.status >= 400 || !entry.status);
     if (!entry.failed && !isMet) continue;
-    // Of merged runs, one may have passed in spite of what another failed of.
-    const isOfPassed = run.shards?.length && execOf(run, entry.id)?.exit_status === 0 && !execOf(run, entry.id)?.failed_by?.length;
-    const id = `${isOfFailed}${isOfPassed ? ' passed' : ''} ${sameness(entry)}`;
+    const id = `${isOfFailed} ${sameness(entry)}`;
     const group = groups.get(id);
     if (group) group.entries.push(entry);
     else groups.set(id, { entries: [entry], isOfFailed });
@@ -152,8 +133,7 @@ export function causesOf(run, entries, findings) {
     const isDelivery = entry.kind === 'delivery';
     const kind = isDelivery ? (entry.forged ? 'forged' : 'undelivered') : !entry.operation && entry.failed ? 'unmatched' : 'refused';
     // Without outcomes of tests, a command that failed may have failed of any refusal.
-    const exec = execOf(run, entry.id);
-    const isBad = group.isOfFailed || failsBy(exec, kind) || Boolean(exec?.exit_status && !hasTests && entry.failed);
+    const isBad = group.isOfFailed || failsBy(run.exec, kind) || Boolean(run.exec?.exit_status && !hasTests && entry.failed);
     const words = isDelivery ? lost(run, entry) : refusal(group.entries, findings);
     const own = [...new Set(group.entries.map((one) => one.key ?? ''))].filter(Boolean);
     // A forged webhook is worse than any refusal, and what a scenario did is least.

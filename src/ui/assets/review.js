@@ -73,12 +73,10 @@ export function reviewView(page) {
   const items = findings.data.map((one, i) => (isShown(one) ? guarded(() => findingPart(page, one, i + 1), one) : null));
   const shown = items.filter(Boolean).length;
   const idle = findings.not_exercised.filter((one) => !id || one.code === id);
-  const others = (page.store.run?.shards ?? []).filter((one) => one.without_findings).map(({ name }) => name);
   return [
     heading,
     h('p.sentence', null, readiness(findings)),
     failing(findings).length ? h('p.quiet', null, prose('Includes findings accepted with `--accept`.')) : null,
-    others.length ? h('p.note', null, 'Not reviewed, because they were saved without findings: ', foreign(others.join(', ')), '.') : null,
     findings.forgotten_entries ? h('p.note', null, `${count(findings.forgotten_entries, 'entry', 'entries')} had been evicted from the journal and could not be checked.`) : null,
     key && page.isDocument ? h('p.note', null, 'These findings cover every key in the file.') : null,
     id ? h('p', { key: 'back' }, link(page, { id: '' }, 'The whole review')) : findings.data.length ? choices(page, severity, confidence) : null,

@@ -143,8 +143,7 @@ export function settingsView(page) {
   const { run } = page.store;
   const rows = new Map((run?.assumptions?.data ?? []).map((row) => [row.knob, row]));
   const known = run?.keys?.find((one) => one.key === page.route.key);
-  const ofRun = run?.shards?.find(({ name }) => name === known?.shard);
-  const own = new Map([...(ofRun?.settings ?? []), ...(known?.settings ?? [])].map((one) => [one.knob, one]));
+  const own = new Map((known?.settings ?? []).map((one) => [one.knob, one]));
   const all = (run?.profile?.data ?? []).map((one) => own.get(one.knob) ?? one);
   const words = page.route.filter.toLowerCase().split(/\s+/).filter(Boolean);
   const isFound = (/** @type {SettingRow} */ one) => {

@@ -259,11 +259,9 @@ export class Store {
     return instant(this.run.clock.now) + since;
   }
 
-  /** The clock of a key, or else the emulator's; merged runs have none in common. @param {string} key */
+  /** The clock of a key, or else the emulator's. @param {string} key */
   clockOf(key) {
-    const { keys, shards, clock } = this.run ?? {};
-    const known = keys?.find((one) => one.key === key);
-    return known?.clock ?? (shards?.length ? shards.find(({ name }) => name === known?.shard)?.clock ?? undefined : clock);
+    return this.run?.keys?.find((one) => one.key === key)?.clock ?? this.run?.clock;
   }
 
   /** How far a running clock was moved from the browser's, in milliseconds. @param {string} key @returns {number} */

@@ -95,36 +95,24 @@ function unfinishedPart(page, run) {
 /** @param {Page} page @param {RunDocument} run */
 function changed(page, run) {
   const all = (run.profile?.data ?? []).filter((one) => one.source !== 'default').map((one) => ({ one, key: '' }));
-  for (const { name, settings } of run.shards ?? []) for (const one of settings) all.push({ one, key: `run ${name}` });
   for (const { key, settings } of run.keys ?? []) for (const one of settings ?? []) all.push({ one, key });
   return section('Changed settings', all.length
-    ? h('ul', null, all.slice(0, 200).map(({ one, key }) => h('li', null, key ? [foreign(key), ': '] : null, link(page, { view: 'settings', id: one.knob, key: key.startsWith('run ') ? '' : key || page.route.key, filter: '' }, one.knob), ' = ', foreign(oneLine(settingText(one.value)), 'code'), ' from ', foreign(oneLine(one.source, 100)))))
+    ? h('ul', null, all.slice(0, 200).map(({ one, key }) => h('li', null, key ? [foreign(key), ': '] : null, link(page, { view: 'settings', id: one.knob, key: key || page.route.key, filter: '' }, one.knob), ' = ', foreign(oneLine(settingText(one.value)), 'code'), ' from ', foreign(oneLine(one.source, 100)))))
     : h('p.quiet', null, 'None.'));
 }
 
 /** How a command ended. @param {NonNullable<RunDocument['exec']>} exec */
 const commandOutcome = (exec) => exec.problem ?? (exec.signal ? `ended by signal ${exec.signal}` : `exit status ${exec.exit_status}`);
 
-/** The last lines that the command printed, or each command of merged runs. @param {RunDocument} run @returns {(Node | null)[]} */
-function outputParts({ exec, keys, shards }) {
+/** The last lines that the command printed. @param {RunDocument} run @returns {Node | null} */
+function outputPart({ exec, keys }) {
   const hasTests = keys?.some((one) => one.test);
-  const output = (/** @type {RunDocument['exec']} */ of, /** @type {string} */ title) => (of?.output ? fold(title, Boolean(of.exit_status) && !hasTests, pre(title, of.output)) : null);
-  return shards?.length ? shards.map((shard) => output(shard.exec, `Output of the command: ${shard.name}`)) : [output(exec, 'Output of the command')];
+  const title = 'Output of the command';
+  return exec?.output ? fold(title, Boolean(exec.exit_status) && !hasTests, pre(title, exec.output)) : null;
 }
 
 /** @param {RunDocument['clock']} clock */
 const clockFact = ({ mode, now }) => `${mode}, ${dateTime(now)}`;
-
-/** The runs of a merged document. @param {RunDocument['shards']} shards @returns {Node | null} */
-function shardsPart(shards) {
-  if (!shards?.length) return null;
-  const heads = ['Run', 'Command', 'Outcome', 'Requests', 'Deliveries', 'Clock', 'Seed', 'Version'];
-  return section('Runs', h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Merged runs' }, h('table.grid', null,
-    h('thead', null, h('tr', null, heads.map((head) => h('th', { scope: 'col' }, head)))),
-    h('tbody', null, shards.map(({ name, exec, requests, deliveries, clock, emulator }) => h('tr', { key: name }, h('th', { scope: 'row' }, foreign(name)),
-      h('td', null, exec ? foreign(oneLine(commandOf(exec.command.map(String)), 80), 'code') : '–'), h('td', null, exec ? h(exec.exit_status ? 'span.bad' : 'span', null, foreign(commandOutcome(exec))) : '–'),
-      h('td', null, NUMBERS.format(requests)), h('td', null, NUMBERS.format(deliveries)), h('td', null, clock ? clockFact(clock) : '–'), h('td', null, foreign(emulator.seed ?? 'not fixed')), h('td', null, foreign(emulator.version))))))));
-}
 
 /** @param {Page} page @param {RunDocument} run */
 function environment(page, run) {
@@ -136,7 +124,7 @@ function environment(page, run) {
     ['Seed', foreign(emulator.seed ?? 'not fixed')],
     ['Started', dateTime(emulator.started_at)],
     ['Recorded', dateTime(run.recorded_at)],
-    ['Clock', run.shards?.length ? 'see Runs' : clockFact(run.clock)],
+    ['Clock', clockFact(run.clock)],
     ['Scope', foreign(run.key ?? 'all keys')],
   ];
   if (emulator.scenario_folders?.length) facts.push(['Scenarios', foreign(emulator.scenario_folders.join(', '))]);
@@ -167,15 +155,14 @@ export function summaryView(page) {
     isEmpty ? h('div', null, testButton(page)) : null,
     isEmpty ? emptyState(page, 'Send a request, or run your tests against the emulator:', [exampleLine(new URL(page.base).origin, 'sk_test_local')]) : guarded(() => timeline(page, entries, Math.min(MOST_WIDTH, (page.width || 1000) - 2 * MARGIN)), null),
     causesPart(page, 'What failed', failed),
-    ...(failed.length || run.exec?.exit_status ? outputParts(run) : []),
+    failed.length || run.exec?.exit_status ? outputPart(run) : null,
     causesPart(page, failed.length ? 'Also' : 'Warnings', causes.filter((one) => !one.isBad)),
     unfinishedPart(page, run),
     section('Review', h('p.sentence', null, findings && (!failed.length || failing(findings).length) ? readiness(findings, counts(run, 'findings')) : null, ' ', link(page, { view: 'review', id: '', filter: '' }, 'The review'))),
     active.length ? section('Scenarios', active.map((name) => h('div', null, h('h4', null, link(page, { view: 'scenarios', id: name, filter: '' }, name)), progress(page, name)))) : null,
     unused.length ? section('Not tested yet', h('ul', null, unused.map((one) => h('li', null, foreign(one.message))))) : null,
     guarded(() => gridPart(page, run.verification) ?? h('div', null), run.verification.grid),
-    ...(failed.length || run.exec?.exit_status ? [] : outputParts(run)),
-    shardsPart(run.shards),
+    failed.length || run.exec?.exit_status ? null : outputPart(run),
     changed(page, run),
     environment(page, run),
   ];

@@ -37,7 +37,7 @@ export function timeView(page) {
   const { run } = page.store;
   if (!run) return [h('h2', null, 'Time')];
   const { key } = page.route;
-  const clock = page.store.clockOf(key);
+  const clock = page.store.clockOf(key) ?? run.clock;
   const moved = page.store.movedBy(key);
   const values = page.ui.forms.time ??= { by: '60s', set: '' };
   const change = (/** @type {'by' | 'set'} */ name) => (/** @type {Event} */ event) => {
@@ -54,15 +54,15 @@ export function timeView(page) {
   const set = () => setClock(values.set || run.clock.now, key);
   const toNext = nextMs == null ? null : advance(`${Math.max(1, Math.ceil(nextMs))}ms`, key);
   // While it runs, the clock on the page does.
-  if (clock?.mode === 'real' && !page.isDocument && page.ui.forms.ticking === undefined) page.ui.forms.ticking = setTimeout(() => { page.ui.forms.ticking = undefined; if (page.route.view === 'time') page.redraw(); }, 1000);
+  if (clock.mode === 'real' && !page.isDocument && page.ui.forms.ticking === undefined) page.ui.forms.ticking = setTimeout(() => { page.ui.forms.ticking = undefined; if (page.route.view === 'time') page.redraw(); }, 1000);
   const step = (/** @type {string} */ by, /** @type {string} */ label) => actionButton(page, { ...advance(by, key), id: `advance ${by} ${key}`, label, isQuiet: true });
   const results = ['1s', '1m', '1h'].map((each) => page.ui.results.get(`advance ${each} ${key}`)).filter(Boolean);
   const said = results[results.length - 1];
-  const state = { frozen: mark('frozen', 'warn'), auto: mark('moves while a call waits', 'info'), real: mark('runs', 'ok') }[clock?.mode ?? 'real'];
-  const modes = /** @type {const} */ (['real', 'frozen', 'auto']).filter((mode) => mode !== clock?.mode).map((mode) => clockMode(mode, key));
+  const state = { frozen: mark('frozen', 'warn'), auto: mark('moves while a call waits', 'info'), real: mark('runs', 'ok') }[clock.mode];
+  const modes = /** @type {const} */ (['real', 'frozen', 'auto']).filter((mode) => mode !== clock.mode).map((mode) => clockMode(mode, key));
   return [
     h('div.title', null, h('h2', { tabindex: -1 }, 'Time'), page.isDocument ? null : copyMenu(page, 'time', commandsOf(page, [by(), ...modes, ...(toNext ? [{ ...toNext, label: 'To the next event' }] : [])]))),
-    !clock ? h('p.quiet', null, 'Each of the merged runs has its own clock; they are listed at Runs in the Summary.') : h('div.card', null,
+    h('div.card', null,
       h('p.label', null, key ? foreign(`The clock of ${oneLine(key, 60)}`) : 'The emulator’s clock'),
       h('p.now', null, runningClock(page, key)),
       h('p.actions', null, state, h('span.quiet', null, [moved ? `${duration(Math.abs(moved))} ${moved > 0 ? 'ahead of' : 'behind'} real time` : clock.mode === 'real' ? 'real time' : '', clock.follows ? 'follows the emulator’s' : ''].filter(Boolean).join(', '))),
