@@ -20,7 +20,6 @@ mod grid;
 mod guard;
 mod input;
 mod judged;
-mod metrics;
 mod openapi;
 mod page;
 mod profile;

@@ -16,7 +16,7 @@ use crate::util::schema::{add_examples, plain};
 
 /// The groups in which the document lists calls: the name, the subject, and the beginning of their paths.
 const TAGS: [(&str, &str, &[&str]); 7] = [
-    ("emulator", "The emulator itself and its documents.", &["health", "ca.pem", "openapi.json", "v1", "metrics"]),
+    ("emulator", "The emulator itself and its documents.", &["health", "ca.pem", "openapi.json", "v1"]),
     ("profile", "Settings, and what the contract leaves open.", &["assumptions", "profile"]),
     ("requests", "What clients sent and were answered.", &["requests"]),
     (

@@ -19,7 +19,7 @@ use super::guard::WRONG_TOKEN_PAUSE;
 use super::page::page;
 use super::reply::json;
 use super::{
-    Control, ControlError, PREFIX, Reply, activation, clock, deliveries, events, explain, findings, metrics, openapi,
+    Control, ControlError, PREFIX, Reply, activation, clock, deliveries, events, explain, findings, openapi,
     profile, report, requests, run, scenarios, snapshot, stream, subscriptions, system, test_outcome, verdict,
 };
 use crate::contract::error::ErrorKind;
@@ -64,7 +64,6 @@ static CALLS: LazyLock<Vec<Route>> = LazyLock::new(|| {
         deliveries::ShowDelivery,
         deliveries::WaitForDeliveries,
         stream::FollowStream,
-        metrics::GetMetrics,
         deliveries::Redeliver,
         scenarios::ListScenarios,
         scenarios::ShowScenario,

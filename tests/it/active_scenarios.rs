@@ -1,9 +1,9 @@
 //! Lists of active scenarios: a key's own starts when it is activated, whatever requests the key makes and whenever.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use wrs_emulator::Emulator;
 
-use crate::support::{activate, ask, builder, control, get_as, metric, put_scenario, start, started, view};
+use crate::support::{activate, ask, builder, control, get_as, notices, put_scenario, start, started, view};
 
 const OWN: &str = "sk_test_own";
 
@@ -72,9 +72,9 @@ async fn a_new_list_starts_alone_and_within_the_bounds_of_workspaces() {
     for key in ["sk_test_a", "sk_test_b", "sk_test_c"] {
         activate(&emulator, &["story"], Some(key)).await;
     }
-    let metrics = control(&emulator, "GET", "metrics", &Value::Null).await;
-    let metrics = String::from_utf8(metrics.body.to_vec()).expect("text");
-    assert_eq!(["workspaces", "workspaces_evicted_total"].map(|name| metric(&metrics, name)), [2, 1], "{metrics}");
+    let keys = view(&emulator, "run?limit=0").await["keys"].as_array().map(Vec::len);
+    let evicted = notices(&emulator, true).into_iter().filter(|notice| notice.contains(" was forgotten: ")).count();
+    assert_eq!((keys, evicted), (Some(2), 1));
     let listed = view(&emulator, "subscriptions?key=sk_test_c").await;
     let urls: Vec<_> = listed["data"].as_array().expect("a list").iter().map(|row| &row["url"]).collect();
     assert_eq!(urls, ["https://own.sink.localhost/x"], "the list of all keys was never this key's");

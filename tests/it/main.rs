@@ -52,7 +52,6 @@ mod log;
 mod matrix;
 mod mcp;
 mod memory;
-mod metrics;
 mod mistakes;
 mod model;
 mod not_found;

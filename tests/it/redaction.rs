@@ -82,7 +82,6 @@ async fn everything_that_the_control_api_shows_is_masked_and_test_keys_are_whole
         "sink/app",
         "scenarios",
         "profile",
-        "metrics",
         "run",
         "report.html",
         "run?key=sk_test_local",

@@ -378,12 +378,6 @@ pub(crate) async fn documented_calls(emulator: &Emulator) -> Vec<(String, String
     calls
 }
 
-/// The value of a metric on the page of all.
-pub(crate) fn metric(page: &str, name: &str) -> u64 {
-    let line = page.lines().find_map(|line| line.strip_prefix(&format!("wrs_emulator_{name} ")));
-    line.unwrap_or_else(|| panic!("no {name} in {page}")).parse().expect("a number")
-}
-
 /// The messages of notices in the journal: all, or the warnings.
 pub(crate) fn notices(emulator: &Emulator, warnings_alone: bool) -> Vec<String> {
     emulator.control().journal().search(None, usize::MAX, |_, entry| match entry {

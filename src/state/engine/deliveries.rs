@@ -55,8 +55,6 @@ struct StoreState {
     /// Finished deliveries in the order in which they are evicted. Some may be evicted already, or pending again.
     delivered: VecDeque<u64>,
     failed: VecDeque<u64>,
-    /// How many deliveries ended with each status so far, evicted ones included.
-    ended: BTreeMap<DeliveryStatus, u64>,
     evicted: u64,
     charge: Charge,
 }
@@ -72,7 +70,6 @@ impl DeliveryStore {
             changed: VecDeque::new(),
             delivered: VecDeque::new(),
             failed: VecDeque::new(),
-            ended: BTreeMap::new(),
             evicted: 0,
             charge: Charge::empty(budget),
         };
@@ -164,7 +161,6 @@ impl DeliveryStore {
         match (was_pending, is_now == DeliveryStatus::Pending) {
             (true, false) => {
                 state.pending -= 1;
-                *state.ended.entry(is_now).or_default() += 1;
                 // A delivered forgery is a problem, too: its receiver accepted it.
                 let is_fine = is_now == DeliveryStatus::Delivered && event.tamper.is_none();
                 let finished = if is_fine { &mut state.delivered } else { &mut state.failed };
@@ -244,10 +240,6 @@ impl DeliveryStore {
         self.state.lock().evicted
     }
 
-    pub fn ended(&self, status: DeliveryStatus) -> u64 {
-        self.state.lock().ended.get(&status).copied().unwrap_or_default()
-    }
-
     /// The current records of the deliveries that changed after change `seen`, with their serial numbers, and the `seen` of the
     /// next call. `None` if more have changed than are remembered; the caller then has to search the whole store.
     pub fn changed_since(&self, seen: u64) -> Option<(u64, Vec<(u64, DeliveryRecord)>)> {
@@ -257,10 +249,6 @@ impl DeliveryStore {
         let serials: BTreeSet<u64> = state.changed.iter().skip(skip).copied().collect();
         let records = serials.into_iter().filter_map(|serial| Some((serial, state.by_serial.get(&serial)?.clone())));
         Some((state.changes, records.collect()))
-    }
-
-    pub fn bytes(&self) -> usize {
-        self.state.lock().charge.bytes()
     }
 
     pub fn pending(&self) -> usize {

@@ -5,7 +5,6 @@
 //! ones are fired by a task that runs while a workspace has planned events.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -38,11 +37,6 @@ pub fn fire_request_of(emit: &Emit) -> FireRequest {
 }
 
 impl Engine {
-    /// Events of emissions dropped so far, because too many were planned or too many deliveries were pending.
-    pub fn dropped_emissions(&self) -> u64 {
-        self.dropped_emissions.load(Ordering::Relaxed)
-    }
-
     /// Starts the active scenarios in a workspace, unless they have been started there before. Returns whether something may be due,
     /// which the caller then has fired.
     #[must_use]
@@ -228,7 +222,6 @@ impl Engine {
     pub(super) fn note_dropped_emissions(&self, workspace: &Workspace, count: usize) {
         if count > 0 {
             let why = self.journal.budget().full();
-            self.dropped_emissions.fetch_add(count as u64, Ordering::Relaxed);
             self.note(Some(workspace.name()), format!("{count} events of emissions were left out: {why}"), true);
         }
     }

@@ -71,7 +71,6 @@ pub struct Engine {
     command_ended: AtomicBool,
     /// Receives each workspace that needs a delivery worker.
     to_deliver: UnboundedSender<Arc<Workspace>>,
-    dropped_emissions: AtomicU64,
     /// How many changes by [`Engine::begin_write`] have ended.
     writes: Arc<AtomicU64>,
     /// Held while files are loaded: of the watcher and a request that reload at once, only one reports a problem as new.
@@ -123,7 +122,6 @@ impl Engine {
             stopping,
             command_ended: AtomicBool::new(false),
             to_deliver,
-            dropped_emissions: AtomicU64::new(0),
             writes: Arc::default(),
             reload: Mutex::default(),
             looked_at: Mutex::default(),

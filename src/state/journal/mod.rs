@@ -7,9 +7,8 @@
 pub(crate) mod record;
 mod request;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -19,9 +18,9 @@ use tokio::sync::futures::Notified;
 pub use request::{ConnectionInfo, DecidingRule, KEPT_BODY, RawExchange, Reason, RequestRecord, Transcript, WrittenAt};
 
 use crate::contract::keys::Keys;
-use crate::contract::routes::{Operation, ROUTES, plain_path};
+use crate::contract::routes::{Operation, plain_path};
 use crate::state::budget::{Budget, Charge, Evictable};
-use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, FailureReason, Workspace};
+use crate::state::workspace::{AttemptRecord, EventRecord, Workspace};
 
 pub const MAX_ENTRIES: usize = 10_000;
 
@@ -94,7 +93,7 @@ struct Log {
     /// The number of the oldest entry kept; entries are numbered from 1 without gaps.
     first: u64,
     charge: Charge,
-    tally: EntryCounts,
+    evicted: u64,
     readers: Vec<(Interest, Arc<Notify>)>,
 }
 
@@ -110,7 +109,7 @@ pub struct Fill {
 impl Journal {
     pub fn new(most_entries: usize, budget: &Budget) -> Self {
         let (entries, charge) = (VecDeque::new(), Charge::empty(budget));
-        let log = Log { entries, first: 1, charge, tally: EntryCounts::default(), readers: Vec::new() };
+        let log = Log { entries, first: 1, charge, evicted: 0, readers: Vec::new() };
         Self { most_entries: most_entries.max(1), budget: budget.clone(), log: Mutex::new(log) }
     }
 
@@ -120,7 +119,7 @@ impl Journal {
     }
 
     /// Appends an entry. The oldest entries are evicted when a bound is exceeded. An entry of a workspace that was reset
-    /// meanwhile is counted but not kept.
+    /// meanwhile is not kept.
     pub fn append(&self, entry: Entry) {
         self.append_of(None, entry);
     }
@@ -138,7 +137,6 @@ impl Journal {
         // Dropped after the lock is released.
         let evicted = {
             let mut log = self.log.lock();
-            log.tally.count(&entry);
             // Under the lock, so that a reader that registers first and reads then misses none.
             if !log.readers.is_empty() {
                 log.notify(&entry);
@@ -235,11 +233,7 @@ impl Journal {
 
     pub fn fill(&self) -> Fill {
         let log = self.log.lock();
-        Fill { entries: log.entries.len(), bytes: log.charge.bytes(), evicted: log.tally.evicted }
-    }
-
-    pub fn tally(&self) -> EntryCounts {
-        self.log.lock().tally.clone()
+        Fill { entries: log.entries.len(), bytes: log.charge.bytes(), evicted: log.evicted }
     }
 }
 
@@ -261,7 +255,7 @@ impl Log {
         let (bytes, entry) = self.entries.pop_front()?;
         self.charge.shrink(bytes);
         self.first += 1;
-        self.tally.evicted += 1;
+        self.evicted += 1;
         Some(entry)
     }
 }
@@ -321,76 +315,6 @@ impl Drop for Reader {
     fn drop(&mut self) {
         self.journal.log.lock().readers.retain(|(_, kept)| !Arc::ptr_eq(kept, &self.notify));
     }
-}
-
-/// Upper bounds of the latency histogram, in milliseconds; above the last there is one more bucket.
-pub const LATENCY_BOUNDS: [u64; 12] = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 15_000];
-
-/// Classes of answers: the first digit of the status; 0 is a broken connection.
-const CLASSES: usize = 6;
-/// All operations, and one more row for requests that matched none.
-const OPERATIONS: usize = ROUTES.len() + 1;
-
-/// Counts of everything appended. They do not fall when entries are evicted or cleared.
-#[derive(Clone, Debug, Default)]
-pub struct EntryCounts {
-    requests: [[u64; CLASSES]; OPERATIONS],
-    pub quota_refusals: u64,
-    pub events: u64,
-    /// Attempts that the receiver answered with 2xx.
-    pub accepted: u64,
-    /// Attempts that the receiver answered otherwise.
-    pub refused: u64,
-    /// Attempts that had no answer, by cause.
-    pub failed: BTreeMap<FailureReason, u64>,
-    /// Attempts by latency; the last bucket is for those above every bound.
-    pub latencies: [u64; LATENCY_BOUNDS.len() + 1],
-    pub latency_sum: Duration,
-    /// Entries evicted from the journal; cleared entries are not counted.
-    pub evicted: u64,
-}
-
-impl EntryCounts {
-    fn count(&mut self, entry: &Entry) {
-        match entry {
-            Entry::Request(request) => {
-                if let Some(count) = self.requests[row(request.operation)].get_mut(usize::from(request.status / 100)) {
-                    *count += 1;
-                }
-                self.quota_refusals += u64::from(matches!(request.reason, Reason::RateLimited));
-            }
-            Entry::Event(_) => self.events += 1,
-            Entry::Attempt(attempt) => self.count_attempt(attempt),
-            Entry::Notice(_) | Entry::Gone => {}
-        }
-    }
-
-    fn count_attempt(&mut self, attempt: &AttemptRecord) {
-        match &attempt.outcome {
-            outcome @ AttemptOutcome::Answered { .. } if outcome.is_success() => self.accepted += 1,
-            AttemptOutcome::Answered { .. } => self.refused += 1,
-            AttemptOutcome::Failed { reason, .. } => *self.failed.entry(*reason).or_default() += 1,
-        }
-        let bucket = LATENCY_BOUNDS.iter().position(|bound| attempt.latency <= Duration::from_millis(*bound));
-        self.latencies[bucket.unwrap_or(LATENCY_BOUNDS.len())] += 1;
-        self.latency_sum += attempt.latency;
-    }
-
-    /// Requests by operation (`None` for those that matched none) and by the first digit of the status, 0 for a broken
-    /// connection.
-    pub fn requests(&self) -> impl Iterator<Item = (Option<Operation>, usize, u64)> {
-        let operations = ROUTES.iter().map(|route| Some(route.operation)).chain([None]);
-        operations.flat_map(|operation| {
-            let counts = self.requests[row(operation)].into_iter().enumerate();
-            counts.map(move |(class, count)| (operation, class, count))
-        })
-    }
-}
-
-/// The row of an operation in [`EntryCounts::requests`].
-fn row(operation: Option<Operation>) -> usize {
-    let place = operation.and_then(|operation| ROUTES.iter().position(|route| route.operation == operation));
-    place.unwrap_or(OPERATIONS - 1)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, MutexGuard, RwLock};
@@ -29,7 +29,6 @@ pub struct Registry {
     anonymous: ArcSwap<Workspace>,
     workspaces: RwLock<HashMap<Arc<str>, Arc<Workspace>>>,
     tokens: AccessTokens,
-    evicted: AtomicU64,
     agendas_changed: Arc<Notify>,
     mode_changed: Notify,
     jumps: Mutex<()>,
@@ -48,7 +47,6 @@ impl Registry {
             anonymous: ArcSwap::from_pointee(anonymous),
             workspaces: RwLock::default(),
             tokens: AccessTokens::default(),
-            evicted: AtomicU64::new(0),
             agendas_changed,
             mode_changed: Notify::new(),
             jumps: Mutex::default(),
@@ -117,7 +115,6 @@ impl Registry {
         let evicted = Arc::clone(oldest);
         workspaces.remove(evicted.name());
         evicted.end();
-        self.evicted.fetch_add(1, Ordering::Relaxed);
         Some(evicted)
     }
 
@@ -204,10 +201,6 @@ impl Registry {
 
     pub fn kept(&self) -> usize {
         self.workspaces.read().len()
-    }
-
-    pub fn evicted(&self) -> u64 {
-        self.evicted.load(Ordering::Relaxed)
     }
 }
 
