@@ -246,18 +246,6 @@ impl Row {
     }
 }
 
-/// The clauses about a call that its answer keeps.
-pub(super) fn kept_promises(call: &Exchange) -> BTreeSet<&'static str> {
-    let of_call = step(&call.name).and_then(|step| step.promise).filter(|(status, _)| *status == call.status());
-    // Fields can only be judged if there is a body.
-    let of_fields = call.promised().map(|promise| promise.clause).filter(|_| !call.json().is_null());
-    let mut clauses: BTreeSet<_> = of_call.map(|(_, clause)| clause).into_iter().chain(of_fields).collect();
-    for broken in broken_promises(call) {
-        clauses.remove(broken.clause);
-    }
-    clauses
-}
-
 /// The promises about a call that its answer breaks.
 pub(super) fn broken_promises(call: &Exchange) -> Vec<Broken> {
     let broken = |clause, found| Broken {

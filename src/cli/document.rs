@@ -10,8 +10,8 @@ use super::client::{Call, MAX_RUN, parsed};
 use super::failure::{Code, Failure};
 use super::output::{as_value, compact};
 use crate::control::api::{
-    Clock, DeliveryWhole, EmulatorFacts, ExecFacts, Findings, GetRun, Omitted, RUN_FORMAT,
-    RUN_VERSION, RequestWhole, Sent, Verification, WorkspaceId,
+    Clock, DeliveryWhole, EmulatorFacts, ExecFacts, Findings, GetRun, Omitted, RUN_FORMAT, RUN_VERSION, RequestWhole,
+    Sent, Verification, WorkspaceId,
 };
 use crate::redact::Redactor;
 use crate::scenario::RuleTrace;

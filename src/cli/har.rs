@@ -10,7 +10,9 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 use serde_json::{Value, json};
 
 use super::document::{ExplainedRequest, RunDocument, RunRecords};
-use crate::control::api::{Attempt, AttemptResult, Bytes, DeliveryWhole, Headers, Millis, Request, RequestWhole, document_bound};
+use crate::control::api::{
+    Attempt, AttemptResult, Bytes, DeliveryWhole, Headers, Millis, Request, RequestWhole, document_bound,
+};
 use crate::redact::Redactor;
 use crate::util::wording::counted;
 

@@ -4,7 +4,7 @@
 //! the published contract leaves open is a setting: each file declares those of its behaviour (`setting`).
 //! Reading order: `routes` (which operations exist, and how other paths are answered), `keys` (who may call them),
 //! `rules` (validation), `types` and `error` (answers), `preview` (announced endpoints), `variation` (what
-//! a body may be like), `signature` (webhooks), `clauses` (the contract row by row).
+//! a body may be like), `signature` (webhooks), `clauses` (the clauses that findings name).
 
 pub mod clauses;
 pub mod error;

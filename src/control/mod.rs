@@ -45,8 +45,7 @@ pub(crate) mod api {
     pub(crate) use crate::control::endpoint::{Answer, Command, Endpoint, Sent, properties, required};
     pub(crate) use crate::control::{
         activation::*, clock::*, deliveries::*, events::*, explain::*, fields::*, findings::*, grid::*, judged::*,
-        profile::*, requests::*, run::*, scenarios::*, snapshot::*, stream::*, subscriptions::*, system::*,
-        verdict::*,
+        profile::*, requests::*, run::*, scenarios::*, snapshot::*, stream::*, subscriptions::*, system::*, verdict::*,
     };
     pub(crate) use crate::state::journal::record::*;
 }

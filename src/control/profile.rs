@@ -10,52 +10,30 @@ use serde_json::{Map, Value};
 
 use super::call::Context;
 use super::endpoint::{Call, Command, Endpoint, Made};
-use super::fields::{AnyKey, OneKey};
+use super::fields::{AnyKey, List, OneKey};
 use super::render::{Row, Text, cell, joined, of_key};
 use super::reply::json;
 use super::scenarios::refused;
 use super::{Control, ControlError};
-use crate::calibrate::matrix::Matrix;
 use crate::redact::Redactor;
 use crate::scenario::{EffectiveConfig, PATCH_SOURCE, SettingPatch, generation_text};
 use crate::settings::{LedgerRow, ledger, openapi};
 
 /// The points that the contract leaves open, and the assumptions about them.
 ///
-/// The ledger: for each setting the contract's words, the assumption, the values it may have, and the value in force. `matrix` adds every
-/// clause of the contract with what serves it, the tests that prove it, and where `calibrate` saw it on the real service.
+/// The ledger: for each setting the contract's words, the assumption, the values it may have, and the value in force.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct GetAssumptions {
     #[serde(default)]
     pub(crate) key: AnyKey,
-    /// Add every clause of the contract; as text, show only those.
-    #[schemars(with = "Option<String>", extend("enum" = ["true", "false"]))]
-    #[serde(default)]
-    pub(crate) matrix: bool,
 }
 
 impl Endpoint for GetAssumptions {
-    type Answer = Assumptions;
+    type Answer = List<LedgerRow>;
     const CALL: Call<Self> = Call::at_once("GET assumptions", |request, cx| {
         let name = request.key.scope(cx)?.key();
-        let matrix = request.matrix.then(|| Matrix::new(&cx.config_for(name.as_deref()).layered, None));
-        Ok(Assumptions { data: in_force(cx, name.as_deref(), cx.redactor()), matrix })
+        Ok(List { data: in_force(cx, name.as_deref(), cx.redactor()) })
     });
-}
-
-/// The ledger, and every clause of the contract if that was requested.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(inline, deny_unknown_fields)]
-pub(crate) struct Assumptions {
-    pub(crate) data: Vec<LedgerRow>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) matrix: Option<Matrix>,
-}
-
-impl Text for Assumptions {
-    fn text(&self) -> String {
-        self.matrix.as_ref().map_or_else(|| LedgerRow::table(&self.data), Matrix::text)
-    }
 }
 
 /// Show every setting with its value and where it comes from.

@@ -19,8 +19,8 @@ use super::guard::WRONG_TOKEN_PAUSE;
 use super::page::page;
 use super::reply::json;
 use super::{
-    Control, ControlError, PREFIX, Reply, activation, clock, deliveries, events, explain, findings, openapi,
-    profile, report, requests, run, scenarios, snapshot, stream, subscriptions, system, test_outcome, verdict,
+    Control, ControlError, PREFIX, Reply, activation, clock, deliveries, events, explain, findings, openapi, profile,
+    report, requests, run, scenarios, snapshot, stream, subscriptions, system, test_outcome, verdict,
 };
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;

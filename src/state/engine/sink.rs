@@ -93,7 +93,6 @@ impl Sinks {
     pub fn script(&self, name: &str, statuses: Vec<u16>) {
         self.kept.lock().by_name.entry(name.to_owned()).or_default().script = statuses.into();
     }
-
 }
 
 impl Evictable for Sinks {
