@@ -14,6 +14,9 @@ use crate::util::wording::counted;
 /// GitHub shows at most this many annotations of a step.
 const MAX_ANNOTATIONS: usize = 10;
 
+/// Most lines of a verdict in the summary of a job, which GitHub limits to 1 MiB.
+const MAX_LINES: usize = 200;
+
 /// The CI system that runs this program.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ci {
@@ -32,11 +35,11 @@ impl Ci {
     }
 
     /// Prints an annotation for each cause to stderr, because stdout may be piped to a program, and appends to the summary of the job.
-    pub(super) fn publish(&self, report: &Report, title: &str, fails: bool, kept: Option<&Path>) {
+    pub(super) fn publish(&self, report: &Report, fails: bool, kept: Option<&Path>) {
         let Self::GitHub(summary) = self else { return };
         print_to_stderr(&annotations(report, if fails { "error" } else { "warning" }));
         let Some(path) = summary else { return };
-        let mut text = report.markdown(title);
+        let mut text = summary_of(&report.text(false));
         if let Some(kept) = kept {
             let _ = write!(text, "\nThe whole run: `{}`\n", kept.display());
         }
@@ -60,6 +63,17 @@ impl Ci {
 pub(super) fn print_to_stderr(text: &str) {
     // If stderr is closed, the exit code still reports the problem.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// The text as a block of code: indented, so that nothing that a client sent ends it.
+fn summary_of(text: &str) -> String {
+    let mut summary = "### wrs-emulator: verdict\n\n".to_owned();
+    summary.extend(text.lines().take(MAX_LINES).map(|line| format!("    {line}\n")));
+    let more = text.lines().count().saturating_sub(MAX_LINES);
+    if more > 0 {
+        let _ = writeln!(summary, "\n… and {}", counted(more, "more line"));
+    }
+    summary
 }
 
 /// A workflow command of GitHub for each cause.
@@ -110,6 +124,16 @@ mod tests {
     fn a_message_of_a_client_stays_within_its_annotation() {
         let expected = "::error title=wrs-emulator%3A a%3Ab%2Cc::/%25zz%0A::set-output a:b, 2 times, first by req_1\n";
         assert_eq!(annotations(&report(&["/%zz\n::set-output a:b"]), "error"), expected);
+    }
+
+    #[test]
+    fn nothing_that_a_client_sent_is_markup() {
+        let summary = summary_of(&report(&["```\n<b>"]).text(false));
+        let lines: Vec<&str> = summary.lines().collect();
+        assert!(lines.len() > 2 && lines[0].starts_with("### ") && lines[1].is_empty(), "{summary}");
+        assert!(lines[2..].iter().all(|line| line.starts_with("    ")), "{summary}");
+        let long = summary_of(&"x\n".repeat(MAX_LINES + 2));
+        assert_eq!((long.lines().count(), long.lines().last()), (MAX_LINES + 4, Some("… and 2 more lines")));
     }
 
     #[test]

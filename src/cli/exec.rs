@@ -61,7 +61,7 @@ pub(super) struct ExecArgs {
     /// With --fail-on, exit with 0 even if nothing was judged: no request and no delivery.
     #[arg(long, env)]
     allow_unused: bool,
-    /// The format of the verdict: by default that of --verdict-file's ending (`.xml`, `.json` or `.md`), else text. Prints the verdict
+    /// The format of the verdict: by default that of --verdict-file's ending (`.xml` or `.json`), else text. Prints the verdict
     /// even without --fail-on.
     #[arg(long, env, value_enum)]
     verdict_format: Option<VerdictFormat>,
@@ -261,7 +261,7 @@ async fn judge(
         }
     }
     if let Some(ci) = ci {
-        ci.publish(&verdict.report(), &verdict.title(), verdict.is_red(), args.report.as_deref());
+        ci.publish(&verdict.report(), verdict.is_red(), args.report.as_deref());
     }
     Ok(verdict.failed_by().map(|kind| (kind.name(), verdict.sentence(kind))).collect())
 }

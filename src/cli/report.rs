@@ -1,5 +1,5 @@
 //! Reports of checks: the verdict, findings, the probe and the differential run. A report is a list of cases; here they become text,
-//! Markdown, or the `JUnit` XML that every CI system reads. Independent of the checks.
+//! or the `JUnit` XML that every CI system reads. Independent of the checks.
 
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -20,9 +20,6 @@ static BEGAN: LazyLock<(Timestamp, Instant)> = LazyLock::new(|| (machine::wall_t
 pub(super) fn begin() {
     LazyLock::force(&BEGAN);
 }
-
-/// Most lines of a case in Markdown.
-const MAX_LINES: usize = 20;
 
 pub(super) struct Report {
     /// Its name in XML, after the program's: `verdict`.
@@ -152,25 +149,6 @@ impl Report {
         text
     }
 
-    /// The whole document, for the summary of a CI job.
-    pub(super) fn markdown(&self, title: &str) -> String {
-        let mut text = format!("### {title}\n\n");
-        for case in self.judged() {
-            let mark = if case.has_passed() { "✅" } else { "❌" };
-            text.push_str(&format!("- {mark} **{}**: {}\n", case.name, inert(&case.message)));
-            let causes: Vec<String> = case.causes.iter().map(Cause::sentence).collect();
-            let lines = if causes.is_empty() { &case.lines } else { &causes };
-            text.extend(lines.iter().take(MAX_LINES).map(|line| format!("  - {}\n", inert(line))));
-            let more = lines.len().saturating_sub(MAX_LINES);
-            if more > 0 {
-                text.push_str(&format!("  - … and {more} more\n"));
-            }
-        }
-        text.extend(self.warnings.iter().map(|line| format!("- ⚠️ {}\n", inert(line))));
-        text.extend(self.notes.iter().map(|note| format!("\n{}\n", inert(note))));
-        text
-    }
-
     /// A test case for each case, or for each cause of one that failed.
     pub(super) fn junit(&self) -> String {
         let name = self.name;
@@ -281,23 +259,6 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// A text for Markdown, with all markup escaped, also for the cell of a table.
-fn inert(text: &str) -> String {
-    let mut escaped = String::new();
-    for c in cell(text).chars() {
-        match c {
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '&' => escaped.push_str("&amp;"),
-            '|' | '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '~' | '!' => escaped.extend(['\\', c]),
-            // A bare address would become a link.
-            ':' => escaped.push_str("&#58;"),
-            c => escaped.push(c),
-        }
-    }
-    escaped
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -321,12 +282,5 @@ mod tests {
                 );
             }
         }
-    }
-
-    #[test]
-    fn nothing_that_a_client_sent_is_markup() {
-        let text = report("GET /<img src=x>|`**[a](b)` #1 https://a").markdown("title");
-        let shown = "  - GET /&lt;img src=x&gt;\\|\\`\\*\\*\\[a\\](b)\\` \\#1 https&#58;//a";
-        assert_eq!(text.lines().nth(3), Some(shown), "{text}");
     }
 }

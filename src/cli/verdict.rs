@@ -1,4 +1,4 @@
-//! The verdict: the problems found, by kind, and which kinds fail a run; as text, JSON, `JUnit` XML or Markdown. `exec` prints the same
+//! The verdict: the problems found, by kind, and which kinds fail a run; as text, JSON or `JUnit` XML. `exec` prints the same
 //! after its command has ended.
 //!
 //! The control API finds the problems; `--fail-on` decides which kinds fail a run.
@@ -36,8 +36,6 @@ pub(super) enum VerdictFormat {
     Json,
     /// XML as test runners write it: a test case for each kind without a problem, and for each cause of problems.
     Junit,
-    /// For the summary of a CI job.
-    Markdown,
 }
 
 impl VerdictFormat {
@@ -46,7 +44,6 @@ impl VerdictFormat {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "xml" => Some(Self::Junit),
             "json" => Some(Self::Json),
-            "md" => Some(Self::Markdown),
             _ => None,
         }
     }
@@ -81,7 +78,7 @@ pub(super) struct VerdictArgs {
     /// With --fail-on, exit with 0 even if nothing was judged: no request and no delivery.
     #[arg(long)]
     allow_unused: bool,
-    /// In text and Markdown, also list which answers of the contract requests got, and how to get the others. JSON has it always.
+    /// In text, also list which answers of the contract requests got, and how to get the others. JSON has it always.
     #[arg(long)]
     grid: bool,
     /// The format of the verdict.
@@ -103,7 +100,7 @@ pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
     };
     let format = if args.json { VerdictFormat::Json } else { args.format };
     let text = render(&verdict, format, colored(&std::io::stdout()));
-    let text = if args.grid { text + &grid(&verdict.body.grid, format) } else { text };
+    let text = if args.grid && format == VerdictFormat::Text { text + &grid(&verdict.body.grid) } else { text };
     match Ci::of_environment() {
         // The marks go to stderr, because stdout may be piped to a program.
         Some(Ci::GitLab) if format == VerdictFormat::Text => {
@@ -115,7 +112,7 @@ pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
         ci => {
             print_as_is(&text);
             if let Some(ci) = ci {
-                ci.publish(&verdict.report(), &verdict.title(), verdict.is_red(), None);
+                ci.publish(&verdict.report(), verdict.is_red(), None);
             }
         }
     }
@@ -135,40 +132,27 @@ pub(super) fn render(verdict: &Verdict, format: VerdictFormat, colors: bool) -> 
         VerdictFormat::Json => pretty(&verdict.judged()) + "\n",
         // The test runner reports its tests itself.
         VerdictFormat::Junit => verdict.report_of_kinds().junit(),
-        VerdictFormat::Markdown => verdict.report().markdown(&verdict.title()),
     }
 }
 
-fn grid(rows: &[GridRow], format: VerdictFormat) -> String {
+/// Which answers of the contract requests got, and how to get the others.
+fn grid(rows: &[GridRow]) -> String {
+    if rows.is_empty() {
+        return "the file has no grid: an earlier version of wrs-emulator saved it\n".to_owned();
+    }
     // From the rows, because a file of an earlier version has no more.
     let Coverage { summary, gaps } = Coverage::of(rows);
     let line = |SharedGap { status, operations, gap }: &SharedGap| {
-        cell(format!("{status} of {}: {}", operations.join(", "), gap.advice))
+        let line = cell(format!("{status} of {}: {}", operations.join(", "), gap.advice));
+        format!("    {line}\n")
     };
-    match format {
-        VerdictFormat::Text | VerdictFormat::Markdown if rows.is_empty() => {
-            let line = if format == VerdictFormat::Text { "" } else { "\n" };
-            format!("{line}the file has no grid: an earlier version of wrs-emulator saved it\n")
-        }
-        VerdictFormat::Text => {
-            // An edited file may have any name.
-            let width = rows.iter().map(|row| row.operation.len()).max().unwrap_or_default().min(60);
-            let rows = grid_rows(rows)
-                .into_iter()
-                .map(|[operation, cells]| format!("    {:width$}  {cells}\n", cell(&operation)));
-            let gaps: String = gaps.iter().map(|gap| format!("    {}\n", line(gap))).collect();
-            let to_get = if gaps.is_empty() { "" } else { "to get the others:\n" };
-            format!("{summary}\n{}{to_get}{gaps}", rows.collect::<String>())
-        }
-        VerdictFormat::Markdown => {
-            let rows = grid_rows(rows)
-                .into_iter()
-                .map(|[operation, cells]| format!("| `{}` | {cells} |\n", cell(&operation).replace(['|', '`'], "")));
-            let gaps: String = gaps.iter().map(|gap| format!("- {}\n", line(gap))).collect();
-            format!("\n{summary}\n\n| operation | answers |\n| --- | --- |\n{}\n{gaps}", rows.collect::<String>())
-        }
-        VerdictFormat::Json | VerdictFormat::Junit => String::new(),
-    }
+    // An edited file may have any name.
+    let width = rows.iter().map(|row| row.operation.len()).max().unwrap_or_default().min(60);
+    let rows =
+        grid_rows(rows).into_iter().map(|[operation, cells]| format!("    {:width$}  {cells}\n", cell(&operation)));
+    let to_get = if gaps.is_empty() { "" } else { "to get the others:\n" };
+    let gaps: String = gaps.iter().map(line).collect();
+    format!("{summary}\n{}{to_get}{gaps}", rows.collect::<String>())
 }
 
 /// Most tests without a request that are named.
@@ -612,24 +596,5 @@ impl Verdict {
         };
         let cases = Kind::all().filter(|kind| self.judges(*kind)).map(case).collect();
         Report { name: "verdict", cases, warnings: self.warnings(), notes: self.notes() }
-    }
-
-    pub(super) fn title(&self) -> String {
-        let has_problems = Kind::all().any(|kind| self.judges(kind) && self.has(kind));
-        let (mark, word) = match (self.fails(), has_problems) {
-            (true, _) => ("❌", "failed"),
-            (false, true) => ("⚠️", "problems were found, none of them named by --fail-on"),
-            (false, false) => ("✅", "no problem was found"),
-        };
-        let exit = self.exit_status.filter(|status| *status != 0);
-        let exit = exit.map(|status| format!("the command exited with {status}"));
-        let failed = Some(self.failed_tests().len()).filter(|failed| *failed > 0);
-        let ends: Vec<String> =
-            exit.into_iter().chain(failed.map(|failed| format!("{} failed", counted(failed, "test")))).collect();
-        match (ends.is_empty(), has_problems) {
-            (true, _) => format!("{mark} Verdict: {word}"),
-            (false, true) => format!("❌ Failed: {}, and problems were found", ends.join(", ")),
-            (false, false) => format!("❌ Failed: {}", ends.join(", ")),
-        }
     }
 }

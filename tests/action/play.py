@@ -117,7 +117,7 @@ def whole_job():
     check("the report is uploaded, with verdict, requests, deliveries and log",
           files == ["deliveries.ndjson", "emulator.log", "report.html", "requests.ndjson", "verdict.txt", "verdict.xml"] and uploaded[0]["name"] == "wrs-emulator-report", files)
     summary = (job.folder / "summary").read_text()
-    check("the summary of the job shows the verdict, once", summary.count("❌ **unmatched**") == 1, summary)
+    check("the summary of the job shows the verdict, once", summary.count("✗ unmatched") == 1, summary)
     check("a problem that was named fails the job, after the upload", not good, job.printed)
     check("it is an annotation", "::error title=wrs-emulator%3A unmatched::GET /v1/helo: " in job.printed, job.printed)
     good, _ = job.run("timeout 10 sh -c 'while curl -s -o /dev/null $WRS_BASE_URL/v1/hello; do sleep 0.05; done'", variables)

@@ -134,7 +134,7 @@ fn nothing_that_a_server_sends_drives_the_terminal() {
                 visible += usize::from(is_inert(&format!("{command} {arguments} {flags:?}"), &output));
             }
         }
-        for format in ["text", "junit", "markdown"] {
+        for format in ["text", "junit"] {
             let arguments = format!("--format {format} --fail-on unmatched,undelivered,findings");
             visible +=
                 usize::from(is_inert(format, &finish(&mut stage.command_with(&[], "verdict", &arguments, &url))));
