@@ -25,7 +25,8 @@ const MAX_LINE: usize = 120;
 
 /// Fields of JSON, forms and queries whose values are never shown, in lower case.
 const SECRET_FIELDS: [&str; 7] = ["secret", "client_secret", "password", "token", "access_token", "api_key", "apikey"];
-const KEY_LISTS: [&str; 2] = ["keys.list", "keys.workspaces"];
+/// The setting whose values are keys.
+const KEY_LIST: &str = "keys.list";
 /// The live prefix of the contract, which is masked whatever the profile.
 const LIVE_PREFIX: &str = "sk_live_";
 const SECRET_PREFIX: &str = "whsec_";
@@ -69,7 +70,7 @@ impl<'k> Redactor<'k> {
         self.keys
     }
 
-    /// A key for display: a test key or the name of a group of keys in full, any other as its prefix and last four characters.
+    /// A key for display: a test key in full, any other as its prefix and last four characters.
     pub fn key(self, key: &str) -> Cow<'_, str> {
         mask_key(key, self.keys)
     }
@@ -239,14 +240,14 @@ impl<'k> Redactor<'k> {
     }
 
     fn setting_at(self, name: &str, value: &mut Value, depth: usize) {
-        if KEY_LISTS.contains(&name) { self.keys(value) } else { self.value_at(value, depth) }
+        if name == KEY_LIST { self.keys(value) } else { self.value_at(value, depth) }
     }
 
     fn keys(self, value: &mut Value) {
         match value {
             Value::String(key) => *key = self.key(key).into_owned(),
             Value::Array(keys) => keys.iter_mut().for_each(|key| self.keys(key)),
-            Value::Object(groups) => groups.values_mut().for_each(|keys| self.keys(keys)),
+            Value::Object(fields) => fields.values_mut().for_each(|keys| self.keys(keys)),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
@@ -568,7 +569,7 @@ mod tests {
             "url": "https://u:p@h/",
             "sk_live_abcdefgh": "sk_test_abcdefgh",
             "keys.list": ["sk_test_abc", "plain-key"],
-            "row": { "knob": "keys.workspaces", "value": { "team": ["plain-key"] } },
+            "row": { "knob": "keys.list", "value": ["plain-key"] },
             "apikey": "x",
             "text": "{\"a\": [{\"password\": \"x\"}], \"b\": 1}",
             "draft": "[draft] of a token",
@@ -579,7 +580,7 @@ mod tests {
             "url": "https://***@h/",
             "sk_live_…efgh": "sk_test_abcdefgh",
             "keys.list": ["sk_test_abc", "…-key"],
-            "row": { "knob": "keys.workspaces", "value": { "team": ["…-key"] } },
+            "row": { "knob": "keys.list", "value": ["…-key"] },
             "apikey": "…",
             "text": "{\"a\":[{\"password\":\"…\"}],\"b\":1}",
             "draft": "[draft] of a token",

@@ -3,7 +3,6 @@
 //! A refusal keeps its reason, which `explain` shows; the wire shows `unauthorized` and a short message.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use schemars::JsonSchema;
@@ -20,7 +19,7 @@ pub const SAMPLE_KEY: &str = "sk_test_local";
 pub const MAX_KEY: usize = 256;
 
 settings! {
-    /// Which API keys are valid and which share a workspace.
+    /// Which API keys are valid.
     pub struct Keys {
         /// How a key is judged.
         pub mode: KeyMode = "prefix" {
@@ -47,13 +46,6 @@ settings! {
             values: "a list of keys such as [\"sk_test_a\", \"sk_test_b\"], read when keys.mode = \"list\"",
             observed_by: "not by calls: other keys must not be tried",
         },
-        /// Keys that share one workspace, by the name of the workspace.
-        pub workspaces: BTreeMap<String, Vec<String>> = {} {
-            contract: "which keys see the same resources is not shown",
-            assumed: "each key has its own workspace",
-            values: "workspace name = list of keys, such as team = [\"sk_test_a\", \"sk_test_b\"]",
-            observed_by: "not by calls: a second key would be needed",
-        },
     }
 }
 
@@ -63,7 +55,7 @@ settings! {
 pub enum KeyMode {
     /// By the environment's prefix and the characters after it.
     Prefix,
-    /// By membership in `keys.list` or `keys.workspaces`.
+    /// By membership in `keys.list`.
     List,
     /// Any non-empty token is valid.
     Any,
@@ -128,7 +120,7 @@ impl KeyRefusal {
             (Self::OtherScheme | Self::Empty, Some((_, key))) => format!("send `Authorization: Bearer {key}`"),
             (Self::OtherScheme | Self::Empty, None) => "send `Authorization: Bearer <API_KEY>`".to_owned(),
             (_, Some((kind, key))) => format!("send {kind}, for example {key}"),
-            (_, None) => "send one listed in the setting `keys.list` or `keys.workspaces`".to_owned(),
+            (_, None) => "send one listed in the setting `keys.list`".to_owned(),
         };
         format!("{self}; {remedy}")
     }
@@ -172,10 +164,7 @@ pub fn check_key(key: &str, rules: KeyRules<'_>) -> Result<(), KeyRefusal> {
     let keys = rules.keys;
     match keys.mode {
         KeyMode::Any => Ok(()),
-        KeyMode::List => {
-            let listed = keys.list.iter().chain(keys.workspaces.values().flatten()).any(|known| known == key);
-            listed.then_some(()).ok_or(KeyRefusal::NotListed)
-        }
+        KeyMode::List => keys.list.iter().any(|known| known == key).then_some(()).ok_or(KeyRefusal::NotListed),
         KeyMode::Prefix => {
             let (wanted, other, refusal) = match rules.environment {
                 Environment::Sandbox => (&keys.test_prefix, &keys.live_prefix, KeyRefusal::LiveKey),
@@ -202,7 +191,7 @@ pub fn not_a_key(text: &str, refusal: KeyRefusal, rules: KeyRules<'_>) -> String
         Environment::Production => &keys.live_prefix,
     };
     let reason = match refusal {
-        KeyRefusal::NotListed => "neither `keys.list` nor `keys.workspaces` has it".to_owned(),
+        KeyRefusal::NotListed => "`keys.list` does not have it".to_owned(),
         KeyRefusal::Malformed => format!("after `{prefix}` come one or more of A-Z a-z 0-9 _ -"),
         _ => format!("keys begin with `{prefix}`"),
     };
@@ -217,19 +206,10 @@ fn is_key_text(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
-/// The name of the workspace that a key belongs to: its group in `keys.workspaces`, or the key itself.
-pub fn workspace_of<'k>(key: &'k str, keys: &'k Keys) -> &'k str {
-    let groups = &keys.workspaces;
-    if groups.is_empty() {
-        return key;
-    }
-    groups.iter().find(|(_, keys)| keys.iter().any(|member| member == key)).map_or(key, |(name, _)| name.as_str())
-}
-
-/// A key as it is shown: test keys in full: they protect nothing, and users need to tell them apart; the name of a group of keys
-/// in full; any other key by its prefix and last four characters.
+/// A key as it is shown: test keys in full: they protect nothing, and users need to tell them apart; any other key by its prefix and
+/// last four characters.
 pub fn mask_key<'k>(key: &'k str, keys: &Keys) -> Cow<'k, str> {
-    if is_test_key(key, keys) || keys.workspaces.contains_key(key) {
+    if is_test_key(key, keys) {
         return Cow::Borrowed(key);
     }
     let prefix = if key.starts_with(&keys.live_prefix) { keys.live_prefix.len() } else { 0 };
@@ -266,7 +246,7 @@ mod tests {
             (
                 sandbox,
                 Keys { mode: KeyMode::List, list: vec!["hidden".to_owned()], ..keys() },
-                "one listed in the setting `keys.list` or `keys.workspaces`",
+                "one listed in the setting `keys.list`",
             ),
         ] {
             let advice = KeyRefusal::Malformed.advice(KeyRules { environment, keys: &keys });
@@ -276,8 +256,7 @@ mod tests {
 
     #[test]
     fn test_keys_are_shown_whole_and_others_by_prefix_and_last_four() {
-        let mut keys = Keys::default();
-        keys.workspaces.insert("team a".to_owned(), vec!["plain".to_owned()]);
+        let keys = Keys::default();
         for (key, expected) in [
             ("sk_test_local", "sk_test_local"),
             ("sk_live_abcdefghij", "sk_live_…ghij"),
@@ -285,7 +264,6 @@ mod tests {
             ("sk_live_abcd", "sk_live_…"),
             ("sk_test_a\u{202e}b, secret", "…cret"),
             ("plain", "…lain"),
-            ("team a", "team a"),
             ("abcd", "…"),
             ("", "…"),
         ] {

@@ -1,8 +1,8 @@
 //! One call of the control API as its handler sees it: the emulator, who calls, the key that is meant, durations, and the requested
 //! page of a listing.
 //!
-//! Every call accepts `key` as a query parameter, and as a field of a JSON body. It names a workspace by key, by group name or by its
-//! id `ws_…`, and `*` means all; the meaning of its absence depends on the call.
+//! Every call accepts `key` as a query parameter, and as a field of a JSON body. It names a workspace by key or by its id
+//! `ws_…`, and `*` means all; the meaning of its absence depends on the call.
 
 use std::fmt::Display;
 use std::ops::{Deref, RangeInclusive};

@@ -92,8 +92,8 @@ pub(super) fn document(calls: &[Route]) -> Value {
         "info": {
             "title": "wrs-emulator control API",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Everything that the command line can do with a running emulator. `key` names a workspace by key, \
-                            group name or id; absent, it is the sample key's; `*` is all. HEAD is answered wherever GET is, \
+            "description": "Everything that the command line can do with a running emulator. `key` names a workspace by key \
+                            or id; absent, it is the sample key's; `*` is all. HEAD is answered wherever GET is, \
                             but for the stream.",
             "license": { "name": "MIT", "identifier": "MIT" },
             "contact": { "name": "wrs-emulator" },

@@ -41,7 +41,7 @@ pub(super) fn advice(
         && matches!(request.reason, Reason::RateLimited)
         && let Some(workspace) = request.workspace.as_ref().filter(|workspace| !workspace.is_gone())
     {
-        advice.push(of_quota(control, request, workspace, redactor));
+        advice.push(of_quota(control, workspace, redactor));
     }
     if request.status == 429 {
         advice.push(of_client(control, request, reading));
@@ -50,10 +50,10 @@ pub(super) fn advice(
 }
 
 /// When the quota allows the next request, and how to make that sooner.
-fn of_quota(control: &Control, request: &RequestRecord, workspace: &Workspace, redactor: Redactor<'_>) -> Advice {
+fn of_quota(control: &Control, workspace: &Workspace, redactor: Redactor<'_>) -> Advice {
     let (profile, clock) = (control.profile_for(Some(workspace.name())), workspace.clock());
     let now = clock.now();
-    let quota = workspace.lock().quota_of_key(request.group_key.as_ref(), &profile, now);
+    let quota = workspace.lock().quota(&profile, now);
     let key = redactor.key(workspace.name());
     match quota.filter(|quota| !quota.allowed) {
         None => Advice { text: format!("the quota of {key} is free again"), command: None },

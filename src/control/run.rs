@@ -165,11 +165,11 @@ pub(crate) struct ExecFacts {
     pub(crate) failed_because: Vec<String>,
 }
 
-/// A key, or a group of keys, and its usage.
+/// A key and its usage.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct KeyState {
-    /// A test key whole, any other masked; the name of a group of keys.
+    /// A test key whole, any other masked.
     pub(crate) key: String,
     pub(crate) workspace: WorkspaceId,
     /// What is left at present; null if the quota is disabled.

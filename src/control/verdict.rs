@@ -347,22 +347,17 @@ fn unmatched(
 pub(super) struct ScenarioPlayer {
     /// `None` for requests without a key.
     pub(super) workspace: Option<Arc<Workspace>>,
-    keys: Vec<Option<String>>,
     pub(super) turns: RuleCounters,
 }
 
 impl ScenarioPlayer {
-    fn new(workspace: &Arc<Workspace>, keys: Vec<Option<String>>, activation: u64) -> Self {
-        let mut turns = workspace.lock().counters.clone();
-        turns.switch_to(activation);
-        let workspace = keys.iter().all(Option::is_some).then(|| Arc::clone(workspace));
-        Self { workspace, keys, turns }
+    fn of_key(workspace: &Arc<Workspace>, activation: u64) -> Self {
+        Self { workspace: Some(Arc::clone(workspace)), turns: turns_of(workspace, activation) }
     }
 
-    /// True if a rule counts for one of its keys.
+    /// True if a rule counts for its key.
     fn reaches(&self, rule: &Rule) -> bool {
-        let keys: Vec<Option<&str>> = self.keys.iter().map(Option::as_deref).collect();
-        rule.counts_for(&keys, &self.turns)
+        rule.counts_for(self.workspace.as_ref().map(|workspace| &**workspace.name()), &self.turns)
     }
 
     /// How many events of each emission are planned, counted in one pass, as there may be 100,000 of a thousand emissions.
@@ -382,6 +377,13 @@ impl ScenarioPlayer {
             None => "requests without a key".to_owned(),
         }
     }
+}
+
+/// The rule counters of a workspace in an activation.
+fn turns_of(workspace: &Workspace, activation: u64) -> RuleCounters {
+    let mut turns = workspace.lock().counters.clone();
+    turns.switch_to(activation);
+    turns
 }
 
 /// The configurations with active scenarios in the scope.
@@ -425,10 +427,7 @@ pub(super) fn players(
     snapshot: &ScenarioSnapshot,
     config: &Arc<EffectiveConfig>,
 ) -> Vec<ScenarioPlayer> {
-    let player = |workspace: &Arc<Workspace>| {
-        let keys = member_keys(snapshot, workspace).into_iter().map(Some).collect();
-        ScenarioPlayer::new(workspace, keys, config.activation)
-    };
+    let player = |workspace: &Arc<Workspace>| ScenarioPlayer::of_key(workspace, config.activation);
     if let Scope(Some(workspace)) = scope {
         return vec![player(workspace)];
     }
@@ -438,9 +437,9 @@ pub(super) fn players(
         .iter()
         .filter(|workspace| Arc::ptr_eq(snapshot.config_for(Some(workspace.name())), config) && has_started(workspace));
     let anonymous = Some(control.registry.anonymous()).filter(|anonymous| has_started(anonymous));
-    own.map(player)
-        .chain(anonymous.map(|anonymous| ScenarioPlayer::new(&anonymous, vec![None], config.activation)))
-        .collect()
+    let without_key =
+        |anonymous: Arc<Workspace>| ScenarioPlayer { workspace: None, turns: turns_of(&anonymous, config.activation) };
+    own.map(player).chain(anonymous.map(without_key)).collect()
 }
 
 /// A scenario, and who may have played it.
@@ -532,11 +531,4 @@ impl<'a> ScenarioRun<'a> {
         }
         entries
     }
-}
-
-/// The keys of a workspace: those of its group, or the one that it is named after.
-fn member_keys(snapshot: &ScenarioSnapshot, workspace: &Workspace) -> Vec<String> {
-    let profile = &snapshot.config_for(Some(workspace.name())).profile;
-    let group = profile.keys.workspaces.get(workspace.name().as_ref());
-    group.cloned().unwrap_or_else(|| vec![workspace.name().to_string()])
 }

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use crate::contract::VERSION;
 use crate::contract::error::{Error, ErrorKind};
-use crate::contract::keys::workspace_of;
 use crate::contract::preview::{
     Listing, OauthProblem, Token, WorkflowFields, parse_token_request, parse_user_query, parse_workflow,
     parse_workflow_query,
@@ -140,7 +139,7 @@ fn issue_token(cx: &RequestContext, registry: &Registry) -> Answer {
     let headers = &cx.request.head.headers;
     let mut answer = match parse_token_request(headers, &cx.body, &profile.validation, profile.key_rules()) {
         Ok(key) => {
-            let workspace = registry.open(workspace_of(&key, &profile.keys), cx.request.now);
+            let workspace = registry.open(&key, cx.request.now);
             let lifetime = profile.oauth.token_lifetime.get();
             let expires = workspace.clock().instant().plus(lifetime);
             let token = registry.tokens().issue(&key, expires, &mut workspace.lock().sources.random);

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use crate::clock::agenda::Running;
 use crate::clock::{Instant, Now};
 use crate::contract::ids::IdKind;
-use crate::contract::keys::{KeyRefusal, bearer_token, check_key, values_of, workspace_of};
+use crate::contract::keys::{KeyRefusal, bearer_token, check_key, values_of};
 use crate::contract::routes::{Operation, plain_path};
 use crate::scenario::template::Gap;
 use crate::scenario::{Action, EffectiveConfig, RequestView, Rule, ScenarioSnapshot, TriedRules};
@@ -69,7 +69,7 @@ impl Request {
     pub(super) fn choose_config(&mut self, snapshot: &ScenarioSnapshot, tokens: &AccessTokens) -> Result<(), String> {
         let headers = &self.head.headers;
         let key = if snapshot.has_key_configs() { sent_key(headers, Some(tokens)).ok() } else { None };
-        let workspace = key.as_ref().map(|(key, _)| workspace_of(key, &snapshot.base.profile().keys));
+        let workspace = key.as_ref().map(|(key, _)| &**key);
         if let Some(names) = values_of(headers, &SCENARIO).next() {
             let names = names
                 .to_str()
@@ -99,10 +99,8 @@ pub(super) struct Identity {
     pub(super) running: Option<Running>,
 }
 
-/// The valid key of a request: what may differ between the requests of one workspace.
+/// The valid key of a request, after which its workspace is named.
 pub(super) struct AuthenticatedKey {
-    /// The key, where the workspace is not named after it.
-    pub(super) group_key: Option<Arc<str>>,
     pub(super) quota: Option<QuotaCheck>,
 }
 
@@ -162,17 +160,17 @@ impl RequestContext {
             query: self.request.query(),
             headers: &self.request.head.headers,
             body: &self.body,
-            key: key.as_ref().map(|key| key.group_key.as_deref().unwrap_or(workspace.name())),
+            key: key.as_ref().map(|_| &**workspace.name()),
             keys: &self.profile().keys,
         }
     }
 
     /// Leaves the quota headers out and gives the request back, as on any 401: a refused key is not counted.
     pub(super) fn forget_key(&mut self) {
-        if let Identity { workspace, key: Some(AuthenticatedKey { group_key, quota }), .. } = &mut self.identity
+        if let Identity { workspace, key: Some(AuthenticatedKey { quota }), .. } = &mut self.identity
             && quota.take().is_some_and(|quota| quota.allowed)
         {
-            workspace.lock().refund(group_key.as_ref(), &self.request.config.profile);
+            workspace.lock().refund(&self.request.config.profile);
         }
     }
 
@@ -188,11 +186,10 @@ impl RequestContext {
     /// Refunds the request if answers with this status are free under the profile.
     pub(super) fn refund_if_free(&mut self, status: StatusCode) {
         if status != StatusCode::OK
-            && let Identity { workspace, key: Some(AuthenticatedKey { group_key, quota: Some(quota) }), .. } =
-                &mut self.identity
+            && let Identity { workspace, key: Some(AuthenticatedKey { quota: Some(quota) }), .. } = &mut self.identity
             && quota.allowed
         {
-            workspace.lock().refund_if_only_successes_count(group_key.as_ref(), &self.request.config.profile, quota);
+            workspace.lock().refund_if_only_successes_count(&self.request.config.profile, quota);
         }
     }
 
@@ -207,16 +204,15 @@ impl RequestContext {
     ) -> RequestRecord {
         let ended = self.identity.workspace.clock().instant().plus(self.slept);
         let Self { request, identity, rule, tried_rules, .. } = self;
-        let (workspace, group_key, quota) = match &mut identity.key {
-            Some(key) => (Some(Arc::clone(&identity.workspace)), key.group_key.take(), key.quota.take()),
-            None => (None, None, None),
+        let (workspace, quota) = match &mut identity.key {
+            Some(key) => (Some(Arc::clone(&identity.workspace)), key.quota.take()),
+            None => (None, None),
         };
         let (scripted, warnings) = rule.take().map_or((None, Vec::new()), |rule| (Some(rule.scripted), rule.warnings));
         RequestRecord {
             transcript,
             at: request.now.wall,
             workspace,
-            group_key,
             operation: request.operation,
             status,
             broken,
@@ -292,11 +288,8 @@ thread_local! {
     static LAST_SENDER: RefCell<Option<CachedSender>> = const { RefCell::new(None) };
 }
 
-/// The workspace of the request's key, and the key where the workspace is not named after it.
-pub(super) fn authenticate(
-    registry: &Registry,
-    request: &Request,
-) -> Result<(Arc<Workspace>, Option<Arc<str>>), KeyRefusal> {
+/// The workspace of the request's key.
+pub(super) fn authenticate(registry: &Registry, request: &Request) -> Result<Arc<Workspace>, KeyRefusal> {
     let Request { head, config, now, .. } = request;
     let profile = &*config.profile;
     // Only the preview has access tokens.
@@ -304,21 +297,20 @@ pub(super) fn authenticate(
     if !has_tokens
         && let Some(workspace) = LAST_SENDER.with_borrow(|last| last.as_ref()?.workspace(&head.headers, config, *now))
     {
-        return Ok((workspace, None));
+        return Ok(workspace);
     }
     let (key, expires) = sent_key(&head.headers, has_tokens.then(|| registry.tokens()))?;
     check_key(&key, profile.key_rules())?;
-    let workspace = registry.open(workspace_of(&key, &profile.keys), *now);
+    let workspace = registry.open(&key, *now);
     if expires.is_some_and(|expires| expires <= workspace.clock().now().instant) {
         return Err(KeyRefusal::Expired);
     }
-    let group_key = (**workspace.name() != *key).then(|| Arc::from(&*key));
-    if !has_tokens && group_key.is_none() {
+    if !has_tokens {
         let (config, workspace) = (Arc::downgrade(config), Arc::downgrade(&workspace));
         let authorization = head.headers.get(AUTHORIZATION).map(|value| value.as_bytes().into()).unwrap_or_default();
         LAST_SENDER.set(Some(CachedSender { config, authorization, workspace }));
     }
-    Ok((workspace, group_key))
+    Ok(workspace)
 }
 
 impl CachedSender {

@@ -215,20 +215,20 @@ impl Api {
 
     /// The identity of a request with a valid key; counts the request if it is one that counts.
     fn admit_key(&self, request: &mut Request, counts: bool) -> Result<Identity, KeyRefusal> {
-        let (workspace, group_key) = authenticate(&self.engine.registry, request)?;
+        let workspace = authenticate(&self.engine.registry, request)?;
         // From here on, times are by the workspace's clock.
         let now = if workspace.clock().is_plain() { request.now } else { workspace.clock().now() };
         let (config, profile) = (&request.config, &request.config.profile);
         let (is_due, quota, (id, variation_seed)) = {
             let mut state = workspace.lock();
             let is_due = Engine::start_scenarios(&workspace, &mut state, config, now);
-            let quota = counts.then(|| state.count_request(group_key.as_ref(), profile, now));
+            let quota = counts.then(|| state.count_request(profile, now));
             (is_due, quota, draw_id(&mut state, profile, now))
         };
         request.due_before = is_due.then(|| self.engine.fire_soon(&workspace));
         request.now = now;
         let running = workspace.clock().is_auto().then(|| workspace.agenda().begin_request());
-        Ok(Identity { id, variation_seed, workspace, key: Some(AuthenticatedKey { group_key, quota }), running })
+        Ok(Identity { id, variation_seed, workspace, key: Some(AuthenticatedKey { quota }), running })
     }
 
     async fn continue_later(&self, cx: &mut RequestContext, mut remaining: Pending) -> Answer {

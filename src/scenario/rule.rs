@@ -296,15 +296,13 @@ impl Rule {
         (when.conditions.is_empty() && when.step.is_none()).then(|| reply.status())
     }
 
-    /// True if the rule counts for these keys; `None` means requests without a key.
+    /// True if the rule counts for this key; `None` means requests without a key.
     ///
     /// A rule that names neither operation nor key may match requests without a key as well; for those it counts only once it has
     /// matched one.
-    pub fn counts_for(&self, keys: &[Option<&str>], counters: &RuleCounters) -> bool {
-        keys.iter().any(|key| {
-            let meant = key.is_some() || !self.when.operations.is_empty() || counters.get(self.fingerprint).matched > 0;
-            meant && self.may_match(*key)
-        })
+    pub fn counts_for(&self, key: Option<&str>, counters: &RuleCounters) -> bool {
+        let meant = key.is_some() || !self.when.operations.is_empty() || counters.get(self.fingerprint).matched > 0;
+        meant && self.may_match(key)
     }
 
     /// True if a request with this key, or without one, can match at all, as far as operations and conditions on the key
@@ -439,7 +437,7 @@ mod tests {
             let rule = &valid(&format!("[[rule]]\nwhen = {{ {when} }}\npass = true\n")).rules[0];
             let mut counters = RuleCounters::default();
             counters.of(rule.fingerprint).matched = matched;
-            let counts = [Some("sk_test_a"), Some("sk_test_b"), None].map(|key| rule.counts_for(&[key], &counters));
+            let counts = [Some("sk_test_a"), Some("sk_test_b"), None].map(|key| rule.counts_for(key, &counters));
             assert_eq!(counts, expected, "{when}");
         }
     }

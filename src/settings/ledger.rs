@@ -232,10 +232,7 @@ mod tests {
             assert!(text.starts_with("#:schema ./profile.schema.json\n"), "{text}");
         }
         let more = [
-            (
-                "[webhooks.forwards]\n'https://app.example.com' = 'http://localhost:3000'\n[keys.workspaces]\nacme = ['sk_test_a']",
-                true,
-            ),
+            ("[webhooks.forwards]\n'https://app.example.com' = 'http://localhost:3000'", true),
             ("rate_limit.request = 3", false),
             ("rate_limit.requests = 'many'", false),
             ("rate_limits.requests = 3", false),

@@ -1,7 +1,6 @@
 //! The profile itself, one field a section, and what a whole profile must keep to. Sections with their own rules are in
 //! the contract, next to the rules; the others are here.
 
-use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::sync::LazyLock;
 
@@ -13,7 +12,7 @@ use super::forwards::Forwards;
 use crate::contract::error::{ERROR_FIELDS, Errors};
 use crate::contract::header_setting::HeaderSetting;
 use crate::contract::ids::Ids;
-use crate::contract::keys::{KeyRules, Keys, mask_key};
+use crate::contract::keys::{KeyRules, Keys};
 use crate::contract::preview::{Oauth, Preview};
 use crate::contract::quota::RateLimit;
 use crate::contract::rules::{SubscribeRules, Validation};
@@ -473,13 +472,6 @@ fn check_keys(profile: &Profile, found: &mut Vec<Broken>) {
     if keys.list.iter().any(String::is_empty) {
         push(&["keys.list"], "\"\" is not a key".to_owned());
     }
-    if keys.workspaces.values().flatten().any(String::is_empty) {
-        push(&["keys.workspaces"], "\"\" is not a key".to_owned());
-    }
-    let mut seen: BTreeSet<&String> = BTreeSet::new();
-    if let Some(key) = keys.workspaces.values().flatten().find(|key| !seen.insert(key)) {
-        push(&["keys.workspaces"], format!("the key \"{}\" is in two groups", mask_key(key, keys)));
-    }
 }
 
 #[cfg(test)]
@@ -512,7 +504,6 @@ mod tests {
             ("webhooks.copies=0", "an integer from 1"),
             ("keys.test_prefix=", "not a prefix"),
             ("keys.test_prefix=sk_live_", "cannot both begin"),
-            ("keys.workspaces={a=[\"sk_test_x\"],b=[\"sk_test_x\"]}", "two groups"),
             ("events.extra=[\"a b\"]", "not an event type"),
         ] {
             let problem = Layered::default().with_assignment(assignment, "test").expect_err(assignment);

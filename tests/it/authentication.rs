@@ -83,10 +83,7 @@ async fn a_key_that_was_valid_is_judged_again_after_every_change() {
     }
     change(json!({ "keys": { "mode": "list", "list": ["sk_test_b"] } })).await;
     assert_eq!((ask("sk_test_a").await, ask("sk_test_b").await), ((401, None), left(98)));
-    change(json!({ "keys": { "mode": null, "list": null, "workspaces": { "team": ["sk_test_a", "sk_test_b"] } } }))
-        .await;
-    assert_eq!((ask("sk_test_a").await, ask("sk_test_a").await), (left(99), left(98)), "a group is another workspace");
-    change(json!({ "keys": { "workspaces": null } })).await;
+    change(json!({ "keys": { "mode": null, "list": null } })).await;
     assert_eq!(ask("sk_test_a").await, left(96));
     control(&emulator, "POST", "reset", &json!({ "key": "sk_test_a" })).await;
     assert_eq!(ask("sk_test_a").await, left(99));

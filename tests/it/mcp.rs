@@ -353,13 +353,6 @@ fn only_keys_of_the_session_are_reset_and_never_all() {
     let fired = session.done("fire_event", &json!({"type": "workflow.completed", "key": "sk_test_local"}));
     assert!(fired.contains(" delivered "), "{fired}");
     assert_eq!(session.done("reset", &json!({"key": format!("{own}_second")})), format!("{own}_second reset\n"));
-    // One that the emulator serves together with others is theirs as well.
-    let group = format!("{{\"keys\":{{\"workspaces\":{{\"team\":[\"{own}\",\"sk_test_local\"]}}}}}}");
-    let patch = "PATCH /_emulator/profile HTTP/1.1";
-    let patched = request(&served.url, patch, &group);
-    assert!(patched.starts_with("HTTP/1.1 200 "), "{patched}");
-    let message = session.refused("reset", &json!({}));
-    assert!(message.contains("shares the workspace `team`"), "{message}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn snapshot_of(served: &Served, keys: usize, own_settings: bool) -> Vec<u8> {
     let workspace = |number: usize| {
         let settings = if own_settings { json!({ "rate_limit.requests": number + 1 }) } else { json!({}) };
         json!({
-            "key": format!("sk_test_{number}"), "clock": clock, "sources": sources, "quotas": {}, "subscriptions": [],
+            "key": format!("sk_test_{number}"), "clock": clock, "sources": sources, "quota": null, "subscriptions": [],
             "workflows": [], "users": [], "knobs": settings, "tokens": [], "planned": [], "deliveries": [],
             "scenarios": {
                 "active": [], "own": false, "active_for": 0, "began": null, "turns": [], "steps": [],

@@ -10,8 +10,7 @@ use tokio::time::timeout;
 use wrs_emulator::{Builder, Emulator};
 
 use crate::support::{
-    KEY, PATIENCE, START, activate, ask, builder, get, get_as, hook, put_scenario, send, start, start_with, started,
-    view,
+    KEY, PATIENCE, START, activate, ask, builder, get, get_as, put_scenario, send, start, start_with, started, view,
 };
 
 // proves THROTTLED QUOTA_HEADERS RETRYABLE QUOTAS
@@ -123,22 +122,6 @@ async fn quota_headers_stand_where_a_valid_key_came() {
     assert!(!limit(&get_as(&emulator, "sk_test_a", "/v1/hello").await));
     assert!(!limit(&get_as(&emulator, "sk_test_a", "/nowhere").await));
     assert!(!limit(&send(&emulator, "PUT", "/v1/system/status", &[key], "").await));
-}
-
-#[tokio::test]
-async fn keys_of_one_group_share_the_workspace_and_not_the_quota() {
-    let emulator = start_with(&["keys.workspaces.acme=[\"sk_test_a\", \"sk_test_b\"]", "rate_limit.requests=1"]).await;
-    let hook = hook("https://a.sink.localhost/x");
-    let first = crate::support::subscribe_as(&emulator, "sk_test_a", &hook).await;
-    let second = crate::support::subscribe_as(&emulator, "sk_test_b", &hook).await;
-    assert_eq!((first.status, second.status), (200, 200));
-    assert_eq!(first.json()["id"], second.json()["id"]);
-    assert_eq!(get_as(&emulator, "sk_test_a", "/v1/system/status").await.status, 429);
-    // Each key of the group has the group's profile.
-    let control = emulator.control();
-    control.use_scenarios(Some("sk_test_a"), &["quota-exhaustion"]).expect("it is shipped");
-    let limits = ["sk_test_b", "sk_test_other"].map(|key| control.profile(key).rate_limit.requests);
-    assert_eq!(limits, [3, 1]);
 }
 
 /// Where only successful requests cost, a 429 that a scenario answers costs nothing either.

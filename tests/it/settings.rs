@@ -9,7 +9,7 @@ use wrs_emulator::state::workspace::FireRequest;
 use wrs_emulator::{Builder, Emulator};
 
 use crate::support::{
-    Answer, KEY, builder, control, fire, get, get_as, hook, send, start_with, started, subscribe, subscribe_url, view,
+    Answer, KEY, builder, control, fire, get, get_as, hook, send, start_with, started, subscribe, subscribe_url,
     with_receiver,
 };
 
@@ -174,12 +174,6 @@ async fn look_at_keys(emulator: &Emulator, keys: &[&str]) -> String {
     let mut text = String::new();
     for key in keys {
         text.push_str(&shown(&get_as(emulator, key, "/v1/system/status").await));
-    }
-    let rows = view(emulator, "requests?key=*").await;
-    let workspaces: BTreeSet<String> =
-        rows["data"].as_array().expect("rows").iter().map(|row| row["workspace"].to_string()).collect();
-    if keys.len() > 1 && workspaces.len() == 1 {
-        text.push_str("one workspace");
     }
     text
 }

@@ -496,17 +496,13 @@ fn assumed(session: &Session, tool: &Tool, mut arguments: Arguments) -> Result<S
     Ok(found)
 }
 
-/// Refuses a key that is not the session's, or that the emulator serves together with others.
+/// Refuses a key that is not the session's.
 fn reset(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String, Failure> {
     let (key, own) = (arguments.get("key").and_then(Value::as_str).unwrap_or_default(), &session.key);
     if !key.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('_')) {
         let hint = format!("your own keys are `{own}` and those that begin with `{own}_`; only people reset others");
         let message = format!("`{key}` was not made by this session, so it is not reset");
         return Err(Failure::usage(message).with_hint(hint));
-    }
-    let shown = Call::new(&session.target).send(&ShowClock { key: key.into() })?.key;
-    if let Some(group) = shown.filter(|shown| shown != key) {
-        return Err(Failure::usage(format!("`{key}` shares the workspace `{group}`, so it is not reset")));
     }
     let text = called(session, tool, arguments)?;
     // So that nothing is left of the session; refused while another of its keys still plays the scenario.

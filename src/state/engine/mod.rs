@@ -30,7 +30,7 @@ pub use fire::{FireProblem, WORKSPACE_GONE};
 pub use snapshot::wait_idle_briefly;
 
 use crate::clock::{Clock, ClockMode, SavedClock};
-use crate::contract::keys::{SAMPLE_KEY, check_key, not_a_key, workspace_of};
+use crate::contract::keys::{SAMPLE_KEY, check_key, not_a_key};
 use crate::diagnostic::Diagnostic;
 use crate::scenario::{EffectiveConfig, FileTexts, Folders, Reload, ScenarioStore, Stale, generation_text};
 use crate::settings::Profile;
@@ -190,14 +190,13 @@ impl Engine {
             return Ok(Arc::clone(workspace.name()));
         }
         let profile = self.profile_for(Some(key));
-        let is_group = profile.keys.workspaces.contains_key(key);
-        if !is_group && let Err(refusal) = check_key(key, profile.key_rules()) {
+        if let Err(refusal) = check_key(key, profile.key_rules()) {
             return Err(match key.strip_prefix("ws_") {
                 Some(_) => KeyProblem::UnknownId(key.to_owned()),
                 None => KeyProblem::Invalid(not_a_key(key, refusal, profile.key_rules())),
             });
         }
-        Ok(Arc::from(workspace_of(key, &profile.keys)))
+        Ok(Arc::from(key))
     }
 
     /// Opens a workspace, within the bound on their number, starts the scenarios that are active for it, and fires due events.
@@ -260,7 +259,7 @@ impl Engine {
     pub(super) fn clear(&self, name: &Arc<str>) {
         self.registry.remove(name);
         let profile = self.profile_for(None);
-        self.registry.tokens().remove(|key| workspace_of(key, &profile.keys) == name.as_ref());
+        self.registry.tokens().remove(|key| *key == **name);
         self.deliveries.clear(|of| of == name);
         self.journal.clear(|entry| entry.is_of(name, &profile.keys));
     }

@@ -14,7 +14,6 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::{Engine, settle};
 use crate::clock::{Instant, SavedClock, machine};
-use crate::contract::keys::workspace_of;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::scenario::{Restored, RestoredList, SettingPatch};
@@ -79,7 +78,7 @@ impl Engine {
         SavedWorkspace {
             key: Arc::clone(name),
             clock: workspace.clock().save(),
-            state: state.save(name),
+            state: state.save(),
             scenarios: SavedScenarios {
                 active: config.active.iter().map(|scenario| scenario.name.to_string()).collect(),
                 own: key.is_some_and(|key| generation.active_by_key().contains_key(key)),
@@ -91,7 +90,7 @@ impl Engine {
                 named_steps,
             },
             knobs: own_settings,
-            tokens: self.registry.tokens().of(|key| workspace_of(key, &config.profile.keys) == name.as_ref()),
+            tokens: self.registry.tokens().of(|key| *key == **name),
             planned: state.timeline.planned(config.activation).map(emission).collect(),
             deliveries,
         }

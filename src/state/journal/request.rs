@@ -11,7 +11,7 @@ use hyper::{Method, Uri};
 use jiff::Timestamp;
 
 use crate::contract::error::{ErrorKind, FieldProblem};
-use crate::contract::keys::{KeyRefusal, KeyRules, Keys, bearer_token, check_key, workspace_of};
+use crate::contract::keys::{KeyRefusal, KeyRules, Keys, bearer_token, check_key};
 use crate::contract::routes::Operation;
 use crate::contract::types::Environment;
 use crate::scenario::TriedRules;
@@ -28,8 +28,6 @@ pub struct RequestRecord {
     pub at: Timestamp,
     /// The workspace of its key; `None` without a valid key.
     pub workspace: Option<Arc<Workspace>>,
-    /// The key, if the workspace is named after a group of keys; must pass through `redact` before it is shown.
-    pub group_key: Option<Arc<str>>,
     pub operation: Option<Operation>,
     /// The answer's status; 0 if the connection was broken instead.
     pub status: u16,
@@ -86,7 +84,7 @@ impl RequestRecord {
 impl RequestRecord {
     /// The key that was found valid; `None` if there was none, or it was never checked.
     pub fn checked_key(&self) -> Option<&str> {
-        self.group_key.as_deref().or(self.workspace.as_ref().map(|workspace| workspace.name().as_ref()))
+        self.workspace.as_ref().map(|workspace| workspace.name().as_ref())
     }
 
     /// The key the request carried, even if it was never checked because the operation is public or an earlier check
@@ -106,7 +104,7 @@ impl RequestRecord {
     pub fn owner<'r>(&'r self, keys: &'r Keys) -> Option<Cow<'r, str>> {
         match &self.workspace {
             Some(workspace) => Some(Cow::Borrowed(workspace.name())),
-            None => self.carried_key(keys).map(|key| Cow::Owned(workspace_of(&key, keys).to_owned())),
+            None => self.carried_key(keys),
         }
     }
 }

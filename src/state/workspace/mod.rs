@@ -16,7 +16,6 @@ mod timeline;
 mod tokens;
 mod workflows;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -77,10 +76,7 @@ pub struct WorkspaceState {
     pub sources: RandomSources,
     /// True if the previous event was delayed by the setting `webhooks.swap`, so that the next overtakes it.
     pub(crate) was_delayed: bool,
-    /// The quota of the key that the workspace is named after: a request finds it without another look-up.
     quota: Quota,
-    /// Those of the keys of a group.
-    group_quotas: BTreeMap<Arc<str>, Quota>,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) workflows: Workflows,
     pub timeline: Timeline,
@@ -102,7 +98,6 @@ impl Workspace {
             sources: RandomSources::new(seed, &name),
             was_delayed: false,
             quota: Quota::default(),
-            group_quotas: BTreeMap::new(),
             subscriptions: Subscriptions::within(budget),
             workflows: Workflows::within(budget),
             timeline: Timeline::new(&agenda, budget),
@@ -127,7 +122,7 @@ impl Workspace {
         }
     }
 
-    /// The key, or the name of the group of keys, that this workspace belongs to. Must pass through `redact` before it is shown.
+    /// The key that this workspace belongs to. Must pass through `redact` before it is shown.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
@@ -248,48 +243,27 @@ impl WorkspaceState {
         (activation != 0 && self.started.0 == activation).then_some(self.started.1)
     }
 
-    /// The quota of this key of a group, or of the key that the workspace is named after.
-    fn quota_of(&mut self, group_key: Option<&Arc<str>>) -> &mut Quota {
-        match group_key {
-            None => &mut self.quota,
-            Some(key) => self.group_quotas.entry(Arc::clone(key)).or_default(),
-        }
+    pub fn count_request(&mut self, profile: &Profile, now: Now) -> QuotaCheck {
+        self.quota.check(&profile.rate_limit, now.instant)
     }
 
-    pub fn count_request(&mut self, group_key: Option<&Arc<str>>, profile: &Profile, now: Now) -> QuotaCheck {
-        self.quota_of(group_key).check(&profile.rate_limit, now.instant)
-    }
-
-    /// What is left of the quota at `now`; for a group of keys, that of the key with the least left. `None` if no quota is in force.
+    /// What is left of the quota at `now`. `None` if no quota is in force.
     pub fn quota(&self, profile: &Profile, now: Now) -> Option<QuotaCheck> {
         let policy = Some(&profile.rate_limit).filter(|policy| policy.enabled)?;
-        let quotas = std::iter::once(&self.quota).chain(self.group_quotas.values());
-        quotas.map(|quota| quota.peek(policy, now.instant)).min_by_key(|check| (check.allowed, check.remaining))
-    }
-
-    /// The quota of one key of a group, or of the key that the workspace is named after.
-    pub fn quota_of_key(&self, group_key: Option<&Arc<str>>, profile: &Profile, now: Now) -> Option<QuotaCheck> {
-        let policy = Some(&profile.rate_limit).filter(|policy| policy.enabled)?;
-        let quota = group_key.map_or(Some(&self.quota), |key| self.group_quotas.get(key))?;
-        Some(quota.peek(policy, now.instant))
+        Some(self.quota.peek(policy, now.instant))
     }
 
     /// Undoes the counting of a request.
-    pub fn refund(&mut self, group_key: Option<&Arc<str>>, profile: &Profile) {
+    pub fn refund(&mut self, profile: &Profile) {
         if profile.rate_limit.enabled {
-            self.quota_of(group_key).refund();
+            self.quota.refund();
         }
     }
 
     /// Undoes the counting of a request that did not succeed.
-    pub fn refund_if_only_successes_count(
-        &mut self,
-        group_key: Option<&Arc<str>>,
-        profile: &Profile,
-        check: &mut QuotaCheck,
-    ) {
+    pub fn refund_if_only_successes_count(&mut self, profile: &Profile, check: &mut QuotaCheck) {
         if profile.rate_limit.count == CountRule::Successful && profile.rate_limit.enabled {
-            self.quota_of(group_key).refund();
+            self.quota.refund();
             check.remaining = check.remaining.saturating_add(1).min(check.limit);
         }
     }

@@ -68,13 +68,11 @@ impl RestoredWorkspace {
         registry: &Registry,
         profile: &Profile,
     ) -> Result<Self, String> {
-        let SavedWorkspace { key: from, clock, state: kept, scenarios, knobs, planned, .. } = saved;
+        let SavedWorkspace { clock, state: kept, scenarios, knobs, planned, .. } = saved;
         let workspace = registry.fresh(Arc::clone(key));
         let mut state = workspace.lock();
         let WorkspaceState { sources, quota, subscriptions, workflows, counters, .. } = &mut *state;
-        if let Some(used) = kept.quotas.get(&from) {
-            quota.clone_from(used);
-        }
+        *quota = kept.quota.unwrap_or_default();
         for record in &kept.subscriptions {
             let mut copy = SubscriptionRecord::clone(record);
             copy.id = sources.make_id(IdKind::Subscription, profile, registry.clock().now());
@@ -435,7 +433,7 @@ struct WorkspaceDraft<'a> {
     key: Option<String>,
     clock: Option<SavedClock>,
     sources: Option<RandomSources>,
-    quotas: BTreeMap<String, Quota>,
+    quota: Option<Quota>,
     subscriptions: Subscriptions,
     workflows: Workflows,
     scenarios: SavedScenarios,
@@ -453,7 +451,7 @@ impl<'a> WorkspaceDraft<'a> {
             key: None,
             clock: None,
             sources: None,
-            quotas: BTreeMap::new(),
+            quota: None,
             subscriptions: Subscriptions::within(with.budget),
             workflows: Workflows::within(with.budget),
             scenarios: SavedScenarios::default(),
@@ -473,7 +471,7 @@ impl<'a> WorkspaceDraft<'a> {
     }
 
     fn finish(self) -> Option<RestoredWorkspace> {
-        let Self { with, is_anonymous, key, clock, sources, quotas, .. } = self;
+        let Self { with, is_anonymous, key, clock, sources, quota, .. } = self;
         let registry = with.registry;
         let (workspace, clock) = if is_anonymous {
             (registry.new_anonymous(), clock.unwrap_or_else(|| registry.clock().save()))
@@ -482,14 +480,7 @@ impl<'a> WorkspaceDraft<'a> {
         };
         let mut state = workspace.lock();
         state.sources = sources?;
-        for (key, quota) in quotas {
-            let quota = quota.restored();
-            if *key == **workspace.name() {
-                state.quota = quota;
-            } else {
-                state.group_quotas.insert(Arc::from(key), quota);
-            }
-        }
+        state.quota = quota.map(Quota::restored).unwrap_or_default();
         (state.subscriptions, state.workflows) = (self.subscriptions, self.workflows);
         state.counters.restore(0, &self.scenarios.named_turns, &self.scenarios.named_steps);
         drop(state);
@@ -503,7 +494,7 @@ impl Draft for WorkspaceDraft<'_> {
         "key",
         "clock",
         "sources",
-        "quotas",
+        "quota",
         "subscriptions",
         "workflows",
         "users",
@@ -522,7 +513,7 @@ impl Draft for WorkspaceDraft<'_> {
             "sources" => value::<SavedSources, _>(map, budget)
                 .and_then(|saved| RandomSources::restored(&saved).map_err(A::Error::custom))
                 .map(|sources| self.sources = Some(sources)),
-            "quotas" => value(map, budget).map(|quotas| self.quotas = quotas),
+            "quota" => value(map, budget).map(|quota| self.quota = quota),
             "subscriptions" => each(map, budget, |record| self.subscriptions.restore(record)),
             "workflows" => each(map, budget, |record| self.workflows.add(record).map_err(|full| full.to_string())),
             "users" => each(map, budget, |user| self.workflows.add_user(user).map_err(|full| full.to_string())),

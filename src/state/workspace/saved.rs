@@ -64,7 +64,6 @@ pub struct SavedGlobal {
 
 #[derive(Debug, Serialize)]
 pub struct SavedWorkspace {
-    /// The key, or the name of the group of keys.
     pub(crate) key: Arc<str>,
     pub(crate) clock: SavedClock,
     #[serde(flatten)]
@@ -81,7 +80,8 @@ pub struct SavedWorkspace {
 #[derive(Debug, Serialize)]
 pub struct SavedState {
     sources: SavedSources,
-    pub(super) quotas: BTreeMap<Arc<str>, Quota>,
+    /// Null if it was not used.
+    pub(super) quota: Option<Quota>,
     pub(super) subscriptions: Vec<Arc<Charged<SubscriptionRecord>>>,
     pub(super) workflows: Vec<KeptWorkflow>,
     pub(super) users: Vec<Arc<Charged<Map<String, Value>>>>,
@@ -173,21 +173,15 @@ impl Serialize for PendingDelivery {
 }
 
 impl WorkspaceState {
-    /// What the workspace of this name keeps itself. Records are shared and not copied.
-    pub fn save(&self, name: &Arc<str>) -> SavedState {
+    /// What the workspace keeps itself. Records are shared and not copied.
+    pub fn save(&self) -> SavedState {
         SavedState {
             sources: self.sources.save(),
-            quotas: self.used_quotas(name),
+            quota: Some(&self.quota).filter(|quota| quota.is_used()).cloned(),
             subscriptions: self.subscriptions.save(),
             workflows: self.workflows.records.clone(),
             users: self.workflows.users.clone(),
         }
-    }
-
-    /// The quotas that were used, by key; `name` is the workspace's.
-    fn used_quotas(&self, name: &Arc<str>) -> BTreeMap<Arc<str>, Quota> {
-        let quotas = std::iter::once((name, &self.quota)).chain(&self.group_quotas);
-        quotas.filter(|(_, quota)| quota.is_used()).map(|(key, quota)| (Arc::clone(key), quota.clone())).collect()
     }
 
     /// Restores the progress of the scenarios, under their present activation.

@@ -10,12 +10,6 @@ pub(super) const ROWS: &[(&str, &[&str], Probe, &str)] = &[
     ("keys.live_prefix", &["keys.live_prefix=lk_"], Probe::Keys(&["lk_a"]), "is a live key"),
     ("keys.list", &["keys.mode=list", "keys.list=[\"the one\", \"only\"]"], Probe::Keys(&["only"]), "200"),
     (
-        "keys.workspaces",
-        &["keys.workspaces.acme=[\"sk_test_a\", \"sk_test_b\"]"],
-        Probe::Keys(&["sk_test_a", "sk_test_b"]),
-        "one workspace",
-    ),
-    (
         "errors.details",
         &["errors.details=list"],
         Probe::Status("include_checks=x"),
