@@ -65,7 +65,7 @@ impl Endpoint for GetRun {
 }
 
 /// What happened so far and the present state, with the newest records of each kind. Credentials are masked.
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Run {
     #[schemars(extend("const" = RUN_FORMAT))]
@@ -166,7 +166,7 @@ pub(crate) struct ExecFacts {
 }
 
 /// A key and its usage.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct KeyState {
     /// A test key whole, any other masked.
@@ -216,7 +216,7 @@ pub(crate) struct RunRecord<T> {
 }
 
 /// A scenario with its text and its progress.
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct RunScenario {
     #[serde(flatten)]
@@ -226,7 +226,7 @@ pub(crate) struct RunScenario {
 }
 
 /// Two active scenarios that clash.
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct ScenarioClash {
     /// The names of the two, in the order in force.
