@@ -80,8 +80,7 @@ fn differing_scenarios(saved: &[Saved]) -> Result<BTreeSet<String>, (usize, serd
 fn join_runs(runs: Vec<(String, Run)>) -> Run {
     let mut base: Option<HashMap<String, Value>> = None;
     let (mut shards, mut joined) = (Vec::new(), None);
-    let (mut verifications, mut findings, mut scenarios, mut clashes) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut verifications, mut findings, mut scenarios) = (Vec::new(), Vec::new(), Vec::new());
     for (name, mut run) in runs {
         let data = &run.profile.data;
         let base = base.get_or_insert_with(|| data.iter().map(|it| (it.knob.clone(), it.value.clone())).collect());
@@ -90,7 +89,6 @@ fn join_runs(runs: Vec<(String, Run)>) -> Run {
         verifications.push(std::mem::take(&mut run.verification));
         findings.extend(run.findings.take());
         scenarios.append(&mut run.scenarios);
-        clashes.append(&mut run.clashes);
         match &mut joined {
             Some(joined) => add(joined, run),
             None => joined = Some(run),
@@ -105,7 +103,6 @@ fn join_runs(runs: Vec<(String, Run)>) -> Run {
     run.verification = join_verifications(verifications);
     run.findings = (!findings.is_empty()).then(|| Findings::joined(findings));
     run.scenarios = join_scenarios(scenarios);
-    run.clashes = distinct(clashes, |clash| serde_json::to_string(clash).expect("texts and numbers always serialise"));
     run.active = run.active.map(|active| distinct(active, String::clone));
     run.next_cursor = NextCursors::default();
     put_in_order(&mut run);
@@ -210,7 +207,6 @@ fn shorten(run: &mut Run) {
         deliveries: room.keep(&mut run.deliveries),
         events: room.keep(&mut run.events),
         subscriptions: room.keep(&mut run.subscriptions),
-        clashes: room.keep(&mut run.clashes),
         due: room.keep(&mut run.due),
         notices: room.keep(&mut run.notices),
         ..Omitted::default()

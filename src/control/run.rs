@@ -30,10 +30,9 @@ use super::{
     subscriptions, test_outcome,
 };
 use crate::contract::keys::Keys;
-use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::review::findings::Findings;
-use crate::scenario::{Clash, ScenarioSnapshot};
+use crate::scenario::ScenarioSnapshot;
 use crate::settings::LedgerRow;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::journal::record::{DeliveryWhole, Event, LogLine, QuotaState, RequestWhole, Time, WorkspaceId, time};
@@ -111,9 +110,6 @@ pub(crate) struct Run {
     /// The scenarios active for every key without its own list, in order; absent in a document about one key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) active: Option<Vec<String>>,
-    /// Active scenarios that decide the same requests or set the same setting.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) clashes: Vec<ScenarioClash>,
     pub(crate) profile: Profile,
     pub(crate) assumptions: List<LedgerRow>,
     /// What is not in the document.
@@ -258,15 +254,6 @@ pub(crate) struct RunScenario {
     pub(crate) progress: Vec<Progress>,
 }
 
-/// Two active scenarios that clash.
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct ScenarioClash {
-    /// The names of the two, in the order in force.
-    pub(crate) scenarios: [String; 2],
-    pub(crate) warning: Diagnostic,
-}
-
 /// How much is not in the document: because of its bounds or the requested limit, or evicted before.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
@@ -281,9 +268,6 @@ pub(crate) struct Omitted {
     /// Keys in the `progress` of scenarios.
     pub(crate) progress: usize,
     pub(crate) due: usize,
-    /// Of a document merged from several.
-    #[serde(default)]
-    pub(crate) clashes: usize,
     /// What commands printed, in a document merged from several.
     #[serde(default)]
     pub(crate) outputs: usize,
@@ -296,9 +280,9 @@ pub(crate) struct Omitted {
 impl Omitted {
     /// What is left out because of the bound of each kind; `progress` and `due` have smaller ones.
     pub(crate) fn records(&self) -> usize {
-        let Self { requests, deliveries, events, notices, keys, subscriptions, scenarios, clashes, outputs, .. } =
+        let Self { requests, deliveries, events, notices, keys, subscriptions, scenarios, outputs, .. } =
             *self;
-        [requests, deliveries, events, notices, keys, subscriptions, scenarios, clashes, outputs]
+        [requests, deliveries, events, notices, keys, subscriptions, scenarios, outputs]
             .into_iter()
             .fold(0, usize::saturating_add)
     }
@@ -314,7 +298,6 @@ impl Omitted {
         add(&mut self.scenarios, other.scenarios);
         add(&mut self.progress, other.progress);
         add(&mut self.due, other.due);
-        add(&mut self.clashes, other.clashes);
         add(&mut self.outputs, other.outputs);
         self.evicted_entries = self.evicted_entries.saturating_add(other.evicted_entries);
         self.evicted_deliveries = self.evicted_deliveries.saturating_add(other.evicted_deliveries);
@@ -403,7 +386,6 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         notices: records.notices,
         subscriptions,
         scenarios: names.into_iter().map(scenario).collect(),
-        clashes: clashes(&snapshot, name.as_deref()),
         active: name.is_none().then(|| snapshot.active().names.iter().map(ToString::to_string).collect()),
         profile: profile::settings(control, name.as_deref(), redactor),
         assumptions: List { data: profile::in_force(control, name.as_deref(), redactor) },
@@ -457,17 +439,6 @@ impl Records {
         let requests = requests.into_iter().zip(&history.requests).map(explained).collect();
         Self { requests, deliveries, events, notices, omitted, next_cursor }
     }
-}
-
-/// The clashes of the scenarios that are active for a key, or for any.
-fn clashes(generation: &ScenarioSnapshot, key: Option<&str>) -> Vec<ScenarioClash> {
-    let found = match key {
-        Some(key) => generation.config_for(Some(key)).clashes().to_vec(),
-        None => generation.clashes(),
-    };
-    let shown =
-        |Clash { scenarios, warning }| ScenarioClash { scenarios: scenarios.map(|name| name.to_string()), warning };
-    found.into_iter().map(shown).collect()
 }
 
 /// The first of these records that a document has room for, as it shows them.

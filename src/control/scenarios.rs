@@ -139,7 +139,7 @@ pub(crate) struct Scenarios {
     pub(crate) active: Vec<String>,
     pub(crate) active_by_key: Vec<KeyList>,
     pub(crate) data: Vec<ScenarioRow>,
-    /// What is wrong with the files, and which active scenarios clash.
+    /// What is wrong with the files.
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 

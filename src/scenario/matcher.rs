@@ -452,12 +452,6 @@ impl When {
         wide.is_empty() || (!narrow.is_empty() && narrow.iter().all(|operation| wide.contains(operation)))
     }
 
-    /// True if there is an operation that both ask for.
-    pub(crate) fn shares_an_operation_with(&self, other: &Self) -> bool {
-        let (one, two) = (&self.operations, &other.operations);
-        one.is_empty() || two.is_empty() || one.iter().any(|operation| two.contains(operation))
-    }
-
     pub(crate) fn asks_for(&self, operation: Option<Operation>) -> bool {
         self.operations.is_empty() || operation.is_some_and(|operation| self.operations.contains(&operation))
     }

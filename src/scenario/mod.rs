@@ -2,12 +2,11 @@
 //!
 //! Rules, matchers and parsing are pure: requests, counters, time and chance are arguments. This file reads no files.
 //! Reading order: this file, `rule` (one rule, its counts and its story), `matcher`, `action`, `render` (its templates), `decide`
-//! (which rule applies), `emit` (events), `parse` (text to scenario), `clashes` (conflicting scenarios),
+//! (which rule applies), `emit` (events), `parse` (text to scenario),
 //! `setting_patch` (settings changed while running), `content` (the scenarios and which are active), `generation` (the state in force
 //! for each key), `library` (changes), `files` (reloads), `watch` (files on disk).
 
 mod action;
-mod clashes;
 mod content;
 mod decide;
 mod emit;
@@ -31,7 +30,6 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Map, Value};
 
 pub use action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedQuota, ScriptedReply};
-pub(crate) use clashes::{Clash, clashes};
 pub use content::{Activation, Stale};
 use decide::RuleIndex;
 pub(crate) use decide::RuleTrace;

@@ -356,11 +356,6 @@ impl Rule {
         format!("matched, but did not apply: {limit}")
     }
 
-    /// True if the rule applies to every request that its `when` and `step` match, for good.
-    pub(crate) fn always_applies(&self) -> bool {
-        self.never_pauses() && self.skip == 0 && self.from.is_none() && self.to.is_none()
-    }
-
     /// True if the rule applies to every request that it matches in its time, once it has let `skip` through.
     pub(crate) fn never_pauses(&self) -> bool {
         self.every == 1

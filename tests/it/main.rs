@@ -9,7 +9,6 @@ mod calibrate_command;
 mod captures;
 mod ci;
 mod circles;
-mod clashes;
 mod cli_json;
 mod clock;
 mod clock_auto;

@@ -33,13 +33,8 @@ fn what_has_no_room_is_left_out_and_counted() {
     // What the runs themselves left out has another cause.
     sound["omitted"]["requests"] = 7.into();
     sound["omitted"]["keys"] = 2.into();
-    let warning = json!({ "severity": "warning", "code": "scenario/clash", "message": "", "file": null,
-        "span": { "start": 0, "end": 0 }, "line": 0, "column": 0, "source_line": "", "hint": "" });
     let files = [("a", 0), ("b", 3)].map(|(name, status)| {
         sound["exec"]["exit_status"] = status.into();
-        sound["clashes"] = numbered(6_000, |number| {
-            json!({ "scenarios": ["one", "two"], "warning": with(&warning, "message", format!("{name} {number}")) })
-        });
         edited(&runs, &format!("{name}.json"), &sound)
     });
     let path = runs.path("merged.json");
@@ -48,13 +43,13 @@ fn what_has_no_room_is_left_out_and_counted() {
     let merged = document(&path);
     let outputs: Vec<bool> = list(&merged, "shards").iter().map(|shard| shard["exec"]["output"].is_string()).collect();
     assert_eq!(outputs, [false, true], "that of the failed command comes first");
-    let kept = [&merged["due"], &merged["clashes"], &merged["scenarios"][active]["progress"]];
-    assert_eq!(kept.map(|kept| kept.as_array().map(Vec::len)), [Some(10_000); 3]);
-    let omitted = ["outputs", "due", "clashes", "progress"].map(|name| merged["omitted"][name].as_u64());
-    assert_eq!(omitted, [1, 2_000, 2_000, 2_000].map(Some));
+    let kept = [&merged["due"], &merged["scenarios"][active]["progress"]];
+    assert_eq!(kept.map(|kept| kept.as_array().map(Vec::len)), [Some(10_000); 2]);
+    let omitted = ["outputs", "due", "progress"].map(|name| merged["omitted"][name].as_u64());
+    assert_eq!(omitted, [1, 2_000, 2_000].map(Some));
     assert!(
         printed
-            .contains("; 2001 records left out, because a document has at most 10000 records, or 8 MiB, of each kind")
+            .contains("; 1 record left out, because a document has at most 10000 records, or 8 MiB, of each kind")
             && printed.contains("; 18 records were already missing from the runs"),
         "{printed}"
     );

@@ -303,7 +303,7 @@ impl Engine {
         reload
     }
 
-    /// Logs the problems found in the files at the start, and the clashes of the scenarios that are active from then on.
+    /// Logs the problems found in the files at the start.
     pub fn log_start(&self) {
         self.log_problems(&[]);
     }
@@ -323,13 +323,8 @@ impl Engine {
     }
 
     /// All problems by kind, one line each, and what more of a kind are called.
-    fn problems(&self) -> [(Vec<String>, &'static str); 3] {
-        let clashes = self.library.load().clashes().iter().map(|clash| clash.warning.one_line()).collect();
-        [
-            (self.held_back(), "scenario files are held back"),
-            (self.not_read(), "files or folders are not read"),
-            (clashes, "clashes of active scenarios"),
-        ]
+    fn problems(&self) -> [(Vec<String>, &'static str); 2] {
+        [(self.held_back(), "scenario files are held back"), (self.not_read(), "files or folders are not read")]
     }
 
     /// A warning if the usual folder has disappeared since it was read.
