@@ -214,7 +214,7 @@ impl EffectiveConfig {
         Ok(Self {
             profile: Arc::clone(layered.profile()),
             layered,
-            rules: Arc::new(RuleSet::new(active.iter().map(|scenario| scenario.rule_index()))),
+            rules: Arc::new(RuleSet::new(active.iter().map(Arc::as_ref))),
             emits: active.iter().flat_map(|scenario| scenario.emits.iter().cloned()).collect(),
             active: active.into(),
             activated_at: Instant::default(),

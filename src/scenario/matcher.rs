@@ -42,7 +42,7 @@ pub struct RequestView<'a> {
     pub keys: &'a Keys,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     Method,
     Path,
@@ -189,7 +189,7 @@ impl Condition {
         })
     }
 
-    /// The text that the subject must equal, if the condition demands one: what an index may look up.
+    /// The text that the subject must equal, if the condition demands one.
     pub(crate) fn exact(&self) -> Option<&str> {
         self.tests.iter().find_map(|test| match (test, &self.subject) {
             // A number in a body equals another with the same value, so only texts are looked up there.

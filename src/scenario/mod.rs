@@ -25,13 +25,12 @@ pub mod template;
 mod watch;
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 pub use action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedQuota, ScriptedReply};
 pub use content::{Activation, Stale};
-use decide::RuleIndex;
 pub(crate) use decide::RuleTrace;
 pub use decide::{RuleSet, TriedRules};
 pub use emit::{DeliveryFaults, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
@@ -74,8 +73,6 @@ pub struct Scenario {
     pub weight: usize,
     /// Held for as long as it is kept, if it was given over the control API.
     charge: Option<Arc<Charge>>,
-    /// The rules as requests look them up; made when the scenario first answers.
-    index: OnceLock<Arc<RuleIndex>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,10 +152,6 @@ keys! {
 }
 
 impl Scenario {
-    fn rule_index(&self) -> &Arc<RuleIndex> {
-        self.index.get_or_init(|| Arc::new(RuleIndex::new(&self.rules)))
-    }
-
     fn is_same_as(&self, other: &Self) -> bool {
         self.name == other.name && self.text == other.text && self.origin == other.origin
     }

@@ -13,7 +13,7 @@ mod rules;
 mod warnings;
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use toml::de::{DeTable, DeValue};
@@ -217,7 +217,6 @@ impl Parser<'_> {
             emits,
             weight,
             charge: None,
-            index: OnceLock::new(),
         })
     }
 
