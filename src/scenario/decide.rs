@@ -13,8 +13,9 @@ use crate::clock::Random;
 use crate::scenario::rule_counters::RuleCounters;
 use crate::util::wording::counted;
 
-/// Most rules that an explanation lists without the one that applied.
+/// Most rules that an explanation lists before the one that decided, and after it.
 const MAX_LISTED: usize = 16;
+const NOT_REACHED: &str = "matches too, but an earlier rule decided";
 
 /// What one rule did with a request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -32,13 +33,23 @@ pub(crate) struct RuleTrace {
     pub(crate) outcome: Arc<str>,
 }
 
-/// What the rules did with a request that they did not decide, up to the one that did: recorded while they are tried, because counters
-/// and scenarios change afterwards.
+/// What the other rules did with a request, beside the one that decided it: recorded while they are tried, because counters and
+/// scenarios change afterwards.
 #[derive(Debug, Default)]
 pub struct TriedRules {
-    /// The first, in order.
+    /// The first that did not apply, in order.
     pub(crate) listed: Vec<RuleTrace>,
     unlisted: usize,
+    /// The first after the one that decided whose conditions the request meets too.
+    pub(crate) later: Vec<RuleTrace>,
+}
+
+impl RuleTrace {
+    /// A rule that did not decide.
+    fn of(rule: &Rule, outcome: String) -> Self {
+        let (scenario, label) = (Arc::clone(&rule.scenario), Arc::clone(&rule.label));
+        Self { scenario, rule: label, line: rule.line, applied: false, outcome: outcome.into() }
+    }
 }
 
 impl TriedRules {
@@ -47,15 +58,13 @@ impl TriedRules {
             self.unlisted += 1;
             return;
         }
-        let (scenario, label) = (Arc::clone(&rule.scenario), Arc::clone(&rule.label));
-        let outcome = outcome().into();
-        self.listed.push(RuleTrace { scenario, rule: label, line: rule.line, applied: false, outcome });
+        self.listed.push(RuleTrace::of(rule, outcome()));
     }
 
     /// Its size in bytes, roughly. Texts that it shares with the rules are counted too: it may be the last to hold them.
     pub(crate) fn bytes(&self) -> usize {
         let text = |trace: &RuleTrace| trace.scenario.len() + trace.rule.len() + trace.outcome.len();
-        let listed = self.listed.iter().map(|trace| size_of::<RuleTrace>() + text(trace));
+        let listed = self.listed.iter().chain(&self.later).map(|trace| size_of::<RuleTrace>() + text(trace));
         size_of::<Self>() + listed.sum::<usize>()
     }
 
@@ -94,9 +103,13 @@ impl RuleSet {
         random: &mut Random,
     ) -> (Option<Decision>, TriedRules) {
         let (reading, mut tried) = (Reading::new(view), TriedRules::default());
-        for rule in &self.rules {
+        for (at, rule) in self.rules.iter().enumerate() {
             match rule.apply(&reading, counters, since_activation, random) {
-                Ok(decision) => return (Some(decision), tried),
+                Ok(decision) => {
+                    let later = self.rules[at + 1..].iter().filter(|rule| rule.when.holds(&reading)).take(MAX_LISTED);
+                    tried.later.extend(later.map(|rule| RuleTrace::of(rule, NOT_REACHED.to_owned())));
+                    return (Some(decision), tried);
+                }
                 Err(held) => tried.add(rule, || rule.held_text(&held, &reading, since_activation)),
             }
         }
