@@ -3,13 +3,12 @@
 //! `service` admits requests; `answer` has the answers that any operation may give.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
-use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName};
+use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use rand::Rng as _;
 use tokio::task::JoinHandle;
@@ -282,16 +281,6 @@ fn sent_key<'r>(
     })
 }
 
-struct CachedSender {
-    config: Weak<EffectiveConfig>,
-    authorization: Box<[u8]>,
-    workspace: Weak<Workspace>,
-}
-
-thread_local! {
-    static LAST_SENDER: RefCell<Option<CachedSender>> = const { RefCell::new(None) };
-}
-
 /// The workspace of the request's key, and the key where the workspace is not named after it.
 pub(super) fn authenticate(
     registry: &Registry,
@@ -301,11 +290,6 @@ pub(super) fn authenticate(
     let profile = &*config.profile;
     // Only the preview has access tokens.
     let has_tokens = profile.preview.enabled;
-    if !has_tokens
-        && let Some(workspace) = LAST_SENDER.with_borrow(|last| last.as_ref()?.workspace(&head.headers, config, *now))
-    {
-        return Ok((workspace, None));
-    }
     let (key, expires) = sent_key(&head.headers, has_tokens.then(|| registry.tokens()))?;
     check_key(&key, profile.key_rules())?;
     let workspace = registry.open(workspace_of(&key, &profile.keys), *now);
@@ -313,23 +297,5 @@ pub(super) fn authenticate(
         return Err(KeyRefusal::Expired);
     }
     let group_key = (**workspace.name() != *key).then(|| Arc::from(&*key));
-    if !has_tokens && group_key.is_none() {
-        let (config, workspace) = (Arc::downgrade(config), Arc::downgrade(&workspace));
-        let authorization = head.headers.get(AUTHORIZATION).map(|value| value.as_bytes().into()).unwrap_or_default();
-        LAST_SENDER.set(Some(CachedSender { config, authorization, workspace }));
-    }
     Ok((workspace, group_key))
-}
-
-impl CachedSender {
-    fn workspace(&self, headers: &HeaderMap, config: &Arc<EffectiveConfig>, now: Now) -> Option<Arc<Workspace>> {
-        let mut values = values_of(headers, &AUTHORIZATION);
-        let is_same = values.next().is_some_and(|value| value.as_bytes() == &*self.authorization)
-            && values.next().is_none()
-            // An address is not used again as long as something points to it.
-            && std::ptr::eq(self.config.as_ptr(), Arc::as_ptr(config));
-        let workspace = self.workspace.upgrade().filter(|workspace| is_same && !workspace.is_gone())?;
-        workspace.touch(now.instant);
-        Some(workspace)
-    }
 }

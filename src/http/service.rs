@@ -19,7 +19,7 @@ use crate::contract::routes::{Credential, Lookup, Operation, Route, look_up, loo
 use crate::http::answer::{Answer, REQUEST_ID, Rejection, SendFault, all_headers, body_headers, http_date, id_value};
 use crate::http::body::{BodyReader, RequestBody, ResponseBody, paced};
 use crate::http::connection_state::{ConnectionFault, ConnectionState};
-use crate::http::handler::{Answering, NO_HTTP_2, PLAIN_ON_TLS, Unreadable, goaway};
+use crate::http::handler::{Answering, NO_HTTP_2, PLAIN_ON_TLS, Unreadable};
 use crate::http::host::check_host;
 use crate::http::request::{AuthenticatedKey, Identity, Request, RequestContext, authenticate, draw_id};
 use crate::scenario::{Decision, Emit, ScenarioSnapshot, after_answer};
@@ -137,7 +137,7 @@ impl Api {
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{date}{REQUEST_ID}: {id}\r\n{further}connection: close\r\n\r\n",
             body.len(),
         );
-        let bytes = if sent == Unreadable::Http2 { goaway(text) } else { [head.as_bytes(), &body].concat().into() };
+        let bytes = [head.as_bytes(), &body].concat().into();
         let own_headers = body_headers(own, content_type);
         let transcript = Transcript::new(&RawExchange {
             id: id.as_bytes(),
