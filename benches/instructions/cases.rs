@@ -88,7 +88,8 @@ pub(crate) fn all() -> Vec<Case> {
         Case {
             name: "one rule by query",
             request: |_| get("/v1/system/status?n=9999", Some("sk_test_local")),
-            scenario: "[[rule]]\nwhen = { operation = \"system.status\", query.n = \"9999\" }\npass = true\n".to_owned(),
+            scenario: "[[rule]]\nwhen = { operation = \"system.status\", query.n = \"9999\" }\npass = true\n"
+                .to_owned(),
             ..Case::default()
         },
         Case {

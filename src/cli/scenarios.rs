@@ -141,8 +141,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let errors = found.iter().filter(|problem| problem.is_error()).count();
     let warnings = found.len() - errors;
     if args.json {
-        let checked =
-            json!({ "files": files, "errors": errors, "warnings": warnings, "diagnostics": found });
+        let checked = json!({ "files": files, "errors": errors, "warnings": warnings, "diagnostics": found });
         print_json(&Redactor::default().shown(&checked));
     } else {
         render(&found);

@@ -280,8 +280,7 @@ pub(crate) struct Omitted {
 impl Omitted {
     /// What is left out because of the bound of each kind; `progress` and `due` have smaller ones.
     pub(crate) fn records(&self) -> usize {
-        let Self { requests, deliveries, events, notices, keys, subscriptions, scenarios, outputs, .. } =
-            *self;
+        let Self { requests, deliveries, events, notices, keys, subscriptions, scenarios, outputs, .. } = *self;
         [requests, deliveries, events, notices, keys, subscriptions, scenarios, outputs]
             .into_iter()
             .fold(0, usize::saturating_add)

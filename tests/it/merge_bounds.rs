@@ -48,8 +48,7 @@ fn what_has_no_room_is_left_out_and_counted() {
     let omitted = ["outputs", "due", "progress"].map(|name| merged["omitted"][name].as_u64());
     assert_eq!(omitted, [1, 2_000, 2_000].map(Some));
     assert!(
-        printed
-            .contains("; 1 record left out, because a document has at most 10000 records, or 8 MiB, of each kind")
+        printed.contains("; 1 record left out, because a document has at most 10000 records, or 8 MiB, of each kind")
             && printed.contains("; 18 records were already missing from the runs"),
         "{printed}"
     );
