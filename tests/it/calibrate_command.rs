@@ -518,7 +518,7 @@ async fn what_a_delivery_shows_is_what_was_set() {
             format!("\n{}\n\n", raw.replace("\r\n", "\n")),
             format!("POST https://app.example.com/hooks?a=1 HTTP/2\n{upper}\n{body}"),
             format!(
-                ":method: POST\n:authority: app.example.com\n:path: /hooks?a=1\nwebhook-signature: v1,other\n{headers}\n\n{body}\n"
+                "POST /hooks?a=1 HTTP/1.1\nhost: app.example.com\nwebhook-signature: v1,other\n{headers}\n\n{body}\n"
             ),
         ] {
             let found = shown(&raw);
