@@ -93,7 +93,7 @@ pub(super) struct CalibrateArgs {
 }
 
 pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
-    let profile = load_profile(args.check.as_deref(), &[])?;
+    let profile = load_profile("--profile", args.check.as_deref(), &[])?;
     let mut others = Vec::new();
     if let Some(path) = &args.delivery {
         let delivery = CapturedDelivery::read(&read("--delivery", path, MAX)?);

@@ -1,9 +1,8 @@
-//! A command that runs while an emulator does: how it finds the emulator, its output, how it ended. For `exec` and
-//! `review differential`.
+//! A command that runs while an emulator does: how it finds the emulator, its output, how it ended. For `exec`.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, IsTerminal as _, PipeReader, Read as _, Write};
-use std::process::ExitStatus;
+use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, LazyLock};
 use std::thread;
@@ -11,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use regex::Regex;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 use url::Url;
 
 use super::arguments::{Target, reachable};
@@ -62,7 +61,7 @@ impl ExecFacts {
 }
 
 /// A command and its arguments, credentials masked; of a very long one the beginning.
-pub(super) fn shown(command: &[OsString]) -> Vec<String> {
+fn shown(command: &[OsString]) -> Vec<String> {
     let mut room = SHOWN_COMMAND;
     let mut words = Vec::new();
     for word in command {
@@ -88,14 +87,14 @@ pub(super) fn target(emulator: &Emulator) -> Target {
     }
 }
 
-/// Prepares the command with the emulator's address in its environment, and starts it by `start`.
-pub(super) fn spawn<T>(
+/// Starts the command with the emulator's address in its environment.
+pub(super) fn spawn(
     command: &[OsString],
     emulator: &Emulator,
     trust: Option<&TrustFiles>,
     raised: FileLimit,
-    start: impl FnOnce(&mut Command) -> io::Result<T>,
-) -> Result<T, Failure> {
+    streams: Streams,
+) -> Result<(Child, Option<Tee>), Failure> {
     let (program, arguments) = command.split_first().expect("clap demands a command");
     let target = target(emulator);
     let mut command = Command::new(program);
@@ -112,7 +111,11 @@ pub(super) fn spawn<T>(
         command.env("WRS_EMULATOR_CONTROL_TOKEN", token);
     }
     command.envs(trust.iter().flat_map(|files| files.variables()));
-    raised.restored_for(|| start(&mut command)).map_err(|error| not_run(program, &error))
+    let mut start = || {
+        let tee = Tee::attach(&mut command, streams)?;
+        Ok((command.spawn()?, tee))
+    };
+    raised.restored_for(&mut start).map_err(|error| not_run(program, &error))
 }
 
 /// Says that the environment names a proxy, if it does, and what the command uses it for.
@@ -173,6 +176,20 @@ pub(super) fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
+/// Where the output of a command goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Streams {
+    /// To our own streams, which the command inherits.
+    Own,
+    /// To our own streams, and its end is kept. One that is a terminal is left to the command, for its colours, its width and its
+    /// questions.
+    OwnAndKept,
+    /// To stderr, and its end is kept. The command has no input.
+    StderrAndKept,
+    /// Its end is kept. The command has no input.
+    Kept,
+}
+
 /// Passes on what a command writes and keeps the end of it.
 pub(super) struct Tee {
     kept: Arc<Mutex<Tail>>,
@@ -187,22 +204,34 @@ struct Tail {
 }
 
 impl Tee {
-    /// Stands between a command that is about to start and our own streams. One that is a terminal is left to the command, for its
-    /// colours, its width and its questions.
-    pub(super) fn attach(command: &mut Command) -> io::Result<Self> {
+    /// Connects the streams of a command that is about to start.
+    fn attach(command: &mut Command, streams: Streams) -> io::Result<Option<Self>> {
         let (open, ended) = channel();
         let tee = Self { kept: Arc::default(), ended };
-        if !io::stdout().is_terminal() {
-            let (from, to) = io::pipe()?;
-            command.stdout(to);
-            tee.copy(from, io::stdout(), open.clone());
+        match streams {
+            Streams::Own => return Ok(None),
+            Streams::OwnAndKept => {
+                if !io::stdout().is_terminal() {
+                    let (from, to) = io::pipe()?;
+                    command.stdout(to);
+                    tee.copy(from, io::stdout(), open.clone());
+                }
+                if !io::stderr().is_terminal() {
+                    let (from, to) = io::pipe()?;
+                    command.stderr(to);
+                    tee.copy(from, io::stderr(), open);
+                }
+            }
+            Streams::StderrAndKept | Streams::Kept => {
+                let (from, to) = io::pipe()?;
+                command.stdin(Stdio::null()).stdout(to.try_clone()?).stderr(to);
+                match streams {
+                    Streams::StderrAndKept => tee.copy(from, io::stderr(), open),
+                    _ => tee.copy(from, io::sink(), open),
+                }
+            }
         }
-        if !io::stderr().is_terminal() {
-            let (from, to) = io::pipe()?;
-            command.stderr(to);
-            tee.copy(from, io::stderr(), open);
-        }
-        Ok(tee)
+        Ok(Some(tee))
     }
 
     fn copy(&self, mut from: PipeReader, mut to: impl Write + Send + 'static, open: Sender<()>) {

@@ -35,14 +35,18 @@ impl Ci {
     pub(super) fn publish(&self, report: &Report, title: &str, fails: bool, kept: Option<&Path>) {
         let Self::GitHub(summary) = self else { return };
         print_to_stderr(&annotations(report, if fails { "error" } else { "warning" }));
-        let Some(path) = summary else { return };
-        let mut text = report.markdown(title);
-        if let Some(kept) = kept {
-            let _ = write!(text, "\nThe whole run: `{}`\n", kept.display());
+        summarize(summary.as_deref(), report.markdown(title), kept);
+    }
+
+    /// The same for a table, which is shown as it is, and one sentence about it.
+    pub(super) fn publish_table(&self, sentence: &str, table: &str, fails: bool, kept: Option<&Path>) {
+        let Self::GitHub(summary) = self else { return };
+        if fails {
+            print_to_stderr(&format!("::error title=wrs-emulator::{}\n", data(sentence)));
         }
-        if let Err(problem) = file::append(path, text + "\n") {
-            warn(&format!("the summary of the job cannot be written to `{}`: {problem}", path.display()));
-        }
+        let table: String = table.lines().map(|line| format!("    {line}\n")).collect();
+        let mark = if fails { "❌" } else { "✅" };
+        summarize(summary.as_deref(), format!("### {mark} {sentence}\n\n{table}"), kept);
     }
 
     /// The beginning and the end of a section of GitLab's log, open if it has to be read.
@@ -54,6 +58,17 @@ impl Ci {
             format!("{start}:{now}:wrs_emulator{collapsed}{clear}wrs-emulator: verdict\n"),
             format!("{end}:{now}:wrs_emulator{clear}\n"),
         )
+    }
+}
+
+/// Appends a text to the summary of a job, and names the report.
+fn summarize(summary: Option<&Path>, mut text: String, kept: Option<&Path>) {
+    let Some(path) = summary else { return };
+    if let Some(kept) = kept {
+        let _ = write!(text, "\nThe whole run: `{}`\n", kept.display());
+    }
+    if let Err(problem) = file::append(path, text + "\n") {
+        warn(&format!("the summary of the job cannot be written to `{}`: {problem}", path.display()));
     }
 }
 

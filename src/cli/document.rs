@@ -10,7 +10,7 @@ use super::client::{Call, MAX_RUN, parsed};
 use super::failure::{Code, Failure};
 use super::output::{as_value, compact};
 use crate::control::api::{
-    Clock, DeliveryWhole, EmulatorFacts, ExecFacts, Findings, GetRun, MAX_MERGED, MAX_RECORDS, Omitted, RUN_FORMAT,
+    DeliveryWhole, EmulatorFacts, ExecFacts, Findings, GetRun, MAX_MERGED, MAX_RECORDS, Omitted, RUN_FORMAT,
     RUN_VERSION, RequestWhole, Sent, Verification, WorkspaceId, document_bound,
 };
 use crate::redact::Redactor;
@@ -30,8 +30,7 @@ pub(super) struct RunDocument {
 #[derive(Deserialize)]
 pub(super) struct RunRecords {
     pub(super) emulator: EmulatorFacts,
-    pub(super) clock: Clock,
-    pub(super) keys: Vec<KeyClock>,
+    pub(super) keys: Vec<RunKey>,
     pub(super) requests: Vec<ExplainedRequest>,
     pub(super) deliveries: Vec<DeliveryWhole>,
     pub(super) omitted: Omitted,
@@ -43,6 +42,8 @@ pub(super) struct RunRecords {
     #[serde(default)]
     pub(super) shards: Vec<RunShard>,
     /// What only the page reads, which must be there.
+    #[serde(rename = "clock")]
+    _clock: IgnoredAny,
     #[serde(rename = "profile")]
     _profile: IgnoredAny,
     #[serde(rename = "events")]
@@ -70,10 +71,9 @@ pub(super) struct RunShard {
 }
 
 #[derive(Deserialize)]
-pub(super) struct KeyClock {
+pub(super) struct RunKey {
     pub(super) key: String,
     pub(super) workspace: WorkspaceId,
-    pub(super) clock: Option<Clock>,
 }
 
 #[derive(Deserialize)]

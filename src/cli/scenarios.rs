@@ -151,7 +151,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     }
     for path in &args.profile {
         files += 1;
-        load_profile(Some(path), &[]).map_err(|failure| {
+        load_profile("--profile", Some(path), &[]).map_err(|failure| {
             if failure.code == Code::InvalidFile { Failure { status: 1, ..failure } } else { failure }
         })?;
     }

@@ -166,6 +166,33 @@ pub(crate) struct ExecFacts {
     /// A sentence about each of these.
     #[serde(default)]
     pub(crate) failed_because: Vec<String>,
+    /// How it ended under each reading of `exec --under`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) under: Option<ReadingGrid>,
+}
+
+/// A command under several readings of what the contract leaves open.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct ReadingGrid {
+    /// The reading of this document: the first under which the command failed, or `contract`.
+    pub(crate) reading: String,
+    /// What the rows show.
+    pub(crate) sentence: String,
+    /// In the order in which they were requested, `contract` first.
+    pub(crate) readings: Vec<ReadingRow>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct ReadingRow {
+    pub(crate) reading: String,
+    /// The command's, or 1 if it succeeded and the verdict failed the run.
+    pub(crate) exit_status: u8,
+    /// The problems in its verdict.
+    pub(crate) problems: usize,
+    /// The first test that failed, if its runner reported any.
+    pub(crate) failed_test: Option<String>,
 }
 
 /// One of the runs that a document was merged from.

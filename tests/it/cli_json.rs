@@ -130,7 +130,6 @@ pub(crate) const ROWS: &[Row] = &[
     ("profile schema", Document, "", "extra", 2, "usage"),
     ("profile default", Text, "", "extra", 2, "usage"),
     // Its stdin has ended; its questions are in `mcp.rs`.
-    ("review differential", Document, "--timeout 20s -- true", "-- {folder}/missing", 2, "not_run"),
     ("mcp", Nothing, "", "--no-such-flag", 2, "usage"),
     ("health", Document, "--wait 1s", "--wait soon", 2, "usage"),
     ("subscriptions delete", Document, "{subscription}", "sub_nothing", 1, "not_found"),

@@ -117,7 +117,7 @@ fn bash_completes_flags_values_and_names() {
         (&["profile", "set", "preview.enabled", "="], &["true", "false"]),
         (&["profile", "unset", "rate_limit.requ"], &["rate_limit.requests"]),
         (&["trigger", "workflow."], &["workflow.completed"]),
-        (&["review", "differential", "--only", "key-o"], &["key-order"]),
+        (&["exec", "--under", "friendly,key-o"], &["friendly,key-order"]),
         // Paths are left to bash.
         (&["check", "tests/"], &[]),
         (&["exec", "--", "no-such-program"], &[]),

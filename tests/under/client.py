@@ -1,5 +1,6 @@
-"""What the planted clients have in common: requests, and a receiver of webhooks. Standard library only."""
+"""What the suites have in common: tests, requests, and a receiver of webhooks. Standard library only."""
 
+import contextlib
 import json
 import os
 import threading
@@ -8,7 +9,22 @@ import urllib.error
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-BASE, CONTROL, KEY = (os.environ[name] for name in ("WRS_BASE_URL", "WRS_EMULATOR_URL", "WRS_API_KEY"))
+BASE, CONTROL = os.environ["WRS_BASE_URL"], os.environ["WRS_EMULATOR_URL"]
+KEYS = []
+
+
+@contextlib.contextmanager
+def test(name):
+    """A test with a key of its own, whose end is reported as plug-ins of test runners do."""
+    KEYS.append(f"sk_test_{name}")
+    outcome = {"key": KEYS[-1], "test": f"test_{name}", "outcome": "passed"}
+    try:
+        yield
+    except AssertionError as error:
+        outcome.update(outcome="failed", message=str(error) or "an assertion failed")
+        raise
+    finally:
+        control("outcome", outcome)
 
 
 class Answer:
@@ -32,8 +48,14 @@ def send(url, method, body, headers):
             return Answer(error.code, error.headers, error.read().decode())
 
 
-def call(method, path, body=None, key=KEY, **headers):
-    return send(BASE + path, method, body, {**({"Authorization": f"Bearer {key}"} if key else {}), **headers})
+def call(method, path, body=None, key="", **headers):
+    return send(BASE + path, method, body, {"Authorization": f"Bearer {key or KEYS[-1]}", **headers})
+
+
+def control(path, body):
+    answer = send(f"{CONTROL}/_emulator/{path}", "POST", body, {})
+    assert answer.status < 300, answer.text
+    return answer.json
 
 
 def subscribe(url, *events):
@@ -41,10 +63,7 @@ def subscribe(url, *events):
 
 
 def fire(event="workflow.completed", count=1):
-    """The ids of the events, in their order."""
-    answer = send(f"{CONTROL}/_emulator/events", "POST", {"type": event, "key": KEY, "count": count}, {})
-    assert answer.status < 300, answer.text
-    return [event["id"] for event in answer.json["events"]]
+    control("events", {"type": event, "key": KEYS[-1], "count": count})
 
 
 class Receiver:
@@ -59,7 +78,7 @@ class Receiver:
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 with arrived:
-                    received.append(body.decode())
+                    received.append(json.loads(body))
                     arrived.notify_all()
                 self.send_response(204)
                 self.end_headers()
@@ -71,21 +90,17 @@ class Receiver:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{server.server_address[1]}/hooks"
 
-    def wait(self, count):
-        with self.arrived:
-            assert self.arrived.wait_for(lambda: len(self.received) >= count, 10), self.received
-            return [json.loads(body) for body in self.received]
-
     def distinct(self, count):
-        """The events, each once, in the order in which they came first."""
+        """The events, each once."""
         with self.arrived:
             def events():
-                return list({json.loads(body)["id"]: json.loads(body) for body in self.received}.values())
+                return {event["id"]: event for event in self.received}
 
             assert self.arrived.wait_for(lambda: len(events()) >= count, 10), self.received
-            return events()
+            return list(events().values())
 
-    def quiet(self, seconds=1):
+    def all(self, seconds=0.5):
         """What has come once nothing more is to be expected."""
+        self.distinct(1)
         time.sleep(seconds)
-        return [json.loads(body) for body in self.received]
+        return self.received
