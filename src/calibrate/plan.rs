@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::cassette::{CallKey, Caller, Cassette, Exchange};
 use super::infer::{TIMESTAMPS, names_url, timed, timestamps};
-use super::promises::{STATUS, SUBSCRIBE};
+use super::promises::{HELLO, STATUS, SUBSCRIBE};
 use super::quota;
 use crate::contract::clauses;
 
@@ -31,7 +31,6 @@ pub(super) type StatusPromise = (u16, &'static str);
 const MAX_SUBSCRIPTIONS: usize = 3;
 /// Timestamps of this many calls may repeat another.
 const MAX_ALIKE: usize = 3;
-const HELLO: &str = "/v1/hello";
 const SUBSCRIPTION: &str = r#"{"url":"$url","events":["workflow.completed"]}"#;
 const LONG_BODY: &str = r#"{"url":"","events":[],"description":"$long"}"#;
 const JSON: &[(&str, &str)] = &[("content-type", "application/json")];

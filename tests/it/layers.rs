@@ -11,6 +11,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("util/duration", 0),
     ("util/escapes", 0),
     ("util/flag", 0),
+    ("util/har", 0),
     ("util/header_lines", 0),
     ("util/schema", 0),
     ("util/wording", 0),

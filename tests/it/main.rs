@@ -6,6 +6,7 @@ mod authentication;
 mod broken_files;
 mod calibrate;
 mod calibrate_command;
+mod calibrate_traffic;
 mod captures;
 mod ci;
 mod circles;
