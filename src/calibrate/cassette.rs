@@ -8,12 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::promises::is_published;
-use crate::redact::Redactor;
-use crate::util::escapes::Secrets;
+use crate::redact::{Redactor, Secrets};
 
 /// Most calls of a calibration.
 pub const MAX_CALLS: usize = 40;
-/// In place of the key, or of more than half of it.
+/// In place of the key.
 const KEY: &str = "<key>";
 /// In place of an altered key.
 const ALTERED: &str = "<altered key>";
@@ -127,7 +126,7 @@ impl Caller {
         let own = Secrets::default().and(&self.secret, SUPPLIED).and(&self.key, KEY);
         let altered = self.authorization(key).filter(|_| matches!(key, CallKey::Altered(1..)));
         Mask(match altered {
-            Some(sent) => own.and_whole(sent.trim_start_matches("Bearer "), ALTERED),
+            Some(sent) => own.and(sent.trim_start_matches("Bearer "), ALTERED),
             None => own,
         })
     }
@@ -337,12 +336,6 @@ impl Exchange {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::LazyLock;
-
-    use percent_encoding::percent_decode_str;
-    use proptest::prelude::*;
-    use regex::{Captures, Regex};
-
     use super::*;
 
     const SUPPLIED_SECRET: &str = "whsec_a+/b==c0d1E2f3";
@@ -373,124 +366,18 @@ mod tests {
         serde_json::to_string(&cassette.calls[0].answer).expect("JSON")
     }
 
-    /// A character as a service may write it, one kind of escape around another.
-    fn spelled(c: char, kinds: &[u8]) -> String {
-        let code = u32::from(c);
-        let spell = |text: String, kind: &u8| -> String {
-            let each = |spell: &dyn Fn(u32) -> String| text.chars().map(|c| spell(u32::from(c))).collect();
-            match kind {
-                0 => text,
-                1 => each(&|code| format!("%{code:02X}")),
-                2 => each(&|code| format!("%{code:02x}")),
-                3 => text.replace('%', "%25"),
-                4 => text.replace('\\', "\\\\").replace('"', "\\\"").replace('/', "\\/"),
-                5 => each(&|code| format!("\\u{code:04x}")),
-                6 => each(&|code| format!("&#{code};")),
-                _ => text.replace('&', "&amp;"),
-            }
-        };
-        let first = match kinds.first() {
-            Some(5) => format!("\\u{code:04X}"),
-            Some(6) => format!("&#x{code:x};"),
-            Some(7) if c == '_' => "&lowbar;".to_owned(),
-            Some(7) if c == '/' => "&sol;".to_owned(),
-            _ => c.to_string(),
-        };
-        kinds.iter().fold(first, spell)
-    }
-
-    static JSON: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"\\(?:u([0-9a-fA-F]{4})|(.))").expect("a valid expression"));
-    static HTML: LazyLock<Regex> = LazyLock::new(|| Regex::new("&#(x?)([0-9a-f]+);").expect("a valid expression"));
-
-    /// Every text that is a decoding of this one, each kind of escape at a time, as programs do.
-    fn decodings(text: &str) -> Vec<String> {
-        let json = |text: &str| {
-            let decoded = |found: &Captures<'_>| match (found.get(1), found.get(2)) {
-                (Some(code), _) => {
-                    let code = u32::from_str_radix(code.as_str(), 16).expect("digits");
-                    char::from_u32(code).map(String::from).unwrap_or_default()
-                }
-                (_, other) => other.map_or("", |found| found.as_str()).to_owned(),
-            };
-            JSON.replace_all(text, decoded).into_owned()
-        };
-        let html = |text: &str| {
-            let decoded = |found: &Captures<'_>| {
-                let radix = if found[1].is_empty() { 10 } else { 16 };
-                let code = u32::from_str_radix(&found[2], radix).unwrap_or_default();
-                char::from_u32(code).map(String::from).unwrap_or_default()
-            };
-            let text = HTML.replace_all(text, decoded).into_owned();
-            text.replace("&lowbar;", "_").replace("&sol;", "/").replace("&amp;", "&")
-        };
-        let percent = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-        let mut found = vec![text.to_owned()];
-        let mut next = 0;
-        while let Some(text) = found.get(next).cloned() {
-            next += 1;
-            for decoded in [json(&text), html(&text), percent(&text)] {
-                if !found.contains(&decoded) && found.len() < 100 {
-                    found.push(decoded);
-                }
-            }
-        }
-        found
-    }
-
-    const SPELLED_KEY: &str = "wrs_K+/4f1d%&\\u=9a";
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(60))]
-        /// The service echoes key and secret in its error, each character escaped somehow, in JSON and in other texts.
-        #[test]
-        fn nothing_that_is_kept_decodes_to_the_key_or_the_secret(
-            kinds in proptest::collection::vec(proptest::collection::vec(0_u8..8, 0..3), SPELLED_KEY.len()),
-            is_secret: bool,
-            around in "[a-z%&=\\\\]{0,2}",
-        ) {
-            let secret = if is_secret { SUPPLIED_SECRET } else { SPELLED_KEY };
-            let text: String = secret.chars().zip(kinds.iter().cycle()).map(|(c, kinds)| spelled(c, kinds)).collect();
-            let text = format!("{around}{text}{around}");
-            let quoted = serde_json::to_string(&text).expect("JSON");
-            for body in [
-                format!("{{\"error\":{{\"code\":\"a\",\"message\":{quoted}}},{quoted}:[{quoted}]}}"),
-                format!("{{\"error\":\"{text}\"}}"),
-                format!("callback({quoted})"),
-                text.clone(),
-            ] {
-                for name in ["status", "subscribe"] {
-                    let kept = kept(SPELLED_KEY, name, &[("x-echo", &text), (&text, "1")], &body);
-                    for decoded in decodings(&kept) {
-                        prop_assert!(!decoded.contains(secret), "{text}\n{kept}\n{decoded}");
-                    }
-                }
-            }
-        }
-    }
-
     #[test]
-    fn other_spellings_are_masked_and_the_rest_is_kept() {
-        use base64::Engine as _;
-        use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+    fn the_key_and_the_secrets_are_masked_and_the_rest_is_kept() {
         let key = "wrs_sandbox_4f1d9a";
-        let base64 = |text: &str| STANDARD.encode(text);
         for (body, shows) in [
             (format!("{{\"a\":\"key {key}.\"}}"), "key <key>."),
             (format!("{{\"{key}\":{{\"a\":[\"b\"]}}}}"), r#"{\"<key>\":{\"a\":[\"b\"]}}"#),
-            (format!("[\"{}\"]", base64(&format!("user:{key}"))), "<key>"),
-            (format!("[\"{}\"]", URL_SAFE_NO_PAD.encode(format!("a{key}>>??"))), "<key>"),
-            (format!("[\"{}\"]", base64(&base64(&format!("ab{key}c")))), "<key>"),
-            (format!("{{\"a\":\"{}\"}}", base64(key).replace('=', "%3D")), "<key>"),
-            (key.bytes().map(|byte| format!("{byte:02X}")).collect(), "<key>"),
-            (key.to_uppercase(), "<key>"),
-            ("no wrs_sandbox_4f1d…".to_owned(), "no <key>…"),
-            ("wrs_sand".to_owned(), "wrs_sand"),
-            (format!("{}u005f{}", "wrs".to_owned() + &"\\".repeat(500), &key[4..]), "<key>"),
-            (key.replace("box", "=62=\r\no=78"), "<key>"),
+            (format!("key {key}"), "key <key>"),
+            (format!("{{\"a\":\"{}\"}}", key.replace('_', "\\u005f")), "<key>"),
+            (format!("{{\"a\":\"{SUPPLIED_SECRET}\"}}"), "<supplied secret>"),
             (r#"{"secret":"abcdef0123456789abcd","n":{"secret":"abc"}}"#.to_owned(), "<generated secret>"),
         ] {
-            let kept = kept(key, "subscribe", &[], &body);
+            let kept = kept(key, "subscribe", &[("x-echo", key), (key, "1")], &body);
             assert!(kept.contains(shows), "{body}: {kept}");
             assert!(!kept.contains("9a") && !kept.contains("\"abc\\\""), "{body}: {kept}");
         }

@@ -22,8 +22,7 @@ use super::trust::TrustFiles;
 use crate::app::{Emulator, FileLimit};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::ExecFacts;
-use crate::redact::{MASK, Redactor, visible_lines};
-use crate::util::escapes::Secrets;
+use crate::redact::{MASK, Redactor, Secrets, visible_lines};
 use crate::util::process::ending_signal;
 
 /// How long the emulator may need to answer with the data of a report.
@@ -251,9 +250,8 @@ impl Tail {
         let text = if self.is_cut { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
         let plain = ESCAPES.replace_all(text, "");
         let masked = Redactor::default().text(&plain).into_owned();
-        let secret = secret.map(|secret| Secrets::default().and_whole(secret, MASK));
-        let masked = secret.map_or_else(|| masked.clone(), |secret| secret.hide(&masked).into_owned());
-        visible_lines(&masked).into_owned()
+        let secret = Secrets::default().and(secret.unwrap_or_default(), MASK);
+        visible_lines(&secret.hide(&masked)).into_owned()
     }
 }
 

@@ -9,7 +9,6 @@ const LAYERS: &[(&str, u8)] = &[
     ("contract", 0),
     ("util/captured", 0),
     ("util/duration", 0),
-    ("util/escapes", 0),
     ("util/flag", 0),
     ("util/header_lines", 0),
     ("util/schema", 0),
