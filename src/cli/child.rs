@@ -3,6 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, IsTerminal as _, PipeReader, Read as _, Write};
+use std::net::IpAddr;
 use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, LazyLock};
@@ -125,7 +126,7 @@ pub(super) fn note_proxy() {
 /// one or the other, so that a list in only one of them counts for both.
 pub(super) fn unproxied(urls: &[&str], variable: impl Fn(&str) -> Option<String>) -> [(&'static str, String); 2] {
     let set = |name| variable(name).filter(|list| !list.trim().is_empty());
-    let hosts: Vec<String> = urls.iter().filter_map(|url| host_of(url)).collect();
+    let hosts: Vec<String> = urls.iter().filter_map(|url| Some(host_of(&Url::parse(&reachable(url)).ok()?))).collect();
     let complete = |list: Option<String>| {
         let list = list.unwrap_or_default();
         let mut names: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
@@ -143,9 +144,32 @@ pub(super) fn unproxied(urls: &[&str], variable: impl Fn(&str) -> Option<String>
         .map(|(name, other)| (name, complete(set(name).or_else(|| set(other)))))
 }
 
-fn host_of(url: &str) -> Option<String> {
-    let url = Url::parse(&reachable(url)).ok()?;
-    url.host_str().map(|host| host.trim_matches(['[', ']']).to_owned())
+/// The variable that names a proxy which clients would use for this host; `None` if there is none, or both lists except the host.
+pub(super) fn catching_proxy(host: &str, variable: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
+    let name = PROXIES.into_iter().find(|name| variable(name).is_some())?;
+    let lists: Vec<String> = ["NO_PROXY", "no_proxy"].into_iter().filter_map(variable).collect();
+    let is_excepted = !lists.is_empty() && lists.iter().all(|list| is_unproxied(list, host));
+    (!is_excepted).then_some(name)
+}
+
+/// True if a list as `NO_PROXY` has it names this host.
+fn is_unproxied(list: &str, host: &str) -> bool {
+    let is_loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    list.split(',').map(str::trim).any(|entry| {
+        let name = entry.trim_start_matches("*.").trim_start_matches('.');
+        // A port may follow, unless these are the colons of an IPv6 address.
+        let name = name.rsplit_once(':').filter(|(name, _)| !name.contains(':')).map_or(name, |(name, _)| name);
+        let is_below = host.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'));
+        entry == "*"
+            || name == host
+            || (is_below && !name.is_empty())
+            || (is_loopback && name.starts_with("127.") && name.contains('/'))
+    })
+}
+
+/// The host of a URL, an IPv6 address without its brackets.
+pub(super) fn host_of(url: &Url) -> String {
+    url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned()
 }
 
 /// What happened while the command ran, and how it ended.
@@ -257,7 +281,7 @@ impl Tail {
 
 #[cfg(test)]
 mod tests {
-    use super::unproxied;
+    use super::{is_unproxied, unproxied};
 
     fn lists(upper: Option<&str>, lower: Option<&str>, url: &str) -> [String; 2] {
         let variable = |name: &str| if name == "NO_PROXY" { upper } else { lower }.map(str::to_owned);
@@ -277,5 +301,24 @@ mod tests {
         assert_eq!(lists(Some("*"), None, local), ["*", "*"]);
         let far = format!("{loopback},192.0.2.7");
         assert_eq!(lists(None, None, "http://192.0.2.7:9770"), [far.as_str(), far.as_str()]);
+    }
+
+    #[test]
+    fn lists_of_hosts_without_a_proxy_are_read_as_clients_do() {
+        for (list, host, expected) in [
+            ("localhost,127.0.0.1", "127.0.0.1", true),
+            ("localhost", "127.0.0.1", false),
+            ("*", "127.0.0.1", true),
+            ("127.0.0.0/8", "127.0.0.1", true),
+            ("10.0.0.0/8", "127.0.0.1", false),
+            ("127.0.0.1:9770", "127.0.0.1", true),
+            (".internal", "emulator.internal", true),
+            ("*.internal", "emulator.internal", true),
+            ("internal", "emulatorinternal", false),
+            ("::1", "::1", true),
+            ("", "127.0.0.1", false),
+        ] {
+            assert_eq!(is_unproxied(list, host), expected, "{list} {host}");
+        }
     }
 }

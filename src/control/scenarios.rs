@@ -131,7 +131,7 @@ pub(super) fn scenario_name(text: &str) -> Result<String, String> {
 }
 
 /// All scenarios.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Scenarios {
     pub(crate) generation: u64,
@@ -144,7 +144,7 @@ pub(crate) struct Scenarios {
 }
 
 /// The list of one key.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct KeyList {
     pub(crate) key: String,
