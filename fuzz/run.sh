@@ -48,8 +48,8 @@ for target in "${targets[@]}"; do
     scenario) seeds+=(../scenarios ../tests/scenarios) ;;
     profile) seeds+=(../src/settings) ;;
   esac
-  # Templates are tried far beyond the longest source that is read, and whole cassettes and runs are long.
-  case $target in template | cassette | run) options+=(-max_len=65536) ;; *) options+=(-max_len=8192) ;; esac
+  # Templates are tried far beyond the longest source that is read, and whole recordings and runs are long.
+  case $target in template | har | run) options+=(-max_len=65536) ;; *) options+=(-max_len=8192) ;; esac
   # New inputs go to the first folder.
   "$program" "found/$target" "${seeds[@]}" "${options[@]}" -max_total_time="$seconds" -print_final_stats=1 2> "found/$target.log"
   result=$?

@@ -15,9 +15,9 @@ MADE = "Made by packages/build.py from the OpenAPI document that `wrs-emulator o
 
 
 def of(program):
-    """The files by their names: types of the emulated API, announced endpoints included, and of the control API."""
+    """The files by their names: types of the emulated API and of the control API."""
     files = {}
-    for kind, name, flags, names in (("api", "types", " --set preview.enabled=true", NAMES), ("control", "control", " --control", {})):
+    for kind, name, flags, names in (("api", "types", "", NAMES), ("control", "control", " --control", {})):
         printed = subprocess.run([program, "openapi", *flags.split()], capture_output=True, text=True, check=True).stdout
         types = Types(json.loads(printed), names)
         files[f"{kind}.d.ts"] = types.typescript(MADE.format(flags))

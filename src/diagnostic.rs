@@ -247,14 +247,6 @@ pub const CODES: &[(&str, &str)] = &[
     ),
     ("scenario/bad-value", "a value has the right type but is not accepted"),
     ("scenario/clash", "two keys that exclude each other are used together"),
-    (
-        "scenario/clash-rule",
-        "two scenarios that are active together have rules for the same requests; the one that comes first decides",
-    ),
-    (
-        "scenario/clash-setting",
-        "two scenarios that are active together set a setting to different values; the one that comes last wins",
-    ),
     ("scenario/clashing-times", "the counts of a rule contradict each other, so that part of it never applies"),
     ("scenario/duplicate-name", "two files, or two rules or emissions of one file, have the same name"),
     (
@@ -274,6 +266,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("scenario/unknown-event", "the profile has no such event type"),
     ("scenario/unknown-key", "a key is not known in this table"),
     ("scenario/unknown-operation", "the contract has no operation of this name"),
+    ("scenario/unknown-path", "a path that no endpoint has is much like that of one"),
     ("scenario/unknown-scenario", "there is no scenario of this name"),
     ("scenario/unreachable-rule", "an earlier rule leaves this rule nothing to decide"),
     ("scenario/unreachable-step", "no rule leads to this step of the story"),

@@ -9,12 +9,12 @@ use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use percent_encoding::percent_decode_str;
+use regex::{Captures, Regex};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::contract::keys::{Keys, is_test_key, mask_key, masked};
 use crate::settings::Layered;
-use crate::util::escapes::unescaped;
 
 pub const MASK: &str = "…";
 
@@ -29,12 +29,15 @@ const SECRET_FIELDS: [&str; 7] = ["secret", "client_secret", "password", "token"
 const KEY_LIST: &str = "keys.list";
 /// The live prefix of the contract, which is masked whatever the profile.
 const LIVE_PREFIX: &str = "sk_live_";
-const SECRET_PREFIX: &str = "whsec_";
 
-/// Longest name of a parameter that may be that of a secret, in bytes.
-const MAX_NAME: usize = 100;
-/// How often a text may be percent-encoded, or JSON be the text of a field of JSON, and still be read.
-const DEEPEST: usize = 8;
+/// A signing secret, the user information of a URL, or a parameter with the name of a secret field and its value.
+static CREDENTIAL: LazyLock<Regex> = LazyLock::new(|| {
+    let fields = SECRET_FIELDS.join("|");
+    let name = format!(r"(?:^|[?&;])(?:[^\s=&?;]*[\[\]])?(?i:{fields})(?:[\[\]][^\s=&?;]*)?=");
+    let user = r#"://[^/?\#"'<>\\`\s]*@"#;
+    let expression = format!(r#"{user}|(whsec_)[A-Za-z0-9_+/=-]+|({name})([^&\#"'\\\s]+)"#);
+    Regex::new(&expression).expect("a valid expression")
+});
 
 /// True if a field of this name holds a secret: `password`, as well as `password[]` and `user[password]`.
 pub fn is_secret_field(name: &str) -> bool {
@@ -45,6 +48,30 @@ pub fn is_credential_header(name: &str) -> bool {
     ["authorization", "proxy-authorization", "x-api-key", "cookie", "set-cookie"]
         .iter()
         .any(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// Credentials that are known, each with the text that is shown in its place.
+#[derive(Clone, Debug, Default)]
+pub struct Secrets(Vec<(String, &'static str)>);
+
+impl Secrets {
+    #[must_use]
+    pub fn and(mut self, secret: &str, mark: &'static str) -> Self {
+        if !secret.is_empty() {
+            self.0.push((secret.to_owned(), mark));
+        }
+        self
+    }
+
+    pub fn hide<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut shown = Cow::Borrowed(text);
+        for (secret, mark) in &self.0 {
+            if shown.contains(secret) {
+                shown = shown.replace(secret, mark).into();
+            }
+        }
+        shown
+    }
 }
 
 static CONTRACT: LazyLock<Keys> = LazyLock::new(|| Layered::default().profile().keys.clone());
@@ -76,21 +103,64 @@ impl<'k> Redactor<'k> {
     }
 
     /// Any text, such as a URL, a message or a header's value, with live keys, signing secrets, user information of URLs and
-    /// secret parameters masked, escaped or not.
+    /// secret parameters masked, percent-encoded once or not.
     pub fn text(self, text: &str) -> Cow<'_, str> {
-        match self.escaped(text) {
-            Some(masked) => masked.into(),
-            None => self.unescaped(text),
+        match self.decoded(text) {
+            Some(decoded) => self.plain(&decoded).into_owned().into(),
+            None => self.plain(text),
         }
     }
 
-    /// [`Self::text`] of a text without escapes, percent-encoding aside.
-    fn unescaped(self, text: &str) -> Cow<'_, str> {
-        let decoded = self.encoded(text);
-        match self.plain(decoded.as_deref().unwrap_or(text)) {
-            Some(masked) => Cow::Owned(masked),
-            None => decoded.map_or(Cow::Borrowed(text), Cow::Owned),
+    /// The text with each percent-encoded part that has a credential decoded and masked; `None` if nothing is encoded.
+    fn decoded(self, text: &str) -> Option<String> {
+        let ends = |c: char| matches!(c, '/' | '?' | '&' | '#' | ',' | '"' | '\'' | '\\') || c.is_whitespace();
+        let shown = |part: &str| {
+            let encoded = part.trim_end_matches(ends);
+            let plain = percent_decode_str(encoded).decode_utf8_lossy();
+            let masked = match plain.split_once('=') {
+                // The value ends with the part, even if it decodes to delimiters.
+                Some((name, value)) if is_secret_field(name) && !is_test_key(value, self.keys) => {
+                    format!("{name}={MASK}")
+                }
+                _ => self.plain(&plain).into_owned(),
+            };
+            if masked == plain { part.to_owned() } else { masked + &part[encoded.len()..] }
+        };
+        let part = |part: &str| if part.contains('%') { shown(part) } else { part.to_owned() };
+        text.contains('%').then(|| text.split_inclusive(ends).map(part).collect())
+    }
+
+    /// The text with credentials masked, not decoded.
+    fn plain(self, text: &str) -> Cow<'_, str> {
+        let masked =
+            CREDENTIAL.replace_all(text, |found: &Captures<'_>| match (found.get(1).or(found.get(2)), found.get(3)) {
+                (Some(_), Some(value)) if is_test_key(value.as_str(), self.keys) => found[0].to_owned(),
+                (Some(kept), _) => format!("{}{MASK}", kept.as_str()),
+                (None, _) => "://***@".to_owned(),
+            });
+        match self.live_keys(&masked) {
+            Some(shown) => shown.into(),
+            None => masked,
         }
+    }
+
+    /// The text with live keys masked; `None` if it has none.
+    fn live_keys(self, text: &str) -> Option<String> {
+        let (mut shown, mut done) = (String::new(), 0);
+        for (at, _) in text.char_indices() {
+            let prefixes = [&*self.keys.live_prefix, LIVE_PREFIX].into_iter();
+            let begins = |prefix: &&str| at >= done && text[at..].starts_with(prefix);
+            let Some(prefix) = prefixes.filter(begins).map(str::len).max() else { continue };
+            let is_of_key = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+            let length = text.as_bytes()[at + prefix..].iter().take_while(|byte| is_of_key(byte)).count();
+            let key = &text[at..at + prefix + length];
+            // A test key is passed over as a whole, so that prefixes inside it are not found.
+            let is_shown = length == 0 || is_test_key(key, self.keys);
+            shown.push_str(&text[done..at]);
+            shown.push_str(&if is_shown { Cow::Borrowed(key) } else { masked(key, prefix).into() });
+            done = at + key.len();
+        }
+        (done > 0).then(|| shown + &text[done..])
     }
 
     pub fn header<'v>(self, name: &str, value: &'v str) -> Cow<'v, str> {
@@ -136,17 +206,14 @@ impl<'k> Redactor<'k> {
 
     /// A body with credentials masked; the same bytes if it has none.
     pub fn body(self, body: &[u8]) -> Cow<'_, [u8]> {
-        // Bytes that are not UTF-8 are shown unchanged only if their lossy text needs no masking.
         let text = String::from_utf8_lossy(body);
-        let masked = match self.json(&text, 0) {
-            Ok(masked) => masked,
-            Err(_) if is_json_like(&text) && names_secret(&text) => Some(WITHHELD.to_owned()),
-            Err(_) => match self.text(&text) {
-                Cow::Owned(masked) => Some(masked),
-                Cow::Borrowed(_) => None,
-            },
+        let masked = match self.json(&text, false) {
+            Some(masked) => masked,
+            None if is_json_like(&text) && names_secret(&text) => WITHHELD.into(),
+            None => self.text(&text),
         };
-        masked.map_or(Cow::Borrowed(body), |masked| Cow::Owned(masked.into_bytes()))
+        // Bytes that are not UTF-8 are shown unchanged only if their lossy text needs no masking.
+        if masked == text { body.into() } else { masked.into_owned().into_bytes().into() }
     }
 
     /// The signed bytes. They contain the body, which is masked as [`Self::body`] does.
@@ -177,228 +244,69 @@ impl<'k> Redactor<'k> {
         }
     }
 
-    /// A text inside JSON, which may be JSON itself; `depth` counts what contains it.
-    fn nested(self, text: &str, depth: usize) -> Cow<'_, str> {
-        if is_json_like(text) {
-            if depth == DEEPEST {
-                return MASK.into();
-            }
-            if let Ok(Some(masked)) = self.json(text, depth + 1) {
-                return masked.into();
-            }
-        }
-        self.text(text)
-    }
-
-    /// JSON with credentials masked; `None` if it has none, and an error if the text is not JSON.
-    fn json(self, text: &str, depth: usize) -> serde_json::Result<Option<String>> {
-        let value: Value = serde_json::from_str(text)?;
+    /// JSON with credentials masked, as it is if it has none; `None` if the text is not JSON.
+    fn json(self, text: &str, is_inner: bool) -> Option<Cow<'_, str>> {
+        let value: Value = serde_json::from_str(text).ok()?;
         let mut shown = value.clone();
-        self.value_at(&mut shown, depth);
+        self.mask(&mut shown, is_inner);
         // Only the last of several fields with one name was read; a secret may be in the others.
-        let is_clean = shown == value && !names_secret(text) && matches!(self.text(text), Cow::Borrowed(_));
-        Ok((!is_clean).then(|| shown.to_string()))
+        let is_clean = shown == value && !names_secret(text) && self.text(text) == text;
+        Some(if is_clean { text.into() } else { shown.to_string().into() })
     }
 
-    /// Masks a JSON value in place: every text in it, and the value of every secret field.
+    /// Masks a JSON value in place: every text in it, also in JSON that is such a text, and the value of every secret field.
     pub fn value(self, value: &mut Value) {
-        self.value_at(value, 0);
+        self.mask(value, false);
     }
 
-    fn value_at(self, value: &mut Value, depth: usize) {
+    fn mask(self, value: &mut Value, is_inner: bool) {
         match value {
             Value::String(text) => {
-                if let Cow::Owned(masked) = self.nested(text, depth) {
+                let inner = if is_json_like(text) && !is_inner { self.json(text, true) } else { None };
+                if let Cow::Owned(masked) = inner.unwrap_or_else(|| self.text(text)) {
                     *text = masked;
                 }
             }
-            Value::Array(values) => values.iter_mut().for_each(|value| self.value_at(value, depth)),
-            Value::Object(fields) => self.fields(fields, depth),
+            Value::Array(values) => values.iter_mut().for_each(|value| self.mask(value, is_inner)),
+            Value::Object(fields) => {
+                // A row of the profile gives the setting's name in `knob`; a patch has it as the field's name.
+                let is_setting = fields.get("knob").and_then(Value::as_str).is_some_and(|name| name == KEY_LIST);
+                let masked = std::mem::take(fields).into_iter().map(|(name, mut value)| {
+                    match &*name {
+                        "value" if is_setting => self.keys(&mut value),
+                        KEY_LIST => self.keys(&mut value),
+                        name if is_secret_field(name) => self.secret(&mut value),
+                        _ => self.mask(&mut value, is_inner),
+                    }
+                    (self.text(&name).into_owned(), value)
+                });
+                *fields = masked.collect();
+            }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
-    fn fields(self, fields: &mut Map<String, Value>, depth: usize) {
-        // A row of the profile gives the setting's name in `knob`; a patch has it as the field's name.
-        let setting = fields.iter().find(|(name, _)| *name == "knob").and_then(|(_, value)| value.as_str());
-        let setting = setting.unwrap_or_default().to_owned();
-        for (name, value) in fields.iter_mut() {
-            match name.as_str() {
-                "value" => self.setting_at(&setting, value, depth),
-                name if is_secret_field(name) => self.secret(value),
-                name => self.setting_at(name, value, depth),
-            }
-        }
-        if fields.keys().any(|name| matches!(self.text(name), Cow::Owned(_))) {
-            let named = std::mem::take(fields).into_iter();
-            *fields = named.map(|(name, value)| (self.text(&name).into_owned(), value)).collect();
-        }
-    }
-
     pub fn setting(self, name: &str, value: &mut Value) {
-        self.setting_at(name, value, 0);
-    }
-
-    fn setting_at(self, name: &str, value: &mut Value, depth: usize) {
-        if name == KEY_LIST { self.keys(value) } else { self.value_at(value, depth) }
+        if name == KEY_LIST { self.keys(value) } else { self.value(value) }
     }
 
     fn keys(self, value: &mut Value) {
         match value {
             Value::String(key) => *key = self.key(key).into_owned(),
             Value::Array(keys) => keys.iter_mut().for_each(|key| self.keys(key)),
-            Value::Object(fields) => fields.values_mut().for_each(|keys| self.keys(keys)),
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {}
         }
     }
 
     fn secret(self, value: &mut Value) {
-        let harmless = match value {
+        let is_harmless = match value {
             Value::Null => true,
             Value::String(text) => text.is_empty() || is_test_key(text, self.keys),
             _ => false,
         };
-        if !harmless {
+        if !is_harmless {
             *value = MASK.into();
         }
-    }
-
-    /// The text with each word in which escapes, such as those of JSON or HTML, hide a credential unescaped and masked; `None` if there is
-    /// none.
-    fn escaped(self, text: &str) -> Option<String> {
-        let may_escape = text.contains('\\') || (text.contains('&') && text.contains(';'));
-        if !may_escape {
-            return None;
-        }
-        let mut changed = false;
-        let mut shown = |word| {
-            let masked = self.escaped_word(word);
-            changed |= masked.is_some();
-            masked.map_or(Cow::Borrowed(word), Cow::Owned)
-        };
-        let words: String = text.split_inclusive(char::is_whitespace).map(&mut shown).collect();
-        changed.then_some(words)
-    }
-
-    fn escaped_word(self, word: &str) -> Option<String> {
-        let (mut plain, mut masked) = (Cow::Borrowed(word), self.unescaped(word));
-        let mut found = None;
-        for _ in 0..DEEPEST {
-            let Cow::Owned(once) = unescaped(&plain) else { break };
-            masked = unescaped(&masked).into_owned().into();
-            let shown = self.unescaped(&once).into_owned();
-            // What is masked before it is unescaped as well was not hidden.
-            if shown == masked {
-                plain = once.into();
-            } else {
-                (plain, masked) = (shown.clone().into(), shown.clone().into());
-                found = Some(shown);
-            }
-        }
-        found
-    }
-
-    /// The text with each percent-encoded part that contains a credential decoded and masked; `None` if there is none.
-    fn encoded(self, text: &str) -> Option<String> {
-        if !text.as_bytes().contains(&b'%') {
-            return None;
-        }
-        let ends = |c: char| matches!(c, '/' | '?' | '&' | '#' | ',' | '"' | '\'' | '\\') || c.is_whitespace();
-        let (mut shown, mut changed) = (String::new(), false);
-        for part in text.split_inclusive(ends) {
-            let (part, end) = match part.char_indices().next_back() {
-                Some((at, last)) if ends(last) => part.split_at(at),
-                _ => (part, ""),
-            };
-            let masked = part.contains('%').then(|| self.encoded_part(part)).flatten();
-            changed |= masked.is_some();
-            shown.push_str(masked.as_deref().unwrap_or(part));
-            shown.push_str(end);
-        }
-        changed.then_some(shown)
-    }
-
-    fn encoded_part(self, part: &str) -> Option<String> {
-        let mut decoded = Cow::Borrowed(part);
-        for _ in 0..DEEPEST {
-            decoded = percent_decode_str(&decoded).decode_utf8_lossy().into_owned().into();
-            let masked = match decoded.split_once('=') {
-                // The value ends with the part, even if it decodes to delimiters.
-                Some((name, value)) if is_secret_field(name) && !is_test_key(value, self.keys) => {
-                    Some(format!("{name}={MASK}"))
-                }
-                _ => self.plain(&decoded),
-            };
-            if masked.is_some() || !decoded.contains('%') {
-                return masked;
-            }
-        }
-        None
-    }
-
-    /// The text with credentials masked, not decoded; `None` if there are none.
-    fn plain(self, text: &str) -> Option<String> {
-        let live = [self.keys.live_prefix.as_str(), LIVE_PREFIX];
-        let first = live.map(|prefix| prefix.bytes().next().unwrap_or_default());
-        let bytes = text.as_bytes();
-        let (mut shown, mut done, mut at) = (String::new(), 0, 0);
-        while at < bytes.len() {
-            let rest = &bytes[at..];
-            let found = match rest[0] {
-                b'w' if rest.starts_with(SECRET_PREFIX.as_bytes()) => {
-                    secret_end(text, at).map(|end| (end, "whsec_…".into()))
-                }
-                b':' if rest.starts_with(b"://") => user_end(text, at + 3).map(|end| (end, "://***".into())),
-                byte if at == 0 || matches!(bytes[at - 1], b'?' | b'&' | b';') => self
-                    .parameter(text, at)
-                    .or_else(|| if first.contains(&byte) { self.live_key(text, at, live) } else { None }),
-                byte if first.contains(&byte) => self.live_key(text, at, live),
-                _ => None,
-            };
-            match found {
-                Some((end, masked)) => {
-                    shown.push_str(&text[done..at]);
-                    shown.push_str(&masked);
-                    (at, done) = (end, end);
-                }
-                None => at += 1,
-            }
-        }
-        if done == 0 {
-            return None;
-        }
-        shown.push_str(&text[done..]);
-        Some(shown)
-    }
-
-    /// The end of the live key that begins at `at`, and its masked form.
-    fn live_key(self, text: &str, at: usize, prefixes: [&str; 2]) -> Option<(usize, String)> {
-        let rest = &text[at..];
-        let prefix =
-            prefixes.into_iter().filter(|prefix| rest.starts_with(prefix)).max_by_key(|prefix| prefix.len())?;
-        let length = rest.bytes().skip(prefix.len()).take_while(|byte| is_key_byte(*byte)).count();
-        let key = &rest[..prefix.len() + length];
-        let shown = match length {
-            0 => return None,
-            // Skipped as a whole, so that prefixes inside it are not searched again.
-            _ if is_test_key(key, self.keys) => key.to_owned(),
-            _ => masked(key, prefix.len()),
-        };
-        Some((at + key.len(), shown))
-    }
-
-    /// The end of the parameter `name=value` that begins at `at`, and its masked form; `None` unless its name is that of a secret.
-    fn parameter(self, text: &str, at: usize) -> Option<(usize, String)> {
-        let rest = &text[at..];
-        let name = &rest[..rest.bytes().take(MAX_NAME).position(|byte| byte == b'=')?];
-        if !is_secret_field(name) {
-            return None;
-        }
-        let value = &rest[name.len() + 1..];
-        let end = |c: char| matches!(c, '&' | '#' | '"' | '\'' | '\\') || c.is_whitespace();
-        let value = &value[..value.find(end).unwrap_or(value.len())];
-        let harmless = value.is_empty() || value == MASK || is_test_key(value, self.keys);
-        (!harmless).then(|| (at + name.len() + 1 + value.len(), format!("{name}={MASK}")))
     }
 }
 
@@ -409,28 +317,6 @@ fn is_json_like(text: &str) -> bool {
 fn names_secret(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     SECRET_FIELDS.iter().any(|name| text.contains(name)) || text.contains("\\u")
-}
-
-fn is_key_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
-}
-
-/// The end of the signing secret that begins at `at`; `None` if nothing follows the prefix.
-fn secret_end(text: &str, at: usize) -> Option<usize> {
-    let start = at + SECRET_PREFIX.len();
-    let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=_-".contains(byte);
-    let length = text.as_bytes()[start..].iter().take_while(|byte| is_base64(byte)).count();
-    (length > 0).then_some(start + length)
-}
-
-/// Where the user information of an authority that begins at `start` ends; `None` if it has none.
-fn user_end(text: &str, start: usize) -> Option<usize> {
-    let ends = |byte: &u8| {
-        matches!(byte, b'/' | b'?' | b'#' | b'"' | b'\'' | b'<' | b'>' | b'\\' | b'`') || byte.is_ascii_whitespace()
-    };
-    let rest = &text.as_bytes()[start..];
-    let authority = &rest[..rest.iter().position(ends).unwrap_or(rest.len())];
-    authority.iter().rposition(|byte| *byte == b'@').map(|at| start + at)
 }
 
 /// True if a character is escaped: controls (C0, DEL, C1), line separators, and characters that change the direction of text
@@ -503,26 +389,18 @@ mod tests {
             ("https://host/a@b ftp://u@h", "https://host/a@b ftp://***@h"),
             ("?u=https%3A%2F%2Fuser%3Apw%40host", "?u=https://***@host"),
             ("/x?token=abc&a=1&Client_Secret=d%20e#f", "/x?token=…&a=1&Client_Secret=…#f"),
-            ("/x?acc%65ss_token=abc&token=sk_test_a", "/x?access_token=…&token=sk_test_a"),
+            ("/x?acc%65ss_token=a%26b&token=sk_test_a", "/x?access_token=…&token=sk_test_a"),
             ("secret=abc", "secret=…"),
-            ("notsecret=abc ä=ö", "notsecret=abc ä=ö"),
-            ("/x?password[]=abc&a[]=1", "/x?password[]=…&a[]=1"),
+            ("notsecret=abc tokens=a ä=ö", "notsecret=abc tokens=a ä=ö"),
             ("/x?user[password]=abc&user%5Bpassword%5D=abc", "/x?user[password]=…&user[password]=…"),
-            ("/x?a=1;password=abc;d", "/x?a=1;password=…"),
-            ("/x?api_key=abc&apiKey=abc", "/x?api_key=…&apiKey=…"),
-            ("/x?a=sk%255Flive%255Fabcdefgh&b=%2573k%25255Flive_abcdefgh", "/x?a=sk_live_…efgh&b=sk_live_…efgh"),
+            ("/x?password[]=abc&a[]=1;api_key=abc&apiKey=abc", "/x?password[]=…&a[]=1;api_key=…&apiKey=…"),
             ("ä?token=ä:// é@x", "ä?token=… é@x"),
-            ("f({\"a\":\"sk\\u005flive\\u005fabcdefgh\"})", "f({\"a\":\"sk_live_…efgh\"})"),
-            ("data: \"whsec_ab\\/cd\" \"a\\/b\"", "data: \"whsec_…\" \"a\\/b\""),
-            ("<a>sk&#95;live&#x5f;abcdefgh</a> a&amp;b", "<a>sk_live_…efgh</a> a&amp;b"),
-            ("see \"https:\\/\\/user:pw@host\\/\"", "see \"https://***@host/\""),
-            ("[\"\\\"sk\\\\u005flive_abcdefgh\\\"\"", "[\"\"sk_live_…efgh\"\""),
-            ("\\sk_live_abcdefgh\\n", "\\sk_live_…efgh\\n"),
         ] {
             let shown = redactor(&[]).text(text).into_owned();
             assert_eq!(shown, expected, "{text}");
             assert_eq!(redactor(&[]).text(&shown), shown, "masking again changes nothing");
         }
+        assert_eq!(Secrets::default().and("a%b", "<a>").and("", "<b>").hide("a%b, a%B"), "<a>, a%B");
     }
 
     #[test]
@@ -535,8 +413,6 @@ mod tests {
             let redactor = redactor(&[&format!("keys.live_prefix={live}"), &format!("keys.test_prefix={test}")]);
             assert_eq!(redactor.text(text), expected);
         }
-        let turned = redactor(&["keys.live_prefix=sk_live_", "keys.test_prefix=sk_"]);
-        assert_eq!(["sk_abcdefgh", "sk_live_abcdefgh"].map(|key| turned.key(key)), ["sk_abcdefgh", "sk_live_…efgh"]);
     }
 
     #[test]
@@ -544,19 +420,15 @@ mod tests {
         for (name, value, expected) in [
             ("Authorization", "Bearer sk_test_abcdefgh", "Bearer sk_test_abcdefgh"),
             ("authorization", "bearer  sk_live_abcdefgh", "bearer sk_live_…efgh"),
-            ("authorization", "Bearer unknown-key-text", "Bearer …text"),
             ("authorization", "Bearer sk_test_a sk_live_abcdefgh", "Bearer …efgh"),
             ("authorization", "Basic dXNlcjpwdw==", "Basic …"),
             ("authorization", "dXNlcjpwdw==", "…"),
             ("authorization", "sk_test_abcdefgh", "sk_test_abcdefgh"),
-            ("proxy-authorization", "Basic dXNlcjpwdw==", "Basic …"),
-            ("x-api-key", "sk_test_abcdefgh", "sk_test_abcdefgh"),
             ("X-Api-Key", "sk_live_abcdefgh", "sk_live_…efgh"),
             ("x-api-key", "abc", "…"),
             ("cookie", "session=abc; key=sk_test_a; odd", "session=…; key=sk_test_a; …"),
             ("set-cookie", "session=abc; Path=/; HttpOnly", "session=…; Path=/; HttpOnly"),
             ("referer", "https://u:p@host/?token=abc", "https://***@host/?token=…"),
-            ("x-a", "plain", "plain"),
         ] {
             assert_eq!(redactor(&[]).header(name, value), expected, "{name}: {value}");
         }
@@ -566,94 +438,62 @@ mod tests {
     fn values_are_masked_at_any_depth() {
         let mut value = json!({
             "a": [{ "Secret": "x", "n": { "password": { "deep": 1 } }, "token": null }],
-            "url": "https://u:p@h/",
             "sk_live_abcdefgh": "sk_test_abcdefgh",
             "keys.list": ["sk_test_abc", "plain-key"],
             "row": { "knob": "keys.list", "value": ["plain-key"] },
-            "apikey": "x",
             "text": "{\"a\": [{\"password\": \"x\"}], \"b\": 1}",
             "draft": "[draft] of a token",
         });
         redactor(&[]).value(&mut value);
         let expected = json!({
             "a": [{ "Secret": "…", "n": { "password": "…" }, "token": null }],
-            "url": "https://***@h/",
             "sk_live_…efgh": "sk_test_abcdefgh",
             "keys.list": ["sk_test_abc", "…-key"],
             "row": { "knob": "keys.list", "value": ["…-key"] },
-            "apikey": "…",
             "text": "{\"a\":[{\"password\":\"…\"}],\"b\":1}",
             "draft": "[draft] of a token",
         });
         assert_eq!(value, expected);
     }
 
-    fn check(body: &str, expected: &str) {
-        let redactor = Redactor::default();
-        let shown = redactor.body(body.as_bytes());
-        assert_eq!(String::from_utf8_lossy(&shown), expected, "{body}");
-    }
-
     #[test]
-    fn json_keeps_its_form_unless_it_may_hold_a_secret() {
-        check("{ \"a\" : [1, \"b\"] }\n", "{ \"a\" : [1, \"b\"] }\n");
-        check("{\"secret\": \"x\\\"y\", \"a\": 1}", "{\"secret\":\"…\",\"a\":1}");
-        check("{\"a\":{\"b\":[{\"Client_Secret\" :12}]}}", "{\"a\":{\"b\":[{\"Client_Secret\":\"…\"}]}}");
-        check("{\"token\":{\"a\":[\"}\",{}]},\"b\":2}", "{\"token\":\"…\",\"b\":2}");
-        check("{\"s\\u0065cret\":true,\"password\":null}", "{\"secret\":\"…\",\"password\":null}");
-        check("{\"token\":\"sk_test_abc\"}", "{\"token\":\"sk_test_abc\"}");
-        check("[\"secret\",\"x\"]", "[\"secret\",\"x\"]");
-        check("{\"a\":\"sk\\u005flive\\u005fabcdefgh\"}", "{\"a\":\"sk_live_…efgh\"}");
-        check("{\"u\":\"https:\\/\\/u:p@h\\/?token=a\\\"b\"}", "{\"u\":\"https://***@h/?token=…\\\"b\"}");
-        check("{\"whsec_abc\":\"\\ud800\"}", WITHHELD);
-        check("{\"user[password]\":\"x\",\"api_key\":\"x\"}", "{\"user[password]\":\"…\",\"api_key\":\"…\"}");
-        check("{\"a\": \"sk_live_abcdefgh\", \"a\": 1}", "{\"a\":1}");
-        check("{\"token\": \"x\", \"token\": null}", "{\"token\":null}");
-        let inner = |value: &str| serde_json::json!({ "a": format!("{{\"password\":\"{value}\"}}") }).to_string();
-        check(&inner("x"), &inner("…"));
-        let twice = |value: &str| serde_json::json!([inner(value)]).to_string();
-        check(&twice("x"), &twice("…"));
-    }
-
-    #[test]
-    fn other_bodies_are_texts_and_what_may_hold_a_secret_is_withheld() {
-        check("", "");
-        check("plain token", "plain token");
-        check("grant_type=a&client_secret=b", "grant_type=a&client_secret=…");
-        check("key sk_live_abcdefgh", "key sk_live_…efgh");
-        check("{\"secret\": \"x\"", WITHHELD);
-        check("{'s': 1}", "{'s': 1}");
-        check(&format!("{}\"password\":\"x\"", "[".repeat(500)), WITHHELD);
+    fn bodies_keep_their_form_unless_they_may_hold_a_secret() {
+        for (body, expected) in [
+            ("{ \"a\" : [1, \"b\"] }\n", "{ \"a\" : [1, \"b\"] }\n"),
+            ("{\"secret\": \"x\\\"y\", \"a\": 1}", "{\"secret\":\"…\",\"a\":1}"),
+            ("{\"s\\u0065cret\":true,\"password\":null}", "{\"secret\":\"…\",\"password\":null}"),
+            ("{\"a\":\"sk\\u005flive\\u005fabcdefgh\"}", "{\"a\":\"sk_live_…efgh\"}"),
+            ("{\"u\":\"https:\\/\\/u:p@h\\/?token=a\\\"b\"}", "{\"u\":\"https://***@h/?token=…\\\"b\"}"),
+            ("{\"user[password]\":\"x\",\"api_key\":\"x\"}", "{\"user[password]\":\"…\",\"api_key\":\"…\"}"),
+            ("{\"token\": \"x\", \"token\": null}", "{\"token\":null}"),
+            ("{\"whsec_abc\":\"\\ud800\"}", WITHHELD),
+            ("{\"secret\": \"x\"", WITHHELD),
+            ("{'s': 1}", "{'s': 1}"),
+            ("plain token", "plain token"),
+            ("grant_type=a&client_secret=b", "grant_type=a&client_secret=…"),
+        ] {
+            let shown = Redactor::default().body(body.as_bytes()).into_owned();
+            assert_eq!(String::from_utf8_lossy(&shown), expected, "{body}");
+        }
         let redactor = Redactor::default();
         assert_eq!(redactor.body(b"\xff\xfe"), &b"\xff\xfe"[..]);
-        assert!(String::from_utf8_lossy(&redactor.body(b"\xff sk_live_abcdefgh")).ends_with(" sk_live_…efgh"));
         assert_eq!(redactor.body(b"{\"secret\":\"\xff\"}"), "{\"secret\":\"…\"}".as_bytes());
-    }
-
-    #[test]
-    fn what_was_signed_shows_the_body_as_it_is_shown() {
-        let (redactor, body) = (Redactor::default(), b"{\"secret\":\"x\"}");
-        let signed = [b"msg_1.17.".as_slice(), body].concat();
-        assert_eq!(String::from_utf8_lossy(&redactor.signed(&signed, body)), "msg_1.17.{\"secret\":\"…\"}");
+        let (signed, body) = (b"msg_1.17.{\"secret\":\"x\"}", b"{\"secret\":\"x\"}");
+        assert_eq!(redactor.signed(signed, body), "msg_1.17.{\"secret\":\"…\"}".as_bytes());
         assert_eq!(redactor.signed(b"17.", b""), b"17.");
     }
 
     #[test]
     fn the_first_line_with_content_is_short_and_masked() {
         for (body, expected) in [
-            ("", None),
             (" \r\n\n", None),
-            ("one\ntwo", Some("one")),
             ("\r\n  one \r\ntwo", Some("one")),
             ("{\n  \"error\": \"bad\",\n  \"secret\": \"hidden\"\n}\n", Some(r#"{"error":"bad","secret":"…"}"#)),
-            ("refused sk_live_abcdefgh1234", Some("refused sk_live_…1234")),
+            ("{\"secret\":\"hidden\"} and\nmore", Some(WITHHELD)),
             (&"ä".repeat(500), Some(&*format!("{}…", "ä".repeat(120)))),
         ] {
             assert_eq!(Redactor::default().first_line(body.as_bytes()).as_deref(), expected, "{body:?}");
         }
-        let broken = "{\"secret\":\"hidden\"} and\nmore";
-        assert!(!Redactor::default().first_line(broken.as_bytes()).expect("a line").contains("hidden"));
-        assert_eq!(Redactor::default().first_line(b"\xff\xfe").as_deref(), Some("\u{fffd}\u{fffd}"));
     }
 
     #[test]

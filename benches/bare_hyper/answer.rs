@@ -13,13 +13,6 @@ pub(crate) const REQUEST: &[u8] = b"GET /v1/system/status HTTP/1.1\r\n\
     accept: application/json\r\n\
     authorization: Bearer sk_test_local\r\n\r\n";
 
-/// The same request with another key.
-#[allow(dead_code, reason = "for benchmarks that share this file")]
-pub(crate) fn request_with(key: &str) -> Vec<u8> {
-    let text = String::from_utf8_lossy(REQUEST);
-    text.replace("sk_test_local", key).into_bytes()
-}
-
 /// Room for an answer and then some.
 pub(crate) const ROOM: usize = 4096;
 

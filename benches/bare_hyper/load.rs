@@ -4,7 +4,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Barrier};
+use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,22 +25,6 @@ pub(crate) enum Until {
     Elapsed(Duration),
     /// After this many requests, rounded up to a multiple of the connections.
     Requests(u64),
-}
-
-/// What is sent.
-#[derive(Clone, Debug)]
-pub(crate) struct Load {
-    /// Each connection sends them in turn, and each begins at another place in the list.
-    pub(crate) requests: Arc<[Vec<u8>]>,
-    /// Between an answer and the next request of a connection; zero for as fast as can be.
-    pub(crate) pause: Duration,
-}
-
-impl Default for Load {
-    /// The same request all the time, as fast as can be.
-    fn default() -> Self {
-        Self { requests: Arc::new([REQUEST.to_vec()]), pause: Duration::ZERO }
-    }
 }
 
 /// What came of it.
@@ -87,13 +71,8 @@ pub(crate) fn count(number: u64) -> f64 {
     number as f64
 }
 
-/// Puts the default load on a server.
-pub(crate) fn run(server: &Server, until: Until) -> io::Result<Run> {
-    run_with(server, until, &Load::default())
-}
-
 /// Puts load on a server. Connecting and the first request of each connection are not part of what is measured.
-pub(crate) fn run_with(server: &Server, until: Until, load: &Load) -> io::Result<Run> {
+pub(crate) fn run(server: &Server, until: Until) -> io::Result<Run> {
     // Half of the processors make the load; on more threads each would have too few connections to be kept busy.
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let threads = (processors / 2).clamp(1, 8);
@@ -102,9 +81,9 @@ pub(crate) fn run_with(server: &Server, until: Until, load: &Load) -> io::Result
     thread::scope(|scope| {
         let clients: Vec<_> = (0..threads)
             .map(|number| {
-                let connections = (number..CONNECTIONS).step_by(threads).collect();
+                let connections = (number..CONNECTIONS).step_by(threads).len();
                 let (connected, release) = (&connected, &release);
-                scope.spawn(move || drive(server.address, connections, until, load, connected, release))
+                scope.spawn(move || drive(server.address, connections, until, connected, release))
             })
             .collect();
         connected.wait();
@@ -128,16 +107,14 @@ pub(crate) fn run_with(server: &Server, until: Until, load: &Load) -> io::Result
 /// time that all of them took here.
 fn drive(
     address: SocketAddr,
-    connections: Vec<usize>,
+    connections: usize,
     until: Until,
-    load: &Load,
     connected: &Barrier,
     release: &Barrier,
 ) -> io::Result<(Vec<u32>, Duration)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let ready = runtime.and_then(|runtime| {
-        let clients = runtime
-            .block_on(try_join_all(connections.into_iter().map(|number| Client::open(address, load, number))))?;
+        let clients = runtime.block_on(try_join_all((0..connections).map(|_| Client::open(address))))?;
         Ok((runtime, clients))
     });
     // Whatever came of it, the others wait at both barriers.
@@ -163,20 +140,14 @@ struct Client {
     /// Known from the first answer; all further ones have it too.
     layout: Layout,
     bytes: Box<[u8; ROOM]>,
-    load: Load,
-    /// Which of the requests comes next.
-    next: usize,
-    /// Which connection this is.
-    number: usize,
 }
 
 impl Client {
-    async fn open(address: SocketAddr, load: &Load, number: usize) -> io::Result<Self> {
+    async fn open(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        let next = number * load.requests.len() / CONNECTIONS;
         let (layout, bytes) = (Layout { head: 0, whole: 0 }, Box::new([0; ROOM]));
-        let mut client = Self { stream, layout, bytes, load: load.clone(), next, number };
+        let mut client = Self { stream, layout, bytes };
         client.send().await?;
         let mut filled = 0;
         client.layout = loop {
@@ -197,17 +168,7 @@ impl Client {
         };
         let mut latencies = Vec::with_capacity(most.min(1 << 16));
         let mut sent = begun;
-        let pause = self.load.pause;
-        if !pause.is_zero() {
-            // Spread over the pause, so that requests do not come in bursts.
-            let part = count(self.number as u64) / count(CONNECTIONS as u64);
-            tokio::time::sleep(pause.mul_f64(part)).await;
-        }
         while latencies.len() < most {
-            if !pause.is_zero() {
-                tokio::time::sleep(pause).await;
-                sent = moment();
-            }
             self.exchange().await?;
             let received = moment();
             latencies.push(u32::try_from((received - sent).as_nanos()).unwrap_or(u32::MAX));
@@ -229,9 +190,7 @@ impl Client {
     }
 
     async fn send(&mut self) -> io::Result<()> {
-        let place = self.next;
-        self.next = if place + 1 == self.load.requests.len() { 0 } else { place + 1 };
-        self.stream.write_all(&self.load.requests[place]).await
+        self.stream.write_all(REQUEST).await
     }
 
     async fn read(&mut self, filled: usize) -> io::Result<usize> {

@@ -18,7 +18,6 @@ impl Pairs {
     }
 
     /// Both values of every round.
-    #[allow(dead_code, reason = "not every benchmark that shares this file asks")]
     pub(crate) fn values(&self) -> impl Iterator<Item = f64> {
         self.0.iter().flat_map(|(emulator, bare)| [*emulator, *bare])
     }

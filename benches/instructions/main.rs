@@ -8,25 +8,19 @@
 //! `-- --only NAME` measures the cases whose name contains this. Differences over 15 % are marked; none is an error.
 //!
 //! Reading order: `cases` (what is measured), `counted` (a process under valgrind), `client` (the load), `bare` (the server
-//! compared with), `webhooks` (deliveries), `report` (the table, the goals and the committed figures).
+//! compared with), `webhooks` (deliveries), `receiver` and `plain` (their receiver and the client compared with), `report` (the table, the goals and the committed figures).
 
 mod bare;
 mod cases;
 mod client;
 mod counted;
-#[path = "../deliveries/plain.rs"]
 mod plain;
-#[allow(dead_code, reason = "shared with `deliveries`, which uses all of it")]
-#[path = "../deliveries/receiver.rs"]
 mod receiver;
 mod report;
 mod webhooks;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
-
-/// Connections of the bare client of webhooks: what `deliveries` has in flight.
-const IN_FLIGHT: usize = 64;
 
 const USAGE: &str = "\
 Usage: cargo bench --bench instructions [-- [--write] [--only NAME]]
@@ -40,7 +34,7 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         [bare::FLAG, port_file, answer] => bare::run(port_file.as_ref(), answer),
         [webhooks::FLAG, port, count] => webhooks::post(port, count),
-        [receiver::FLAG, folder, protocol] => receiver::run(folder.as_ref(), receiver::Protocol::parse(protocol)),
+        [receiver::FLAG, folder] => receiver::run(folder.as_ref()),
         // Without this flag it is a run of `cargo test --all-targets`, which measures nothing.
         words if words.contains(&"--bench") => match Options::parse(words) {
             Ok(options) => measure(&options),
@@ -102,10 +96,4 @@ fn measure(options: &Options) -> io::Result<()> {
         report::write(&figures, committed)?;
     }
     Ok(())
-}
-
-/// The machine's monotonic time; the shared files of `deliveries` ask for it.
-#[allow(clippy::disallowed_methods, reason = "a benchmark may read the machine's time")]
-fn moment() -> std::time::Instant {
-    std::time::Instant::now()
 }

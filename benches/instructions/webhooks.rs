@@ -5,12 +5,11 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::IN_FLIGHT;
 use crate::cases::{per, post as request, subscribe};
 use crate::client;
 use crate::counted::Counted;
-use crate::plain;
-use crate::receiver::{Protocol, Receiver};
+use crate::plain::{self, IN_FLIGHT};
+use crate::receiver::Receiver;
 use crate::report::Figure;
 
 /// Its name in the table.
@@ -37,7 +36,7 @@ fn difference(short: u64, long: u64, count: usize) -> f64 {
 }
 
 fn deliver(events: usize) -> io::Result<u64> {
-    let receiver = Receiver::start(Protocol::Http)?;
+    let receiver = Receiver::start()?;
     let forward = format!("https://app.example.com=http://localhost:{}", receiver.port);
     let program = Path::new(env!("CARGO_BIN_EXE_wrs-emulator"));
     let arguments =
@@ -74,7 +73,7 @@ fn wait(receiver: &Receiver, posts: usize) -> io::Result<()> {
 }
 
 fn bare(posts: usize) -> io::Result<u64> {
-    let receiver = Receiver::start(Protocol::Http)?;
+    let receiver = Receiver::start()?;
     let arguments = [FLAG.to_owned(), receiver.port.to_string(), posts.to_string()];
     Counted::start(&std::env::current_exe()?, &arguments, &[])?.count()
 }
@@ -83,6 +82,6 @@ fn bare(posts: usize) -> io::Result<u64> {
 pub(crate) fn post(port: &str, count: &str) -> io::Result<()> {
     let (port, count) = (port.parse().map_err(io::Error::other)?, count.parse().map_err(io::Error::other)?);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(plain::post(port, None, count));
+    runtime.block_on(plain::post(port, count));
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The record of a calibration: each call and its answer, credentials masked before anything is inferred, so that a cassette read
-//! from a file shows what the live run showed. JSON with a version.
+//! The calls of a calibration, or of a recording of other traffic, and their answers: credentials are masked before anything is inferred, so
+//! that a file shows what the live run showed. `har` writes and reads the files.
 
 use std::borrow::Cow;
 
@@ -8,15 +8,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::promises::is_published;
-use crate::redact::Redactor;
-use crate::util::escapes::Secrets;
+use crate::redact::{Redactor, Secrets};
 
 /// Most calls of a calibration.
 pub const MAX_CALLS: usize = 40;
 /// In place of the key, or of more than half of it.
-const KEY: &str = "<key>";
+pub(super) const KEY: &str = "<key>";
 /// In place of an altered key.
-const ALTERED: &str = "<altered key>";
+pub(super) const ALTERED: &str = "<altered key>";
+/// In place of another key or secret of recorded traffic than those of the call.
+pub(super) const OTHER: &str = "<other credential>";
 /// In place of a secret that the service generated.
 pub(super) const GENERATED: &str = "<generated secret>";
 /// In place of the secret that the calibration supplied.
@@ -24,13 +25,13 @@ pub(super) const SUPPLIED: &str = "<supplied secret>";
 /// A calibration ends when this many calls had no answer.
 const MAX_FAILURES: usize = 2;
 /// Most characters of a body of ours that are kept.
-const MAX_BODY: usize = 1_000;
+pub(super) const MAX_BODY: usize = 1_000;
 /// Most of a key that is kept as its prefix.
 const MAX_PREFIX: usize = 24;
 
+/// The calls so far. What serde has of it is what a file has beside the calls.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Cassette {
-    pub format: Format,
     pub url: String,
     pub max_calls: usize,
     /// True if a subscription may be made.
@@ -44,18 +45,18 @@ pub struct Cassette {
     /// The assumed prefix with which the key begins; empty if it has none.
     #[serde(default)]
     pub assumed_prefix: String,
+    #[serde(skip)]
     pub calls: Vec<Exchange>,
-}
-
-/// The version of the file.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-pub enum Format {
-    #[serde(rename = "wrs-emulator calibration 1")]
-    One,
+    /// True if the calls are not those of the plan, but a recording of whatever a client asked.
+    #[serde(skip)]
+    pub is_traffic: bool,
+    /// Recorded calls that are not of the service: `GET https://other.example/`.
+    #[serde(skip)]
+    pub elsewhere: Vec<String>,
 }
 
 /// A call, from when it is planned until it has been answered.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Exchange {
     pub number: usize,
     pub name: String,
@@ -63,7 +64,6 @@ pub struct Exchange {
     pub target: String,
     pub key: CallKey,
     /// Without those that every call has.
-    #[serde(default)]
     pub headers: Vec<(String, String)>,
     /// The body, cut if it is long.
     pub body: String,
@@ -74,13 +74,12 @@ pub struct Exchange {
     pub failed: Option<String>,
 }
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug)]
 pub struct RecordedAnswer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: String,
-    /// True if the body was longer than is read, or broke off.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    /// True if the body was longer than is read, broke off, or was not recorded.
     pub is_cut: bool,
 }
 
@@ -94,6 +93,10 @@ pub enum CallKey {
     Given,
     /// The first bytes of the key, then another text.
     Altered(usize),
+    /// Another key than that of most calls of recorded traffic.
+    Other,
+    /// The recording does not have it: browsers leave `Authorization` out of what they save.
+    Unrecorded,
 }
 
 /// Credentials and URL of a calibration. Neither key nor secret is kept.
@@ -110,7 +113,7 @@ impl Caller {
     /// The value of `Authorization`.
     pub fn authorization(&self, key: CallKey) -> Option<String> {
         match key {
-            CallKey::None => None,
+            CallKey::None | CallKey::Other | CallKey::Unrecorded => None,
             CallKey::OtherScheme => Some("Basic d3JzOmNhbGlicmF0ZQ==".to_owned()),
             CallKey::Given => Some(format!("Bearer {}", self.key)),
             CallKey::Altered(length) => {
@@ -123,20 +126,30 @@ impl Caller {
     }
 
     /// What masks an answer to a call with this key.
-    fn mask(&self, key: CallKey) -> Mask {
+    pub(super) fn mask(&self, key: CallKey) -> Mask {
         let own = Secrets::default().and(&self.secret, SUPPLIED).and(&self.key, KEY);
         let altered = self.authorization(key).filter(|_| matches!(key, CallKey::Altered(1..)));
         Mask(match altered {
-            Some(sent) => own.and_whole(sent.trim_start_matches("Bearer "), ALTERED),
+            Some(sent) => own.and(sent.trim_start_matches("Bearer "), ALTERED),
             None => own,
         })
     }
 }
 
 /// Masks what a call sent, and then whatever else may be a credential.
-struct Mask(Secrets);
+pub(super) struct Mask(Secrets);
 
 impl Mask {
+    /// Masks another credential as well.
+    pub(super) fn and_other(self, credential: &str) -> Self {
+        Self(self.0.and(credential, OTHER))
+    }
+
+    /// A text that is not a body, such as a target.
+    pub(super) fn text(&self, text: &str) -> String {
+        Redactor::default().text(&self.0.hide(text)).into_owned()
+    }
+
     fn own_in(&self, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.0.hide(text).into_owned(),
@@ -197,7 +210,6 @@ impl Cassette {
     pub fn new(url: &str, key: &str, max_calls: usize, subscribes: bool, exhausts: bool) -> Self {
         let assumed = ["sk_test_", "sk_live_"].into_iter().find(|prefix| key.starts_with(prefix));
         Self {
-            format: Format::One,
             url: Redactor::default().text(&Secrets::default().and(key, KEY).hide(url)).into_owned(),
             max_calls,
             subscribes,
@@ -207,12 +219,22 @@ impl Cassette {
             key_prefix: None,
             assumed_prefix: assumed.unwrap_or_default().to_owned(),
             calls: Vec::new(),
+            is_traffic: false,
+            elsewhere: Vec::new(),
         }
     }
 
     /// Adds an exchange, with everything masked that must not be kept.
-    pub fn push(&mut self, mut exchange: Exchange, caller: &Caller) {
+    pub fn push(&mut self, exchange: Exchange, caller: &Caller) {
         let mask = caller.mask(exchange.key);
+        self.push_masked(exchange, &mask);
+        let (invalid, valid) = self.prefix_bounds();
+        if valid == invalid + 1 && valid <= MAX_PREFIX && 2 * valid <= self.key_length + 4 {
+            self.key_prefix = caller.key.get(..valid).map(str::to_owned);
+        }
+    }
+
+    pub(super) fn push_masked(&mut self, mut exchange: Exchange, mask: &Mask) {
         // Of a long body only the beginning is masked, because no more is kept.
         let body: String = exchange.body.chars().take(2 * MAX_BODY).collect();
         exchange.body = mask.body(&body, &exchange.name).chars().take(MAX_BODY).collect();
@@ -222,10 +244,6 @@ impl Cassette {
             answer.body = mask.body(&answer.body, &exchange.name);
         }
         self.calls.push(exchange);
-        let (invalid, valid) = self.prefix_bounds();
-        if valid == invalid + 1 && valid <= MAX_PREFIX && 2 * valid <= self.key_length + 4 {
-            self.key_prefix = caller.key.get(..valid).map(str::to_owned);
-        }
     }
 
     /// The longest kept part of the key that is known not to suffice, and the shortest that does.
@@ -259,8 +277,11 @@ impl Cassette {
         self.answers(name).next().map_or(0, Exchange::status)
     }
 
-    /// Why no further call is made; `None` while more may be.
+    /// Why no further call is made; `None` while more may be, and of traffic.
     pub fn stop(&self) -> Option<String> {
+        if self.is_traffic {
+            return None;
+        }
         if let Some(call) = self.answered().find(|call| call.status() == 429) {
             return Some(format!("call {} was answered 429", call.number));
         }
@@ -283,11 +304,16 @@ impl Cassette {
     }
 
     pub fn is_key_refused(&self) -> bool {
-        matches!(self.status_of("status"), 401 | 403)
+        !self.is_traffic && matches!(self.status_of("status"), 401 | 403)
     }
 
-    /// True if the first answers look like those of the API: a greeting, or an error in the envelope.
+    /// True if the first answers look like those of the API, of traffic any: a greeting, or an error in the envelope.
     pub fn is_api(&self) -> bool {
+        if self.is_traffic {
+            return self
+                .answered()
+                .any(|call| call.error().is_some() || call.status() == 200 && call.json().is_object());
+        }
         let greets = self.answers("hello").any(|call| call.status() == 200 && call.json().is_object());
         greets || self.answers("no-key").any(|call| call.error().is_some())
     }
@@ -295,10 +321,14 @@ impl Cassette {
 
 /// True if a text was masked when it was recorded.
 pub(super) fn is_masked(text: &str) -> bool {
-    text.contains('…') || [KEY, ALTERED, GENERATED, SUPPLIED].iter().any(|mark| text.contains(mark))
+    text.contains('…') || [KEY, ALTERED, OTHER, GENERATED, SUPPLIED].iter().any(|mark| text.contains(mark))
 }
 
 impl Exchange {
+    pub(super) fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or_default()
+    }
+
     /// The status of the answer; 0 without one.
     pub(super) fn status(&self) -> u16 {
         self.answer.as_ref().map_or(0, |answer| answer.status)
@@ -337,12 +367,6 @@ impl Exchange {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::LazyLock;
-
-    use percent_encoding::percent_decode_str;
-    use proptest::prelude::*;
-    use regex::{Captures, Regex};
-
     use super::*;
 
     const SUPPLIED_SECRET: &str = "whsec_a+/b==c0d1E2f3";
@@ -370,127 +394,22 @@ mod tests {
             failed: None,
         };
         cassette.push(exchange, &caller(key));
-        serde_json::to_string(&cassette.calls[0].answer).expect("JSON")
-    }
-
-    /// A character as a service may write it, one kind of escape around another.
-    fn spelled(c: char, kinds: &[u8]) -> String {
-        let code = u32::from(c);
-        let spell = |text: String, kind: &u8| -> String {
-            let each = |spell: &dyn Fn(u32) -> String| text.chars().map(|c| spell(u32::from(c))).collect();
-            match kind {
-                0 => text,
-                1 => each(&|code| format!("%{code:02X}")),
-                2 => each(&|code| format!("%{code:02x}")),
-                3 => text.replace('%', "%25"),
-                4 => text.replace('\\', "\\\\").replace('"', "\\\"").replace('/', "\\/"),
-                5 => each(&|code| format!("\\u{code:04x}")),
-                6 => each(&|code| format!("&#{code};")),
-                _ => text.replace('&', "&amp;"),
-            }
-        };
-        let first = match kinds.first() {
-            Some(5) => format!("\\u{code:04X}"),
-            Some(6) => format!("&#x{code:x};"),
-            Some(7) if c == '_' => "&lowbar;".to_owned(),
-            Some(7) if c == '/' => "&sol;".to_owned(),
-            _ => c.to_string(),
-        };
-        kinds.iter().fold(first, spell)
-    }
-
-    static JSON: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"\\(?:u([0-9a-fA-F]{4})|(.))").expect("a valid expression"));
-    static HTML: LazyLock<Regex> = LazyLock::new(|| Regex::new("&#(x?)([0-9a-f]+);").expect("a valid expression"));
-
-    /// Every text that is a decoding of this one, each kind of escape at a time, as programs do.
-    fn decodings(text: &str) -> Vec<String> {
-        let json = |text: &str| {
-            let decoded = |found: &Captures<'_>| match (found.get(1), found.get(2)) {
-                (Some(code), _) => {
-                    let code = u32::from_str_radix(code.as_str(), 16).expect("digits");
-                    char::from_u32(code).map(String::from).unwrap_or_default()
-                }
-                (_, other) => other.map_or("", |found| found.as_str()).to_owned(),
-            };
-            JSON.replace_all(text, decoded).into_owned()
-        };
-        let html = |text: &str| {
-            let decoded = |found: &Captures<'_>| {
-                let radix = if found[1].is_empty() { 10 } else { 16 };
-                let code = u32::from_str_radix(&found[2], radix).unwrap_or_default();
-                char::from_u32(code).map(String::from).unwrap_or_default()
-            };
-            let text = HTML.replace_all(text, decoded).into_owned();
-            text.replace("&lowbar;", "_").replace("&sol;", "/").replace("&amp;", "&")
-        };
-        let percent = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-        let mut found = vec![text.to_owned()];
-        let mut next = 0;
-        while let Some(text) = found.get(next).cloned() {
-            next += 1;
-            for decoded in [json(&text), html(&text), percent(&text)] {
-                if !found.contains(&decoded) && found.len() < 100 {
-                    found.push(decoded);
-                }
-            }
-        }
-        found
-    }
-
-    const SPELLED_KEY: &str = "wrs_K+/4f1d%&\\u=9a";
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(60))]
-        /// The service echoes key and secret in its error, each character escaped somehow, in JSON and in other texts.
-        #[test]
-        fn nothing_that_is_kept_decodes_to_the_key_or_the_secret(
-            kinds in proptest::collection::vec(proptest::collection::vec(0_u8..8, 0..3), SPELLED_KEY.len()),
-            is_secret: bool,
-            around in "[a-z%&=\\\\]{0,2}",
-        ) {
-            let secret = if is_secret { SUPPLIED_SECRET } else { SPELLED_KEY };
-            let text: String = secret.chars().zip(kinds.iter().cycle()).map(|(c, kinds)| spelled(c, kinds)).collect();
-            let text = format!("{around}{text}{around}");
-            let quoted = serde_json::to_string(&text).expect("JSON");
-            for body in [
-                format!("{{\"error\":{{\"code\":\"a\",\"message\":{quoted}}},{quoted}:[{quoted}]}}"),
-                format!("{{\"error\":\"{text}\"}}"),
-                format!("callback({quoted})"),
-                text.clone(),
-            ] {
-                for name in ["status", "subscribe"] {
-                    let kept = kept(SPELLED_KEY, name, &[("x-echo", &text), (&text, "1")], &body);
-                    for decoded in decodings(&kept) {
-                        prop_assert!(!decoded.contains(secret), "{text}\n{kept}\n{decoded}");
-                    }
-                }
-            }
-        }
+        let answer = cassette.calls[0].answer.as_ref().expect("an answer");
+        serde_json::to_string(&(&answer.headers, &answer.body)).expect("JSON")
     }
 
     #[test]
-    fn other_spellings_are_masked_and_the_rest_is_kept() {
-        use base64::Engine as _;
-        use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+    fn the_key_and_the_secrets_are_masked_and_the_rest_is_kept() {
         let key = "wrs_sandbox_4f1d9a";
-        let base64 = |text: &str| STANDARD.encode(text);
         for (body, shows) in [
             (format!("{{\"a\":\"key {key}.\"}}"), "key <key>."),
             (format!("{{\"{key}\":{{\"a\":[\"b\"]}}}}"), r#"{\"<key>\":{\"a\":[\"b\"]}}"#),
-            (format!("[\"{}\"]", base64(&format!("user:{key}"))), "<key>"),
-            (format!("[\"{}\"]", URL_SAFE_NO_PAD.encode(format!("a{key}>>??"))), "<key>"),
-            (format!("[\"{}\"]", base64(&base64(&format!("ab{key}c")))), "<key>"),
-            (format!("{{\"a\":\"{}\"}}", base64(key).replace('=', "%3D")), "<key>"),
-            (key.bytes().map(|byte| format!("{byte:02X}")).collect(), "<key>"),
-            (key.to_uppercase(), "<key>"),
-            ("no wrs_sandbox_4f1d…".to_owned(), "no <key>…"),
-            ("wrs_sand".to_owned(), "wrs_sand"),
-            (format!("{}u005f{}", "wrs".to_owned() + &"\\".repeat(500), &key[4..]), "<key>"),
-            (key.replace("box", "=62=\r\no=78"), "<key>"),
+            (format!("key {key}"), "key <key>"),
+            (format!("{{\"a\":\"{}\"}}", key.replace('_', "\\u005f")), "<key>"),
+            (format!("{{\"a\":\"{SUPPLIED_SECRET}\"}}"), "<supplied secret>"),
             (r#"{"secret":"abcdef0123456789abcd","n":{"secret":"abc"}}"#.to_owned(), "<generated secret>"),
         ] {
-            let kept = kept(key, "subscribe", &[], &body);
+            let kept = kept(key, "subscribe", &[("x-echo", key), (key, "1")], &body);
             assert!(kept.contains(shows), "{body}: {kept}");
             assert!(!kept.contains("9a") && !kept.contains("\"abc\\\""), "{body}: {kept}");
         }

@@ -6,7 +6,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::cassette::{Cassette, Exchange, MAX_CALLS, is_masked};
-use super::promises::{ERROR, Promise, STATUS, SUBSCRIBE, SUBSCRIPTION, SYSTEM_STATUS, UNAUTHORIZED};
+use super::promises::{ERROR, HELLO, Promise, STATUS, SUBSCRIBE, SUBSCRIPTION, SYSTEM_STATUS, UNAUTHORIZED};
+
+/// Why calls whose keys were not recorded show nothing together.
+pub(super) const UNKNOWN_KEY: &str = "the recording does not show which calls have the same key";
 
 /// The result for a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -77,16 +80,18 @@ pub(super) fn unlike_any<T>(call: &Exchange) -> Result<T, Unclear> {
 impl Exchange {
     /// What the contract promises of the fields of this answer.
     pub(super) fn promised(&self) -> impl Iterator<Item = &'static Promise> {
-        let path = self.target.split('?').next().unwrap_or_default();
+        let path = self.path();
+        // Other statuses and paths are not of the contract, and may be answers of a proxy before the service.
+        let has_envelope = || self.field("error").is_object();
+        let is_published = [HELLO, STATUS, SUBSCRIBE].contains(&path);
         let (promises, further): (&[Promise], &[Promise]) = match (self.status(), self.method.as_str(), path) {
             // Answers of the announced token endpoint may have their own form.
             _ if self.name == "token" => (&[], &[]),
             (200, "GET", STATUS) => (SYSTEM_STATUS, &[]),
             (200, "POST", SUBSCRIBE) => (SUBSCRIPTION, &[]),
-            (401, ..) => (ERROR, UNAUTHORIZED),
-            (422 | 429, ..) => (ERROR, &[]),
-            // Other statuses are not of the contract, and may be those of a proxy before the service.
-            (400.., ..) if self.field("error").is_object() => (ERROR, &[]),
+            (401, ..) if is_published || has_envelope() => (ERROR, UNAUTHORIZED),
+            (422 | 429, ..) if is_published => (ERROR, &[]),
+            (400.., ..) if has_envelope() => (ERROR, &[]),
             _ => (&[], &[]),
         };
         promises.iter().chain(further)
@@ -108,6 +113,11 @@ impl Exchange {
 }
 
 impl Cassette {
+    /// What to do, if the calls are those of the plan.
+    pub(super) fn advice(&self, advice: &'static str) -> &'static str {
+        if self.is_traffic { "" } else { advice }
+    }
+
     /// Too little was observed: not reached if the calls ended early, else not observable.
     pub(super) fn too_little<T>(&self, reason: &str) -> Result<T, Unclear> {
         match self.stop() {
@@ -118,6 +128,9 @@ impl Cassette {
 
     /// Why calls of this name do not show anything.
     pub(super) fn not_shown_by(&self, name: &str) -> Unclear {
+        if self.is_traffic {
+            return not_reached("the recording has no call that shows it".to_owned());
+        }
         let skipped = name.starts_with("subscribe") && !self.subscribes;
         not_reached(match self.calls.iter().find(|call| call.name == name) {
             Some(Exchange { failed: Some(why), .. }) => format!("the call `{name}` had no answer: {why}"),

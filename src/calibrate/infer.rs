@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::cassette::{Cassette, Exchange, GENERATED, SUPPLIED, is_masked};
-use super::evidence::{Observation, Seen, Unclear, contradiction, hidden, unlike_any};
+use super::cassette::{CallKey, Cassette, Exchange, GENERATED, SUPPLIED, is_masked};
+use super::evidence::{Observation, Seen, UNKNOWN_KEY, Unclear, contradiction, hidden, unlike_any};
 use super::promises::{Promise, UNAUTHORIZED, is_published};
 use super::quota;
 use crate::contract::clauses;
@@ -51,15 +51,10 @@ const INFERENCES: &[(&str, Inference)] = &[
     ("time.precision", precision),
     ("subscriptions.upsert", upsert),
     ("subscriptions.secret_field", secret_field),
-    ("subscriptions.echo_secret", |cassette| {
-        let [_, again] = subscriptions(cassette)?;
-        Ok(Seen::new(!fields_with(again, SUPPLIED).is_empty(), [again]))
-    }),
+    ("subscriptions.echo_secret", echo_secret),
     ("events.extra", event_types),
     ("webhooks.allow_http", allow_http),
     ("hello.body", |cassette| steady(cassette, "hello", |call| Some(call.json()).filter(Value::is_object))),
-    ("preview.enabled", preview),
-    ("oauth.error_shape", oauth_errors),
 ];
 
 /// What the cassette shows about a setting; `None` if calls cannot show it.
@@ -348,8 +343,7 @@ pub(super) fn style_of(kind: IdKind, id: &str) -> Result<&'static str, Unclear> 
 
 fn id_style(cassette: &Cassette) -> Observation {
     let errors = cassette.errors().map(|(call, _)| call);
-    let made = cassette.answered().filter(|call| call.name.starts_with("subscribe") && call.status() == 200);
-    cassette.agreed("no-key", errors.chain(made), |call| {
+    cassette.agreed("no-key", errors.chain(subscribed(cassette)), |call| {
         keeps(call, REQUEST_ID)?;
         keeps(call, "/id")?;
         match call.error() {
@@ -414,7 +408,8 @@ fn precision(cassette: &Cassette) -> Observation {
         // Another one may have another precision.
         [] | [_] if times.len() < TIMESTAMPS => {
             let came = times.len();
-            return cassette.too_little(&format!("only {came} different timestamps came; --pause 1s shows more"));
+            let advice = cassette.advice("; --pause 1s shows more");
+            return cassette.too_little(&format!("only {came} different timestamps came{advice}"));
         }
         [name] => name,
         _ => "mixed",
@@ -428,9 +423,21 @@ fn subscription(cassette: &Cassette) -> Result<&Exchange, Unclear> {
     cassette.one("subscribe-text", 200).or_else(|_| cassette.one("subscribe", 200))
 }
 
-/// The answer that made the subscription, and the answer to the second, which supplies a secret.
+/// The answer that made the subscription, and the answer to another of the same URL, which in the plan supplies a secret.
 fn subscriptions(cassette: &Cassette) -> Result<[&Exchange; 2], Unclear> {
-    Ok([subscription(cassette)?, cassette.one("subscribe-again", 200)?])
+    let again = cassette.one("subscribe-repeat", 200).or_else(|_| cassette.one("subscribe-again", 200));
+    Ok([subscription(cassette)?, again?])
+}
+
+/// The answers that have a subscription.
+fn subscribed(cassette: &Cassette) -> impl Iterator<Item = &Exchange> {
+    cassette.answered().filter(|call| call.name.starts_with("subscribe") && call.status() == 200)
+}
+
+/// A field of the body of a call, as far as it was kept.
+fn sent(call: &Exchange, name: &str) -> Value {
+    let mut body: Value = serde_json::from_str(&call.body).unwrap_or_default();
+    body.get_mut(name).map(Value::take).unwrap_or_default()
 }
 
 /// The fields of a subscription beyond the published ones that have this text.
@@ -445,12 +452,24 @@ fn upsert(cassette: &Cassette) -> Observation {
     let both = subscriptions(cassette)?;
     match both.map(|call| call.field("id")) {
         [Value::Null, _] | [_, Value::Null] => unlike_any(both[1]),
+        [id, other] if id != other && both.iter().any(|call| call.key == CallKey::Unrecorded) => hidden(UNKNOWN_KEY),
         [id, other] => Ok(Seen::new(if id == other { "url" } else { "never" }, both)),
+    }
+}
+
+fn echo_secret(cassette: &Cassette) -> Observation {
+    let supplies = |call: &&Exchange| call.name == "subscribe-again" || sent(call, "secret") == SUPPLIED;
+    match subscribed(cassette).find(supplies) {
+        Some(call) => Ok(Seen::new(!fields_with(call, SUPPLIED).is_empty(), [call])),
+        None => Err(subscriptions(cassette).err().unwrap_or_else(|| cassette.not_shown_by("subscribe-again"))),
     }
 }
 
 fn secret_field(cassette: &Cassette) -> Observation {
     const CLAUSE: &str = clauses::SECRET_ONCE;
+    if cassette.is_traffic {
+        return secret_field_of_traffic(cassette);
+    }
     let first = subscription(cassette)?;
     match &fields_with(first, GENERATED)[..] {
         [name] => Ok(Seen::new(name.as_str(), [first])),
@@ -459,21 +478,15 @@ fn secret_field(cassette: &Cassette) -> Observation {
     }
 }
 
-fn preview(cassette: &Cassette) -> Observation {
-    cassette.shown_by("workflows", |call| match (call.status(), call.json()) {
-        (404, _) => Ok(false),
-        (200, page) if page["data"].is_array() && page.get("has_more").is_some() => Ok(true),
-        _ => unlike_any(call),
-    })
-}
-
-fn oauth_errors(cassette: &Cassette) -> Observation {
-    if preview(cassette)?.value == false {
-        return hidden("no announced endpoint is served");
-    }
-    cassette.shown_by("token", |call| match call.json()["error"] {
-        Value::String(_) => Ok("rfc6749"),
-        Value::Object(_) => Ok("envelope"),
-        _ => unlike_any(call),
-    })
+/// A subscription may have been made before the recording, and then shows no secret; so only a field with the secret that was supplied
+/// counts, or one that was not in the request and is named a secret.
+fn secret_field_of_traffic(cassette: &Cassette) -> Observation {
+    let field = |call: &Exchange| {
+        let is_supplied = !sent(call, "secret").is_null();
+        let mut fields = fields_with(call, if is_supplied { SUPPLIED } else { GENERATED });
+        fields.retain(|name| is_supplied || name.contains("secret") && sent(call, name).is_null());
+        fields.pop().filter(|_| fields.is_empty())
+    };
+    let shows = subscribed(cassette).filter(|call| field(call).is_some());
+    cassette.agreed("subscribe", shows, |call| Ok(field(call)))
 }

@@ -1,12 +1,13 @@
 //! What a service does where the contract is silent: a few harmless calls, and what their answers show about each setting.
 //!
-//! Reading order: `cassette` (calls and answers, masked), `plan` (which call comes next), `promises` (what the contract says of every field), `infer` (what the answers show), `report`
+//! Reading order: `cassette` (calls and answers, masked), `har` (the file), `traffic` (recordings of other calls), `plan` (which call comes next), `promises` (what the contract says of every field), `infer` (what the answers show), `report`
 //! (every setting with its result, and the profile made of them), `run` (the calls over HTTP). Independent of a running emulator, the
 //! control API or the terminal.
 
 pub mod cassette;
 pub mod delivery;
 pub mod evidence;
+mod har;
 pub mod infer;
 pub mod openapi;
 pub mod plan;
@@ -14,3 +15,4 @@ mod promises;
 mod quota;
 pub mod report;
 pub mod run;
+mod traffic;

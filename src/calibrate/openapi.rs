@@ -43,12 +43,11 @@ pub fn shows(text: &str) -> Result<OtherSource, String> {
     };
     let ietf = headers.is_object().then(|| header("ratelimit-policy").is_some());
     let secret = if let [one] = secrets[..] { Some(one.as_str()) } else { None };
-    let shown: [(_, Option<Value>); 6] = [
+    let shown: [(_, Option<Value>); 5] = [
         ("events.extra", is_whole.then_some(extra)),
         ("subscriptions.secret_field", secret.map(Value::from)),
         ("rate_limit.retry_after", form.map(Value::from)),
         ("rate_limit.ietf", ietf.map(Value::from)),
-        ("preview.enabled", Some(document["paths"]["/v1/workflows"].is_object().into())),
         ("errors.malformed_json_status", (may_be_422 && !may_be_400).then(|| 422.into())),
     ];
     let observed = |value: Option<Value>| match value {

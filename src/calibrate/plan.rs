@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::cassette::{CallKey, Caller, Cassette, Exchange};
 use super::infer::{TIMESTAMPS, names_url, timed, timestamps};
-use super::promises::{STATUS, SUBSCRIBE};
+use super::promises::{HELLO, STATUS, SUBSCRIBE};
 use super::quota;
 use crate::contract::clauses;
 
@@ -31,7 +31,6 @@ pub(super) type StatusPromise = (u16, &'static str);
 const MAX_SUBSCRIPTIONS: usize = 3;
 /// Timestamps of this many calls may repeat another.
 const MAX_ALIKE: usize = 3;
-const HELLO: &str = "/v1/hello";
 const SUBSCRIPTION: &str = r#"{"url":"$url","events":["workflow.completed"]}"#;
 const LONG_BODY: &str = r#"{"url":"","events":[],"description":"$long"}"#;
 const JSON: &[(&str, &str)] = &[("content-type", "application/json")];
@@ -100,8 +99,6 @@ const STEPS: &[Step] = &[
         .about("a body with Content-Encoding gzip"),
     get("checks", "/v1/system/status?include_checks=true", CallKey::Given).due(|_, made| made < 2).promised(VALID_KEY),
     get("workflows", "/v1/workflows", CallKey::Given).about("GET /v1/workflows"),
-    Step { target: "/v1/oauth/token", key: CallKey::None, headers: &[], ..post("token", "") }
-        .due(|cassette, made| made == 0 && cassette.status_of("workflows") == 200),
     // The one side effect. A service that ignores the content type has subscribed after the first of them.
     Step { headers: &[("content-type", "text/plain")], ..post("subscribe-text", SUBSCRIPTION) }
         .due(|cassette, made| made == 0 && cassette.subscribes),

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::contract::clauses;
 use crate::contract::ids::IdKind;
 
+pub(super) const HELLO: &str = "/v1/hello";
 pub(super) const STATUS: &str = "/v1/system/status";
 pub(super) const SUBSCRIBE: &str = "/v1/events/subscribe";
 

@@ -1,13 +1,15 @@
 //! What the quota's headers show, over the calls of one key.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use serde_json::json;
 
 use super::cassette::{CallKey, Cassette, Exchange};
-use super::evidence::{Observation, Seen, Unclear, hidden, not_reached, unlike_any};
+use super::evidence::{Observation, Seen, UNKNOWN_KEY, Unclear, hidden, not_reached, unlike_any};
+use super::promises::{STATUS, SUBSCRIBE};
 use crate::contract::clauses;
 
 const PUBLISHED: [&str; 2] = ["x-ratelimit-limit", "x-ratelimit-remaining"];
@@ -27,12 +29,17 @@ struct Reading<'c> {
     at: f64,
     /// When the quota is whole again, up to a second late: by the service's clock if it sends a time, else by the clock here.
     end: Option<f64>,
-    /// True if the call of this key before it also cost quota.
+    /// True if the call of this key before it had ended, and also cost quota.
     follows: bool,
 }
 
+fn has_key(call: &Exchange) -> bool {
+    matches!(call.key, CallKey::Given | CallKey::Unrecorded)
+}
+
 fn is_rated(call: &Exchange) -> bool {
-    call.key == CallKey::Given && matches!(call.status(), 200 | 422 | 429)
+    let is_published = [STATUS, SUBSCRIBE].contains(&call.path());
+    has_key(call) && (call.status() == 429 || is_published && matches!(call.status(), 200 | 422))
 }
 
 /// Answers to calls that cost quota.
@@ -81,17 +88,24 @@ fn names(cassette: &Cassette) -> Result<[&str; 2], Unclear> {
 #[allow(clippy::cast_precision_loss, reason = "seconds of this century")]
 fn readings(cassette: &Cassette) -> Result<Vec<Reading<'_>>, Unclear> {
     let [limit, rest] = names(cassette)?;
-    let (mut readings, mut follows) = (Vec::new(), false);
-    for call in cassette.answered().filter(|call| call.key == CallKey::Given) {
+    let (mut readings, mut follows, mut ended) = (Vec::new(), false, f64::MIN);
+    for call in cassette.answered().filter(|call| has_key(call)) {
         if let (true, Some(limit), Some(rest)) = (is_rated(call), number(call, limit), number(call, rest)) {
             let at = call.at.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64();
             let reset = parameter(call, "ratelimit", "t").or_else(|| number(call, RESET));
             let end = reset.map(|reset| if reset >= EPOCH { reset as f64 } else { at + reset as f64 });
-            readings.push(Reading { call, limit, rest, at, end, follows });
+            readings.push(Reading { call, limit, rest, at, end, follows: follows && at >= ended });
+            ended = at + Duration::from_millis(call.took_ms).as_secs_f64();
         }
         follows = is_rated(call);
     }
     Ok(readings)
+}
+
+/// What changes from call to call is only known if the calls are those of one key.
+fn of_one_key(readings: Vec<Reading<'_>>) -> Result<Vec<Reading<'_>>, Unclear> {
+    let is_unknown = readings.iter().any(|reading| reading.call.key == CallKey::Unrecorded);
+    if is_unknown { hidden(UNKNOWN_KEY) } else { Ok(readings) }
 }
 
 fn calls<'c>(readings: &[Reading<'c>]) -> impl Iterator<Item = &'c Exchange> {
@@ -131,9 +145,17 @@ pub(super) fn requests(cassette: &Cassette) -> Observation {
 }
 
 pub(super) fn count(cassette: &Cassette) -> Observation {
-    let readings = readings(cassette)?;
-    // Where more is left than before, a window has ended.
-    let pairs = readings.windows(2).filter(|pair| pair[1].follows && pair[1].rest <= pair[0].rest);
+    let readings = of_one_key(readings(cassette)?)?;
+    if cassette.is_traffic && algorithm(cassette)?.value != "fixed" {
+        return hidden("the rest may change by itself between the calls of a client");
+    }
+    // Other windows of traffic are told by their end, those of the plan by more that is left than before.
+    let is_same_window = |pair: &[Reading<'_>]| {
+        let ends = pair[0].end.zip(pair[1].end);
+        !cassette.is_traffic || ends.is_some_and(|(one, other)| (one - other).abs() <= 1.0)
+    };
+    let pairs = readings.windows(2);
+    let pairs = pairs.filter(|pair| pair[1].follows && pair[1].rest <= pair[0].rest && is_same_window(pair));
     let costs: Vec<(&Exchange, i64)> = pairs.map(|pair| (pair[1].call, pair[0].rest - pair[1].rest)).collect();
     let of = |status: u16| costs.iter().filter(move |(call, _)| call.status() == status);
     if of(422).any(|(_, costs)| *costs > 0) {
@@ -171,6 +193,7 @@ pub(super) fn ietf(cassette: &Cassette) -> Observation {
 pub(super) fn retry_after(cassette: &Cassette) -> Observation {
     let Some(refused) = rated(cassette).find(|call| call.status() == 429) else {
         return Err(not_reached(match rest(cassette) {
+            _ if cassette.is_traffic => "no call was answered 429".to_owned(),
             _ if !cassette.exhausts => "no call was answered 429; the quota is used up with --yes only".to_owned(),
             Some(rest) => format!("no call was answered 429; {rest} requests were left, more than calls"),
             None => "no call was answered 429".to_owned(),
@@ -186,7 +209,7 @@ pub(super) fn retry_after(cassette: &Cassette) -> Observation {
 
 /// The kind of window, shown by how its end moves while requests are made.
 pub(super) fn algorithm(cassette: &Cassette) -> Observation {
-    let readings = readings(cassette)?;
+    let readings = of_one_key(readings(cassette)?)?;
     // How far the end moved while how much time passed.
     let mut moves = Vec::new();
     for pair in readings.windows(2) {
@@ -210,7 +233,10 @@ pub(super) fn algorithm(cassette: &Cassette) -> Observation {
         readings.iter().filter_map(|reading| Some(reading.end? - reading.at - ahead(cassette, reading, "")?));
     let is_short = until_whole.fold(f64::INFINITY, f64::min) < 3.0 * pause;
     match (is_steady(|(moved, _)| *moved), is_steady(|(moved, passed)| moved - passed)) {
-        _ if moves.len() < 3 => cassette.too_little("the calls were too fast, or the window too short; try --pause 2s"),
+        _ if moves.len() < 3 => {
+            let advice = cassette.advice("; try --pause 2s");
+            cassette.too_little(&format!("the calls were too fast, or the window too short{advice}"))
+        }
         (true, false) => Ok(Seen::new("fixed", calls(&readings))),
         (false, true) if is_short => {
             hidden("a window of a few pauses looks like a bucket; a shorter --pause shows more")

@@ -17,6 +17,9 @@ use crate::redact::visible;
 use crate::settings::{Draft, Layered, LedgerRow, Profile, ledger};
 use crate::util::wording::counted;
 
+/// Most calls that showed nothing that are named.
+const MAX_NAMED: usize = 6;
+
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub url: String,
@@ -52,6 +55,9 @@ pub struct Row {
     /// The clause of the contract that it contradicts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clause: Option<&'static str>,
+    /// The calls that showed the value.
+    #[serde(skip)]
+    calls: BTreeSet<usize>,
 }
 
 #[derive(Debug, Serialize)]
@@ -71,15 +77,19 @@ pub struct OtherSource {
 impl Report {
     /// Compares what a cassette and other sources show with the settings of a profile.
     pub fn new(cassette: &Cassette, others: &[OtherSource], profile: &Layered) -> Self {
+        let mut broken: Vec<Broken> = cassette.answered().flat_map(broken_promises).collect();
+        let data: Vec<Row> = ledger(profile).iter().map(|row| Row::of(row, cassette, others)).collect();
+        let used: BTreeSet<usize> =
+            data.iter().flat_map(|row| &row.calls).copied().chain(broken.iter().map(|broken| broken.call)).collect();
         let mut clauses = BTreeSet::new();
-        let broken = cassette.answered().flat_map(broken_promises).filter(|found| clauses.insert(found.clause));
+        broken.retain(|found| clauses.insert(found.clause));
         Self {
             url: cassette.url.clone(),
             calls: cassette.calls.len(),
             stopped: cassette.stop(),
-            data: ledger(profile).iter().map(|row| Row::of(row, cassette, others)).collect(),
-            broken: broken.collect(),
-            notes: notes(cassette),
+            data,
+            broken,
+            notes: notes(cassette).into_iter().chain(unused(cassette, &used)).collect(),
         }
     }
 
@@ -87,10 +97,12 @@ impl Report {
     pub fn profile(&self, cassette: &Cassette) -> String {
         let date = cassette.calls.last().map(|call| call.at.strftime("%Y-%m-%d").to_string()).unwrap_or_default();
         let calls = counted(self.calls as u64, "call");
-        let about = format!(
-            "What {} does where the contract is silent, by {calls} of `wrs-emulator calibrate` on {date}.",
-            self.url
-        );
+        let by = if cassette.is_traffic {
+            "a recording read by `wrs-emulator calibrate`"
+        } else {
+            "`wrs-emulator calibrate`"
+        };
+        let about = format!("What {} does where the contract is silent, by {calls} of {by} on {date}.", self.url);
         let mut text = format!(
             "#:schema ./profile.schema.json\n{}{}",
             comment(&about),
@@ -199,6 +211,7 @@ impl Row {
             source: source.to_owned(),
             detail: String::new(),
             clause: None,
+            calls: BTreeSet::new(),
         };
         // Only a value that a profile may have can be written into one.
         let set = found.and_then(|seen| match alone(&row.setting, &seen.value) {
@@ -228,6 +241,7 @@ impl Row {
                     [first @ .., last] => format!("calls {} and {last}", first.join(", ")),
                 };
                 (row.observed, row.detail, row.clause) = (Some(seen.value), seen.note, seen.clause);
+                row.calls = seen.calls;
             }
         }
         row
@@ -291,6 +305,26 @@ fn notes(cassette: &Cassette) -> Vec<String> {
     notes
 }
 
+/// The calls of a recording that showed nothing.
+fn unused(cassette: &Cassette, used: &BTreeSet<usize>) -> Option<String> {
+    if !cassette.is_traffic {
+        return None;
+    }
+    let unused = cassette.calls.iter().filter(|call| !used.contains(&call.number));
+    let unused =
+        unused.map(|call| format!("{} {}", call.method, call.path())).chain(cassette.elsewhere.iter().cloned());
+    let (mut count, mut names) = (0_usize, Vec::new());
+    for name in unused {
+        count += 1;
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let more = if names.len() > MAX_NAMED { ", …" } else { "" };
+    names.truncate(MAX_NAMED);
+    (count > 0).then(|| format!("{} showed nothing: {}{more}", counted(count as u64, "call"), names.join(", ")))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -337,6 +371,7 @@ mod tests {
                 source: source.clone(),
                 detail: detail.clone(),
                 clause: None,
+                calls: BTreeSet::new(),
             };
             let body = serde_json::json!({ (field.clone()): [{ (field): message.clone() }] });
             let data = vec![

@@ -15,7 +15,7 @@ use super::arguments::OutputFile;
 use super::arguments::examples;
 use super::client::run_task;
 use super::failure::{Code, Failure, note, warn};
-use super::output::{as_value, cell, print, print_json};
+use super::output::{cell, print, print_json};
 use super::profile::load_profile;
 use super::signals::Signals;
 use crate::calibrate::cassette::{Caller, Cassette, Exchange};
@@ -36,6 +36,10 @@ use crate::webhook::resolve::{LookUp, Resolver};
 
 const MIN_KEY: usize = 8;
 const MAX: u64 = 16 * 1024 * 1024;
+/// Of a browser's recording, most is what pages consist of.
+const MAX_RECORDING: u64 = 32 * 1024 * 1024;
+const RECORD: &str = "record calls of the API with `calibrate --record FILE.har`, with `mitmdump --set hardump=FILE.har`, or in a browser's \
+                      network panel, and save them as HAR with sensitive data";
 /// A document uses up to 40 times as much memory once it is read.
 const MAX_DOCUMENT: u64 = 4 * 1024 * 1024;
 
@@ -44,7 +48,7 @@ const MAX_DOCUMENT: u64 = 4 * 1024 * 1024;
     "calibrate https://sandbox.example.com",
     "calibrate https://sandbox.example.com --delivery delivery.http --openapi openapi.json",
     "calibrate https://sandbox.example.com --check sandbox.toml",
-    "calibrate --from sandbox.cassette.json",
+    "calibrate --from sandbox.har",
 ]) + "\n\nThe key is read from WRS_API_KEY, a secret of --delivery from WRS_WEBHOOK_SECRET. The key is sent to the host of URL alone, and kept in no file.\n\
       Exit status: 0 done, 1 a setting has drifted (--check) or the service cannot be calibrated, 2 wrong usage, or nothing answers.")]
 pub(super) struct CalibrateArgs {
@@ -75,15 +79,15 @@ pub(super) struct CalibrateArgs {
     /// Compare with this profile, and fail if anything has drifted.
     #[arg(long, env, value_name = "PROFILE")]
     check: Option<PathBuf>,
-    /// Make no calls, and infer from this cassette.
-    #[arg(long, env, value_name = "CASSETTE", conflicts_with = "url")]
+    /// Make no calls, and infer from this HAR file: one of --record, or what a browser or a proxy recorded.
+    #[arg(long, env, value_name = "FILE", conflicts_with = "url")]
     from: Option<PathBuf>,
     /// Write the profile to this file; sandbox.toml unless --check or --from is given. An existing file is an error.
     #[arg(long, env, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write the calls and answers to this file, credentials masked; sandbox.cassette.json unless --check or --from is given.
-    #[arg(long, env, value_name = "FILE")]
-    cassette: Option<PathBuf>,
+    /// Write the calls and answers to this file as HAR, credentials masked; sandbox.har unless --check is given.
+    #[arg(long, env, value_name = "FILE", conflicts_with = "from")]
+    record: Option<PathBuf>,
     /// Trust the authorities in this PEM file. Repeatable.
     #[arg(long, env, value_name = "FILE", value_delimiter = ';')]
     ca: Vec<PathBuf>,
@@ -93,7 +97,7 @@ pub(super) struct CalibrateArgs {
 }
 
 pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
-    let profile = load_profile(args.check.as_deref(), &[])?;
+    let profile = load_profile("--profile", args.check.as_deref(), &[])?;
     let mut others = Vec::new();
     if let Some(path) = &args.delivery {
         let delivery = CapturedDelivery::read(&read("--delivery", path, MAX)?);
@@ -110,7 +114,7 @@ pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
         path.map(|path| new_file(flag, path)).transpose()
     };
     let out = file("--out", &args.out, "sandbox.toml")?;
-    let kept = file("--cassette", &args.cassette, "sandbox.cassette.json")?;
+    let kept = file("--record", &args.record, "sandbox.har")?;
     let cassette = match (&args.from, &args.url) {
         (Some(path), _) => cassette("--from", path)?,
         (None, url) => called(&args, url.as_deref().unwrap_or_default())?,
@@ -128,7 +132,7 @@ pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
     if out.is_some() && written.ends_with(REFUSES_KEY) && !is_refused {
         warn("the profile may refuse the key, as what makes a key valid was not observed; its last lines say more");
     }
-    for (file, text) in [(out, written), (kept, format!("{:#}\n", as_value(&cassette)))] {
+    for (file, text) in [(out, written), (kept, cassette.to_har())] {
         let Some((path, file)) = file.filter(|_| !is_refused) else { continue };
         file.write_shared(text)?;
         note(&format!("wrote {}", path.display()));
@@ -154,9 +158,10 @@ fn read(flag: &str, path: &Path, largest: u64) -> Result<Vec<u8>, Failure> {
     read.map_err(|problem| Failure::io(format!("{flag}: cannot read `{}`: {problem}", path.display())))
 }
 
-/// The calls and answers in a file.
+/// The calls and answers in a HAR file.
 pub(super) fn cassette(flag: &str, path: &Path) -> Result<Cassette, Failure> {
-    serde_json::from_slice(&read(flag, path, MAX)?).map_err(|problem| invalid(flag, path, &problem))
+    Cassette::from_har(&read(flag, path, MAX_RECORDING)?)
+        .map_err(|problem| invalid(flag, path, &problem).with_hint(RECORD))
 }
 
 fn invalid(flag: &str, path: &Path, problem: &impl std::fmt::Display) -> Failure {

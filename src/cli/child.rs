@@ -1,9 +1,9 @@
-//! A command that runs while an emulator does: how it finds the emulator, its output, how it ended. For `exec` and
-//! `review differential`.
+//! A command that runs while an emulator does: how it finds the emulator, its output, how it ended. For `exec`.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, IsTerminal as _, PipeReader, Read as _, Write};
-use std::process::ExitStatus;
+use std::net::IpAddr;
+use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, LazyLock};
 use std::thread;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use regex::Regex;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 use url::Url;
 
 use super::arguments::{Target, reachable};
@@ -22,8 +22,7 @@ use super::trust::TrustFiles;
 use crate::app::{Emulator, FileLimit};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::ExecFacts;
-use crate::redact::{MASK, Redactor, visible_lines};
-use crate::util::escapes::Secrets;
+use crate::redact::{MASK, Redactor, Secrets, visible_lines};
 use crate::util::process::ending_signal;
 
 /// How long the emulator may need to answer with the data of a report.
@@ -62,7 +61,7 @@ impl ExecFacts {
 }
 
 /// A command and its arguments, credentials masked; of a very long one the beginning.
-pub(super) fn shown(command: &[OsString]) -> Vec<String> {
+fn shown(command: &[OsString]) -> Vec<String> {
     let mut room = SHOWN_COMMAND;
     let mut words = Vec::new();
     for word in command {
@@ -88,14 +87,14 @@ pub(super) fn target(emulator: &Emulator) -> Target {
     }
 }
 
-/// Prepares the command with the emulator's address in its environment, and starts it by `start`.
-pub(super) fn spawn<T>(
+/// Starts the command with the emulator's address in its environment.
+pub(super) fn spawn(
     command: &[OsString],
     emulator: &Emulator,
     trust: Option<&TrustFiles>,
     raised: FileLimit,
-    start: impl FnOnce(&mut Command) -> io::Result<T>,
-) -> Result<T, Failure> {
+    streams: Streams,
+) -> Result<(Child, Option<Tee>), Failure> {
     let (program, arguments) = command.split_first().expect("clap demands a command");
     let target = target(emulator);
     let mut command = Command::new(program);
@@ -112,7 +111,11 @@ pub(super) fn spawn<T>(
         command.env("WRS_EMULATOR_CONTROL_TOKEN", token);
     }
     command.envs(trust.iter().flat_map(|files| files.variables()));
-    raised.restored_for(|| start(&mut command)).map_err(|error| not_run(program, &error))
+    let mut start = || {
+        let tee = Tee::attach(&mut command, streams)?;
+        Ok((command.spawn()?, tee))
+    };
+    raised.restored_for(&mut start).map_err(|error| not_run(program, &error))
 }
 
 /// Says that the environment names a proxy, if it does, and what the command uses it for.
@@ -126,7 +129,7 @@ pub(super) fn note_proxy() {
 /// one or the other, so that a list in only one of them counts for both.
 pub(super) fn unproxied(urls: &[&str], variable: impl Fn(&str) -> Option<String>) -> [(&'static str, String); 2] {
     let set = |name| variable(name).filter(|list| !list.trim().is_empty());
-    let hosts: Vec<String> = urls.iter().filter_map(|url| host_of(url)).collect();
+    let hosts: Vec<String> = urls.iter().filter_map(|url| Some(host_of(&Url::parse(&reachable(url)).ok()?))).collect();
     let complete = |list: Option<String>| {
         let list = list.unwrap_or_default();
         let mut names: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
@@ -144,9 +147,32 @@ pub(super) fn unproxied(urls: &[&str], variable: impl Fn(&str) -> Option<String>
         .map(|(name, other)| (name, complete(set(name).or_else(|| set(other)))))
 }
 
-fn host_of(url: &str) -> Option<String> {
-    let url = Url::parse(&reachable(url)).ok()?;
-    url.host_str().map(|host| host.trim_matches(['[', ']']).to_owned())
+/// The variable that names a proxy which clients would use for this host; `None` if there is none, or both lists except the host.
+pub(super) fn catching_proxy(host: &str, variable: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
+    let name = PROXIES.into_iter().find(|name| variable(name).is_some())?;
+    let lists: Vec<String> = ["NO_PROXY", "no_proxy"].into_iter().filter_map(variable).collect();
+    let is_excepted = !lists.is_empty() && lists.iter().all(|list| is_unproxied(list, host));
+    (!is_excepted).then_some(name)
+}
+
+/// True if a list as `NO_PROXY` has it names this host.
+fn is_unproxied(list: &str, host: &str) -> bool {
+    let is_loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    list.split(',').map(str::trim).any(|entry| {
+        let name = entry.trim_start_matches("*.").trim_start_matches('.');
+        // A port may follow, unless these are the colons of an IPv6 address.
+        let name = name.rsplit_once(':').filter(|(name, _)| !name.contains(':')).map_or(name, |(name, _)| name);
+        let is_below = host.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'));
+        entry == "*"
+            || name == host
+            || (is_below && !name.is_empty())
+            || (is_loopback && name.starts_with("127.") && name.contains('/'))
+    })
+}
+
+/// The host of a URL, an IPv6 address without its brackets.
+pub(super) fn host_of(url: &Url) -> String {
+    url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned()
 }
 
 /// What happened while the command ran, and how it ended.
@@ -173,6 +199,20 @@ pub(super) fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
+/// Where the output of a command goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Streams {
+    /// To our own streams, which the command inherits.
+    Own,
+    /// To our own streams, and its end is kept. One that is a terminal is left to the command, for its colours, its width and its
+    /// questions.
+    OwnAndKept,
+    /// To stderr, and its end is kept. The command has no input.
+    StderrAndKept,
+    /// Its end is kept. The command has no input.
+    Kept,
+}
+
 /// Passes on what a command writes and keeps the end of it.
 pub(super) struct Tee {
     kept: Arc<Mutex<Tail>>,
@@ -187,22 +227,34 @@ struct Tail {
 }
 
 impl Tee {
-    /// Stands between a command that is about to start and our own streams. One that is a terminal is left to the command, for its
-    /// colours, its width and its questions.
-    pub(super) fn attach(command: &mut Command) -> io::Result<Self> {
+    /// Connects the streams of a command that is about to start.
+    fn attach(command: &mut Command, streams: Streams) -> io::Result<Option<Self>> {
         let (open, ended) = channel();
         let tee = Self { kept: Arc::default(), ended };
-        if !io::stdout().is_terminal() {
-            let (from, to) = io::pipe()?;
-            command.stdout(to);
-            tee.copy(from, io::stdout(), open.clone());
+        match streams {
+            Streams::Own => return Ok(None),
+            Streams::OwnAndKept => {
+                if !io::stdout().is_terminal() {
+                    let (from, to) = io::pipe()?;
+                    command.stdout(to);
+                    tee.copy(from, io::stdout(), open.clone());
+                }
+                if !io::stderr().is_terminal() {
+                    let (from, to) = io::pipe()?;
+                    command.stderr(to);
+                    tee.copy(from, io::stderr(), open);
+                }
+            }
+            Streams::StderrAndKept | Streams::Kept => {
+                let (from, to) = io::pipe()?;
+                command.stdin(Stdio::null()).stdout(to.try_clone()?).stderr(to);
+                match streams {
+                    Streams::StderrAndKept => tee.copy(from, io::stderr(), open),
+                    _ => tee.copy(from, io::sink(), open),
+                }
+            }
         }
-        if !io::stderr().is_terminal() {
-            let (from, to) = io::pipe()?;
-            command.stderr(to);
-            tee.copy(from, io::stderr(), open);
-        }
-        Ok(tee)
+        Ok(Some(tee))
     }
 
     fn copy(&self, mut from: PipeReader, mut to: impl Write + Send + 'static, open: Sender<()>) {
@@ -251,15 +303,14 @@ impl Tail {
         let text = if self.is_cut { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
         let plain = ESCAPES.replace_all(text, "");
         let masked = Redactor::default().text(&plain).into_owned();
-        let secret = secret.map(|secret| Secrets::default().and_whole(secret, MASK));
-        let masked = secret.map_or_else(|| masked.clone(), |secret| secret.hide(&masked).into_owned());
-        visible_lines(&masked).into_owned()
+        let secret = Secrets::default().and(secret.unwrap_or_default(), MASK);
+        visible_lines(&secret.hide(&masked)).into_owned()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::unproxied;
+    use super::{is_unproxied, unproxied};
 
     fn lists(upper: Option<&str>, lower: Option<&str>, url: &str) -> [String; 2] {
         let variable = |name: &str| if name == "NO_PROXY" { upper } else { lower }.map(str::to_owned);
@@ -279,5 +330,24 @@ mod tests {
         assert_eq!(lists(Some("*"), None, local), ["*", "*"]);
         let far = format!("{loopback},192.0.2.7");
         assert_eq!(lists(None, None, "http://192.0.2.7:9770"), [far.as_str(), far.as_str()]);
+    }
+
+    #[test]
+    fn lists_of_hosts_without_a_proxy_are_read_as_clients_do() {
+        for (list, host, expected) in [
+            ("localhost,127.0.0.1", "127.0.0.1", true),
+            ("localhost", "127.0.0.1", false),
+            ("*", "127.0.0.1", true),
+            ("127.0.0.0/8", "127.0.0.1", true),
+            ("10.0.0.0/8", "127.0.0.1", false),
+            ("127.0.0.1:9770", "127.0.0.1", true),
+            (".internal", "emulator.internal", true),
+            ("*.internal", "emulator.internal", true),
+            ("internal", "emulatorinternal", false),
+            ("::1", "::1", true),
+            ("", "127.0.0.1", false),
+        ] {
+            assert_eq!(is_unproxied(list, host), expected, "{list} {host}");
+        }
     }
 }

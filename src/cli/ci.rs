@@ -38,14 +38,17 @@ impl Ci {
     pub(super) fn publish(&self, report: &Report, fails: bool, kept: Option<&Path>) {
         let Self::GitHub(summary) = self else { return };
         print_to_stderr(&annotations(report, if fails { "error" } else { "warning" }));
-        let Some(path) = summary else { return };
-        let mut text = summary_of(&report.text(false));
-        if let Some(kept) = kept {
-            let _ = write!(text, "\nThe whole run: `{}`\n", kept.display());
+        summarize(summary.as_deref(), summary_of("verdict", &report.text(false)), kept);
+    }
+
+    /// The same for a table, which is shown as it is, and one sentence about it.
+    pub(super) fn publish_table(&self, sentence: &str, table: &str, fails: bool, kept: Option<&Path>) {
+        let Self::GitHub(summary) = self else { return };
+        if fails {
+            print_to_stderr(&format!("::error title=wrs-emulator::{}\n", data(sentence)));
         }
-        if let Err(problem) = file::append(path, text + "\n") {
-            warn(&format!("the summary of the job cannot be written to `{}`: {problem}", path.display()));
-        }
+        let mark = if fails { "✗" } else { "✓" };
+        summarize(summary.as_deref(), summary_of("readings", &format!("{mark} {sentence}\n{table}")), kept);
     }
 
     /// The beginning and the end of a section of GitLab's log, open if it has to be read.
@@ -60,14 +63,25 @@ impl Ci {
     }
 }
 
+/// Appends a text to the summary of a job, and names the report.
+fn summarize(summary: Option<&Path>, mut text: String, kept: Option<&Path>) {
+    let Some(path) = summary else { return };
+    if let Some(kept) = kept {
+        let _ = write!(text, "\nThe whole run: `{}`\n", kept.display());
+    }
+    if let Err(problem) = file::append(path, text + "\n") {
+        warn(&format!("the summary of the job cannot be written to `{}`: {problem}", path.display()));
+    }
+}
+
 pub(super) fn print_to_stderr(text: &str) {
     // If stderr is closed, the exit code still reports the problem.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// The text as a block of code: indented, so that nothing that a client sent ends it.
-fn summary_of(text: &str) -> String {
-    let mut summary = "### wrs-emulator: verdict\n\n".to_owned();
+fn summary_of(title: &str, text: &str) -> String {
+    let mut summary = format!("### wrs-emulator: {title}\n\n");
     summary.extend(text.lines().take(MAX_LINES).map(|line| format!("    {line}\n")));
     let more = text.lines().count().saturating_sub(MAX_LINES);
     if more > 0 {
@@ -128,11 +142,11 @@ mod tests {
 
     #[test]
     fn nothing_that_a_client_sent_is_markup() {
-        let summary = summary_of(&report(&["```\n<b>"]).text(false));
+        let summary = summary_of("verdict", &report(&["```\n<b>"]).text(false));
         let lines: Vec<&str> = summary.lines().collect();
         assert!(lines.len() > 2 && lines[0].starts_with("### ") && lines[1].is_empty(), "{summary}");
         assert!(lines[2..].iter().all(|line| line.starts_with("    ")), "{summary}");
-        let long = summary_of(&"x\n".repeat(MAX_LINES + 2));
+        let long = summary_of("verdict", &"x\n".repeat(MAX_LINES + 2));
         assert_eq!((long.lines().count(), long.lines().last()), (MAX_LINES + 4, Some("… and 2 more lines")));
     }
 

@@ -17,7 +17,7 @@ use super::output::print_as_is;
 use super::parse::DEFAULTS;
 use crate::contract::types::EVENT_TYPES;
 use crate::scenario::{Folders, built_in_names};
-use crate::settings::{Layered, PRESETS, ledger};
+use crate::settings::{Layered, PRESETS, UNPROMISED, ledger};
 use crate::util::wording::shell_word;
 
 const NAME: &str = "wrs-emulator";
@@ -191,6 +191,10 @@ fn with_values(command: Command, folders: &Folders, is_without_paths: bool) -> C
                 let presets = || PRESETS.iter().map(|preset| CompletionCandidate::new(preset.name)).collect();
                 argument.add(ArgValueCandidates::new(presets))
             }
+            "under" => argument.add(ArgValueCandidates::new(|| {
+                let profiles = PRESETS.iter().map(|preset| preset.name).chain(["each"]).map(CompletionCandidate::new);
+                profiles.chain(UNPROMISED.iter().map(|change| described(change.name, change.unless))).collect()
+            })),
             "event" => argument.add(ArgValueCandidates::new(|| EVENT_TYPES.map(CompletionCandidate::new).into())),
             "clock" => argument
                 .add(ArgValueCandidates::new(|| ["real", "frozen", "auto"].map(CompletionCandidate::new).into())),

@@ -10,8 +10,8 @@ use super::client::{Call, MAX_RUN, parsed};
 use super::failure::{Code, Failure};
 use super::output::{as_value, compact};
 use crate::control::api::{
-    Clock, DeliveryWhole, EmulatorFacts, ExecFacts, Findings, GetRun, Omitted, RUN_FORMAT, RUN_VERSION, RequestWhole,
-    Sent, Verification, WorkspaceId,
+    DeliveryWhole, EmulatorFacts, ExecFacts, Findings, GetRun, Omitted, RUN_FORMAT, RUN_VERSION, RequestWhole, Sent,
+    Verification, WorkspaceId,
 };
 use crate::redact::Redactor;
 use crate::scenario::RuleTrace;
@@ -30,8 +30,7 @@ pub(super) struct RunDocument {
 #[derive(Deserialize)]
 pub(super) struct RunRecords {
     pub(super) emulator: EmulatorFacts,
-    pub(super) clock: Clock,
-    pub(super) keys: Vec<KeyClock>,
+    pub(super) keys: Vec<RunKey>,
     pub(super) requests: Vec<ExplainedRequest>,
     pub(super) deliveries: Vec<DeliveryWhole>,
     pub(super) omitted: Omitted,
@@ -41,6 +40,8 @@ pub(super) struct RunRecords {
     #[serde(default)]
     pub(super) exec: Option<ExecFacts>,
     /// What only the page reads, which must be there.
+    #[serde(rename = "clock")]
+    _clock: IgnoredAny,
     #[serde(rename = "profile")]
     _profile: IgnoredAny,
     #[serde(rename = "events")]
@@ -54,10 +55,9 @@ pub(super) struct RunRecords {
 }
 
 #[derive(Deserialize)]
-pub(super) struct KeyClock {
+pub(super) struct RunKey {
     pub(super) key: String,
     pub(super) workspace: WorkspaceId,
-    pub(super) clock: Option<Clock>,
 }
 
 #[derive(Deserialize)]

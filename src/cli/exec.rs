@@ -1,7 +1,7 @@
 //! `exec -- CMD`: runs the emulator while a command runs, then reports problems with what the command did.
 //!
 //! The streams belong to the command: the emulator prints nothing to stdout, and to stderr only warnings and what flags ask for. The
-//! verdict is read over the control API, as by any other client.
+//! verdict is read over the control API, as by any other client. With `--under` the same happens several times; see `under`.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -14,10 +14,11 @@ use clap::Args;
 use tokio::process::Child;
 
 use super::arguments::{OutputFile, Target, created, examples};
-use super::child::{Tee, exit_code, note_proxy, spawn, target, whole_run};
+use super::child::{Streams, exit_code, note_proxy, spawn, target, whole_run};
 use super::ci::{Ci, print_to_stderr};
 use super::client::{in_background, run_task};
 use super::failure::{Failure, colored, is_json, note, report, warn};
+use super::log::Log;
 use super::output::compact;
 use super::run::write_run;
 use super::serve::{PortFile, ServeArgs, settings, start, stop};
@@ -37,7 +38,8 @@ SSL_CERT_FILE, CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE, NODE_EXTRA_CA_CERTS and JAVA_
 and Java trust it in addition to what they trust already.
 
 Exit status: the command's, or 128 and its number for a signal; 1 if it succeeded and the verdict found problems; \
-126 if it cannot be run, 127 if it is not there; 2 wrong usage.";
+126 if it cannot be run, 127 if it is not there; 2 wrong usage. With --under: 1 if a reading fails that `contract` passes; if that \
+fails, as without --under.";
 
 #[derive(Debug, Args)]
 #[command(after_help = examples([
@@ -46,12 +48,23 @@ Exit status: the command's, or 128 and its number for a signal; 1 if it succeede
     "exec --scenario rate-limit-burst --fail-on unfinished -- ./client-test",
     "exec --verdict-file verdict.xml -- make check",
     "exec --report report.html --fail-on findings --accept accepted.txt -- npm test",
+    "exec --under contract,friendly,hostile -- npm test",
+    "exec --under each --jobs 4 --report report.html -- pytest -q",
     "exec -- sh -c 'curl -s $WRS_BASE_URL/v1/hello'",
 ]) + EXIT_STATUS)]
 pub(super) struct ExecArgs {
     /// The command and its arguments.
     #[arg(last = true, required = true, value_name = "CMD")]
-    command: Vec<OsString>,
+    pub(super) command: Vec<OsString>,
+    /// Run the command once for each of these readings of what the contract leaves open, separated by commas: presets, profile files,
+    /// changes of one thing such as `key-order`, or `each` for every change. `contract` comes first. Each run has an emulator of its own
+    /// and the same seed; at the end a grid shows how each ended.
+    #[arg(long, value_delimiter = ',', value_name = "READINGS", conflicts_with_all = ["profile", "state", "port_file", "verdict_file", "verdict_format"])]
+    pub(super) under: Vec<String>,
+    /// With --under, the number of runs at a time. More than one only if the command can run several times at once: without fixed ports
+    /// or files.
+    #[arg(long, requires = "under", default_value = "1", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(super) jobs: u8,
     /// Exit with 1 if the command succeeded and one of these was found; separated by commas.
     #[arg(long, env, value_enum, value_delimiter = ',', value_name = "KINDS")]
     fail_on: Vec<Kind>,
@@ -71,15 +84,15 @@ pub(super) struct ExecArgs {
     /// Write what happened to this file when the command has ended, however it ended: a page if the name ends in `.html`,
     /// an HTTP archive if in `.har`, else JSON. The page and JSON have the end of what the command printed; `run view` shows them.
     #[arg(long, env, value_name = "FILE")]
-    report: Option<PathBuf>,
+    pub(super) report: Option<PathBuf>,
     /// Before the verdict and the report, wait for planned events, deliveries and retries that are due within this time.
     #[arg(long, env, default_value = "5s", value_name = "DURATION", value_parser = parse_wait)]
-    settle: Duration,
+    pub(super) settle: Duration,
     /// Write the emulator's log to stderr.
     #[arg(long, env)]
     verbose: bool,
     #[command(flatten)]
-    serve: ServeArgs,
+    pub(super) serve: ServeArgs,
 }
 
 pub(super) fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
@@ -88,62 +101,106 @@ pub(super) fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
     run_task(exec(&args, settings, raised))?
 }
 
+/// What every run of the command has in common.
+pub(super) struct Runner<'a> {
+    args: &'a ExecArgs,
+    raised: FileLimit,
+    pub(super) report_file: Option<OutputFile>,
+}
+
+/// A command that has ended, and the emulator that it ran with, which still serves.
+pub(super) struct EndedCommand {
+    pub(super) emulator: Emulator,
+    pub(super) log: Option<Log>,
+    pub(super) target: Target,
+    pub(super) status: ExitStatus,
+    /// The signal that was passed on to the command.
+    pub(super) signalled: Option<u8>,
+    pub(super) facts: ExecFacts,
+}
+
+impl<'a> Runner<'a> {
+    pub(super) fn new(args: &'a ExecArgs, raised: FileLimit) -> Result<Self, Failure> {
+        let report_file = args.report.as_deref().map(|path| OutputFile::at("--report", path)).transpose()?;
+        let report_file = report_file.map(OutputFile::cleared).transpose()?;
+        Ok(Self { args, raised, report_file })
+    }
+
+    /// Starts an emulator and runs the command until it ends.
+    pub(super) async fn command(
+        &self,
+        settings: Settings,
+        port_file: &PortFile,
+        streams: Streams,
+        signals: &mut Signals,
+        adopted: &mut Adopted,
+    ) -> Result<EndedCommand, Failure> {
+        let ExecArgs { command, serve, verbose, .. } = self.args;
+        let (emulator, log) = start(serve, settings, port_file, *verbose).await?;
+        // Of several runs the first, whose output is shown, has them.
+        let notes = !serve.quiet && streams != Streams::Kept;
+        if log.is_none() && notes {
+            emulator.control().warnings().iter().for_each(|warning| warn(warning));
+        }
+        if notes {
+            note_proxy();
+        }
+        let target = target(&emulator);
+        let trust = TrustFiles::write(&emulator, serve.tls.as_ref())?;
+        let begun = spawn(command, &emulator, trust.as_ref(), self.raised, streams);
+        if let (Err(failure), Some(file)) = (&begun, &self.report_file)
+            && let Err(problem) = write_report(file, &target, ExecFacts::not_run(command, failure)).await
+        {
+            report(&problem);
+        }
+        let (child, tee) = match begun {
+            Ok(begun) => begun,
+            Err(failure) => {
+                let (stopped, _) = stop(emulator, log, signals, None).await;
+                if let Err(problem) = stopped {
+                    report(&problem);
+                }
+                return Err(failure);
+            }
+        };
+        let (status, signalled) = wait_for(child, signals, adopted)
+            .await
+            .map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
+        emulator.control().end_command();
+        let mut facts = ExecFacts::of(command, status);
+        if let Some(tee) = tee {
+            let secret = target.control_token.clone();
+            facts.output = tokio::task::spawn_blocking(move || tee.finish(secret.as_deref())).await.ok();
+        }
+        Ok(EndedCommand { emulator, log, target, status, signalled, facts })
+    }
+}
+
 async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<ExitCode, Failure> {
     // Installed before the command runs, so that a signal does not end the emulator alone. SIGKILL and a crash still do.
     let mut signals = Signals::install()?;
-    let judging = Judging::new(&args.fail_on, args.accept.as_deref(), args.allow_unused)?;
+    let judging = args.judging()?;
     let mut file = args.verdict_file.as_deref().map(|path| created("--verdict-file", path)).transpose()?;
-    let report_file = args.report.as_deref().map(|path| OutputFile::at("--report", path)).transpose()?;
-    let report_file = report_file.map(OutputFile::cleared).transpose()?;
+    let runner = Runner::new(args, raised)?;
     let port_file = PortFile::cleared(&args.serve)?;
-    let (emulator, log) = start(&args.serve, settings, &port_file, args.verbose).await?;
-    if log.is_none() && !args.serve.quiet {
-        emulator.control().warnings().iter().for_each(|warning| warn(warning));
-    }
-    if !args.serve.quiet {
-        note_proxy();
-    }
-    let target = target(&emulator);
-    let trust = TrustFiles::write(&emulator, args.serve.tls.as_ref())?;
     // Before the command runs, so that no end is missed.
     let mut adopted = Adopted::watch()?;
-    let begun = begin(&args.command, &emulator, trust.as_ref(), raised, report_file.is_some());
-    if let (Err(failure), Some(file)) = (&begun, &report_file)
-        && let Err(problem) = write_report(file, &target, ExecFacts::not_run(&args.command, failure)).await
-    {
-        report(&problem);
-    }
-    let (child, tee) = match begun {
-        Ok(begun) => begun,
-        Err(failure) => {
-            let (stopped, _) = stop(emulator, log, &mut signals, None).await;
-            if let Err(problem) = stopped {
-                report(&problem);
-            }
-            return Err(failure);
-        }
-    };
-    let (status, was_signalled) = wait_for(child, &mut signals, &mut adopted)
-        .await
-        .map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
+    let streams = if runner.report_file.is_some() { Streams::OwnAndKept } else { Streams::Own };
+    let ended = runner.command(settings, &port_file, streams, &mut signals, &mut adopted).await?;
+    let EndedCommand { emulator, log, target, status, signalled, mut facts } = ended;
     adopted.reap_all();
-    emulator.control().end_command();
-    let mut facts = ExecFacts::of(&args.command, status);
     facts.fail_on = judging.names();
-    if let Some(tee) = tee {
-        let secret = target.control_token.clone();
-        facts.output = tokio::task::spawn_blocking(move || tee.finish(secret.as_deref())).await.ok();
-    }
     // After a signal nothing is waited for.
+    let was_signalled = signalled.is_some();
     let ended = (!was_signalled).then(|| exit_code(status));
-    let waits_for_report = report_file.is_some() && !was_signalled;
+    let waits_for_report = runner.report_file.is_some() && !was_signalled;
     let (judged, signalled) = tokio::select! {
         judged = judge(args, target.clone(), judging, file.as_mut(), waits_for_report, ended) => (judged, None),
         number = signals.wait() => (Ok(Vec::new()), Some(number)),
     };
     (facts.failed_by, facts.failed_because) = judged.iter().flatten().cloned().unzip();
     // Written even after a signal, because a cancelled job is the one whose report is read.
-    let reported = match &report_file {
+    let reported = match &runner.report_file {
         Some(file) => write_report(file, &target, facts).await,
         None => Ok(()),
     };
@@ -166,18 +223,10 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     Ok(ExitCode::from(code))
 }
 
-/// Starts the command. With a report, its output is kept; without one, it inherits the streams.
-fn begin(
-    command: &[OsString],
-    emulator: &Emulator,
-    trust: Option<&TrustFiles>,
-    raised: FileLimit,
-    is_reported: bool,
-) -> Result<(Child, Option<Tee>), Failure> {
-    spawn(command, emulator, trust, raised, |command| {
-        let tee = is_reported.then(|| Tee::attach(command)).transpose()?;
-        Ok((command.spawn()?, tee))
-    })
+impl ExecArgs {
+    pub(super) fn judging(&self) -> Result<Judging, Failure> {
+        Judging::new(&self.fail_on, self.accept.as_deref(), self.allow_unused)
+    }
 }
 
 /// Writes what happened to a file, with how the command ended.
@@ -186,23 +235,23 @@ async fn write_report(file: &OutputFile, target: &Target, facts: ExecFacts) -> R
     write_run(file, &run.map_err(|failure| Failure::io(format!("--report: {}", failure.message)))?)
 }
 
-/// Waits for the command to end, forwards signals to it and reaps the processes that it leaves behind; returns whether there were signals.
+/// Waits for the command to end, forwards signals to it and reaps the processes that it leaves behind; returns the last of the signals.
 async fn wait_for(
     mut child: Child,
     signals: &mut Signals,
     adopted: &mut Adopted,
-) -> std::io::Result<(ExitStatus, bool)> {
-    let (own, mut was_signalled) = (child.id(), false);
+) -> std::io::Result<(ExitStatus, Option<u8>)> {
+    let (own, mut signalled) = (child.id(), None);
     loop {
         tokio::select! {
-            status = child.wait() => return Ok((status?, was_signalled)),
+            status = child.wait() => return Ok((status?, signalled)),
             status = adopted.reap(own) => {
                 // Its id may belong to another process by now, which dropping it would kill.
                 std::mem::forget(child);
-                return Ok((status, was_signalled));
+                return Ok((status, signalled));
             }
             number = signals.wait() => {
-                was_signalled = true;
+                signalled = Some(number);
                 // A terminal sends SIGINT and SIGQUIT to the command as well; a second one would make many programs give up at once.
                 if !matches!(number, 2 | 3) || !std::io::stdin().is_terminal() {
                     pass_signal(&child, number);
@@ -263,5 +312,5 @@ async fn judge(
     if let Some(ci) = ci {
         ci.publish(&verdict.report(), verdict.is_red(), args.report.as_deref());
     }
-    Ok(verdict.failed_by().map(|kind| (kind.name(), verdict.sentence(kind))).collect())
+    Ok(verdict.failed_because())
 }

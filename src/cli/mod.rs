@@ -10,7 +10,6 @@ mod child;
 mod ci;
 mod client;
 mod completions;
-mod differential;
 mod doctor;
 mod document;
 mod exec;
@@ -33,6 +32,7 @@ mod signals;
 mod signatures;
 mod trigger;
 mod trust;
+mod under;
 mod verdict;
 
 use std::process::ExitCode;
@@ -173,15 +173,12 @@ enum Command {
     "review findings",
     "review findings --accept accepted.txt",
     "review probe http://localhost:3000/hooks --secret whsec_...",
-    "review differential -- npm test",
 ]))]
 enum ReviewCommand {
     /// Report what the traffic shows about the client and its receivers.
     Findings(findings::FindingsArgs),
     /// Send a receiver deliveries, genuine and forged, and judge its answers. Needs no running emulator.
     Probe(Box<probe::ProbeArgs>),
-    /// Run a test command under changes that the contract does not rule out, and name what makes it fail.
-    Differential(Box<differential::DifferentialArgs>),
 }
 
 /// Runs the program with the process's arguments.
@@ -208,6 +205,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         None => serve::run(cli.serve),
         Some(Command::Serve(args)) => serve::run(*args),
+        Some(Command::Exec(args)) if !args.under.is_empty() => under::run(&args),
         Some(Command::Exec(args)) => exec::run(*args),
         Some(Command::Trigger(args)) => trigger::run(args),
         Some(Command::Listen(args)) => listen::run(args),
@@ -219,7 +217,6 @@ pub fn main() -> ExitCode {
         Some(Command::Verdict(args)) => verdict::run(&args),
         Some(Command::Review(ReviewCommand::Findings(args))) => findings::run(&args),
         Some(Command::Review(ReviewCommand::Probe(args))) => probe::run(*args),
-        Some(Command::Review(ReviewCommand::Differential(args))) => differential::run(&args),
         Some(Command::Calibrate(args)) => calibrate::run(*args),
         Some(Command::Scenarios(ScenariosCommand::New(args))) => scenarios::new(&args),
         Some(Command::Scenarios(ScenariosCommand::Schema)) => Ok(print_document(&crate::scenario::schema())),

@@ -37,18 +37,8 @@ fn completed(command: Command) -> Command {
     // Several jobs on one machine may run `exec` at a time, so each uses a free port.
     let free_port = |listen: Arg| listen.default_value("127.0.0.1:0");
     let command = with_calls(command).mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
-    let command = DEFAULTS.iter().fold(command, |command, (group, _)| {
+    DEFAULTS.iter().fold(command, |command, (group, _)| {
         command.mut_subcommand(group, |inner| inner.override_usage(format!("wrs-emulator {group} [OPTIONS] [COMMAND]")))
-    });
-    command.mut_subcommand("review", |review| {
-        review.mut_subcommand("differential", |differential| {
-            let differential =
-                differential.mut_arg("listen", free_port).mut_arg("json", |json| json.hide_short_help(false));
-            // Each run has a new emulator, which prints nothing.
-            ["port_file", "state", "log", "quiet", "grace"]
-                .into_iter()
-                .fold(differential, |command, flag| command.mut_arg(flag, |flag| flag.hide(true)))
-        })
     })
 }
 

@@ -185,7 +185,6 @@ fn report(probe: &ProbeReport) -> TableReport {
     let left_out = |name: &&str| Case::skipped(*name, format!("the scheme {} cannot tell", probe.scheme));
     let note = |diagnosis: &String| format!("the valid delivery was not accepted: {diagnosis}");
     TableReport {
-        outcome_width: 0,
         rows: probe.cases.iter().map(row).collect(),
         before,
         after,

@@ -27,8 +27,8 @@ use crate::util::wording::shell_word;
 /// Most bytes of a profile.
 const MAX: u64 = 1024 * 1024;
 
-/// Merges the built-in defaults, a preset or a file, and assignments, in this order, and then validates the result.
-pub(super) fn load_profile(named: Option<&Path>, assignments: &[String]) -> Result<Layered, Failure> {
+/// Merges the built-in defaults, a preset or a file that this flag names, and assignments, in this order, and then validates the result.
+pub(super) fn load_profile(flag: &str, named: Option<&Path>, assignments: &[String]) -> Result<Layered, Failure> {
     let mut draft = Draft::of(&Layered::default());
     let mut file = None;
     if let Some(named) = named {
@@ -36,7 +36,7 @@ pub(super) fn load_profile(named: Option<&Path>, assignments: &[String]) -> Resu
             draft.preset(name);
         } else {
             let shown = named.display().to_string();
-            let unreadable = |cause: &str| Failure::io(format!("--profile: cannot read `{shown}`: {cause}"));
+            let unreadable = |cause: &str| Failure::io(format!("{flag}: cannot read `{shown}`: {cause}"));
             let bytes = file::read(named, MAX).map_err(|problem| unreadable(&problem.to_string()))?;
             let text = String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8"))?;
             draft.text(&text, &shown);
@@ -46,7 +46,7 @@ pub(super) fn load_profile(named: Option<&Path>, assignments: &[String]) -> Resu
     for assignment in assignments {
         draft.assignment(assignment, "--set");
     }
-    draft.finish().map_err(|problems| refused(&problems, file.as_ref()))
+    draft.finish().map_err(|problems| refused(flag, &problems, file.as_ref()))
 }
 
 /// Adds forwards, as `--forward` has them, to a profile.
@@ -60,14 +60,14 @@ pub(super) fn with_forwards(mut layered: Layered, rules: &[String]) -> Result<La
 }
 
 /// The failure that reports every problem with its origin: a position in the file, an assignment, or the preset.
-fn refused(problems: &[ProfileProblem], file: Option<&(String, String)>) -> Failure {
+fn refused(flag: &str, problems: &[ProfileProblem], file: Option<&(String, String)>) -> Failure {
     let place = |problem: &ProfileProblem| match file {
         _ if *problem.source == *"--set" => Err(format!("--set {}", problem.written)),
         Some((shown, text)) if **shown == *problem.source => {
             let at = Diagnostic::at(Level::Error, problem.code, text, problem.span.clone(), "", "");
             Ok(format!("{shown}:{}:{}", at.line, at.column))
         }
-        _ => Err("--profile".to_owned()),
+        _ => Err(flag.to_owned()),
     };
     if let [problem] = problems
         && let Err(flag) = place(problem)
@@ -85,11 +85,15 @@ fn refused(problems: &[ProfileProblem], file: Option<&(String, String)>) -> Fail
     Failure::invalid_file(format!("the profile is not valid\n{}", lines.join("\n")))
 }
 
-/// The text if it names a preset, or cannot be a path: it has no separator or dot, and no such file exists.
+/// The text if it names a preset, or cannot be a path.
 fn preset_name(named: &Path) -> Option<&str> {
     let text = named.to_str()?;
-    let is_path = text.contains(['/', '\\', '.']) || named.exists();
-    (Preset::named(text).is_some() || !is_path).then_some(text)
+    (Preset::named(text).is_some() || !is_path(text)).then_some(text)
+}
+
+/// True if the text names a file rather than a preset: it has a separator or a dot, or such a file exists.
+pub(super) fn is_path(text: &str) -> bool {
+    text.contains(['/', '\\', '.']) || Path::new(text).exists()
 }
 
 #[derive(Debug, Args)]
@@ -104,14 +108,14 @@ pub(super) struct ProfileArgs {
 
 impl ProfileArgs {
     pub(super) fn load(&self) -> Result<Layered, Failure> {
-        load_profile(self.profile.as_deref(), &self.set)
+        load_profile("--profile", self.profile.as_deref(), &self.set)
     }
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = examples([
     "openapi > openapi.json",
-    "openapi --set preview.enabled=true",
+    "openapi --profile hostile",
     "openapi --control > control.json",
 ]))]
 pub(super) struct OpenapiArgs {

@@ -1,4 +1,4 @@
-//! Reports of checks: the verdict, findings, the probe and the differential run. A report is a list of cases; here they become text,
+//! Reports of checks: the verdict, findings and the probe. A report is a list of cases; here they become text,
 //! or the `JUnit` XML that every CI system reads. Independent of the checks.
 
 use std::sync::LazyLock;
@@ -84,8 +84,6 @@ pub(super) struct Row {
 
 /// A report for people with a table of its cases.
 pub(super) struct TableReport {
-    /// The fewest characters of an outcome in the table.
-    pub(super) outcome_width: usize,
     pub(super) rows: Vec<Row>,
     /// What comes before the table, and after the particulars.
     pub(super) before: String,
@@ -205,7 +203,7 @@ impl Report {
 impl TableReport {
     fn text(&self, colors: bool) -> String {
         let width = |of: fn(&Row) -> &str| self.rows.iter().map(|row| of(row).len()).max().unwrap_or_default();
-        let outcomes = width(|row| &row.outcome).max(self.outcome_width);
+        let outcomes = width(|row| &row.outcome);
         let names = width(|row| &row.case.name);
         let outcome = |row: &Row, width: usize| {
             let color = match row.case.result {

@@ -3,7 +3,6 @@
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -14,9 +13,7 @@ use super::output::{print, print_json, show};
 use super::profile::load_profile;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
-use crate::scenario::{
-    STARTER_TEXT, Scenario, ScenarioOrigin, built_in, built_in_names, check_text, clashes, read_file, read_folder,
-};
+use crate::scenario::{STARTER_TEXT, built_in, built_in_names, check_text, read_file, read_folder};
 use crate::util::wording::{any_of, counted, shell_word};
 
 #[derive(Debug, Subcommand)]
@@ -47,18 +44,11 @@ pub(super) struct NewArgs {
     "check",
     "check scenarios/mine.toml",
     "check --deny warnings scenarios",
-    "check --scenario flaky-network,mine scenarios",
     "check --profile profile.toml",
 ]) + "\n\nExit status: 0 no errors, 1 a file is broken, 2 a path cannot be read.")]
 pub(super) struct CheckArgs {
     /// Scenario files, or folders of them; ./scenarios if neither these nor --profile are given.
     paths: Vec<PathBuf>,
-    /// A scenario that is to be active, as with `serve`: warns where it clashes with others.
-    ///
-    /// Repeatable, in the order in force. Without it, clashes of files that are named one by one are noted, and those of the files of
-    /// a folder are not looked for.
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    scenario: Vec<String>,
     /// A profile file to check.
     #[arg(long, value_name = "FILE")]
     profile: Vec<PathBuf>,
@@ -118,12 +108,9 @@ pub(super) fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
 pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let mut found: Vec<Diagnostic> = Vec::new();
     let mut files = 0;
-    let mut valid: Vec<Arc<Scenario>> = Vec::new();
-    let mut broken: Vec<String> = Vec::new();
+    let mut replaced: Vec<String> = Vec::new();
     let usual = [PathBuf::from("scenarios")];
-    // Whoever names scenarios may mean shipped ones alone.
-    let needs_folder = args.profile.is_empty() && (args.scenario.is_empty() || usual[0].is_dir());
-    let paths = if args.paths.is_empty() && needs_folder { &usual[..] } else { &args.paths };
+    let paths = if args.paths.is_empty() && args.profile.is_empty() { &usual[..] } else { &args.paths };
     if paths == usual && !usual[0].is_dir() {
         return Err(Failure::usage("there is no folder ./scenarios here").with_hint("name files or folders to check"));
     }
@@ -134,12 +121,8 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
             let shown = file.display().to_string();
             let (scenario, problems) = check_text(&name, &text);
             found.extend(problems.into_iter().map(|problem| problem.in_file(shown.clone())));
-            match scenario {
-                Some(mut scenario) => {
-                    scenario.origin = ScenarioOrigin::File(file);
-                    valid.push(Arc::new(scenario));
-                }
-                None => broken.push(name),
+            if scenario.is_some() && built_in(&name).is_some() {
+                replaced.push(name);
             }
         }
     }
@@ -151,31 +134,19 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     }
     for path in &args.profile {
         files += 1;
-        load_profile(Some(path), &[]).map_err(|failure| {
+        load_profile("--profile", Some(path), &[]).map_err(|failure| {
             if failure.code == Code::InvalidFile { Failure { status: 1, ..failure } } else { failure }
         })?;
-    }
-    let mut notes = Vec::new();
-    if !args.scenario.is_empty() {
-        let active = chosen(&args.scenario, &valid, &broken)?;
-        found.extend(clashes(&active).into_iter().map(|clash| clash.warning));
-    } else if paths.iter().all(|path| !path.is_dir()) {
-        // Whoever names files one by one, or by a pattern, need not mean to use them together.
-        notes.extend(clashes(&valid).into_iter().map(|clash| clash.warning));
     }
     let errors = found.iter().filter(|problem| problem.is_error()).count();
     let warnings = found.len() - errors;
     if args.json {
-        let checked =
-            json!({ "files": files, "errors": errors, "warnings": warnings, "diagnostics": found, "notes": notes });
+        let checked = json!({ "files": files, "errors": errors, "warnings": warnings, "diagnostics": found });
         print_json(&Redactor::default().shown(&checked));
     } else {
         render(&found);
-        for scenario in valid.iter().filter(|scenario| built_in(&scenario.name).is_some()) {
-            note(&format!("`{}.toml` replaces the built-in scenario of that name", scenario.name));
-        }
-        for clash in &notes {
-            note(&format!("if these are active together in this order: {}", clash.one_line()));
+        for name in replaced {
+            note(&format!("`{name}.toml` replaces the built-in scenario of that name"));
         }
         let counts = [(files, "file"), (errors, "error"), (warnings, "warning")];
         print(&format!("{}\n", counts.map(|(count, what)| counted(count, what)).join(", ")));
@@ -189,22 +160,6 @@ fn render(found: &[Diagnostic]) {
     for problem in found {
         let _ = writeln!(stderr, "{}", problem.render(colored(&std::io::stderr())));
     }
-}
-
-/// The scenarios of these names, in order: of the files checked, or built in. Those that are broken have been reported.
-fn chosen(names: &[String], valid: &[Arc<Scenario>], broken: &[String]) -> Result<Vec<Arc<Scenario>>, Failure> {
-    let mut active: Vec<Arc<Scenario>> = Vec::new();
-    for name in names.iter().filter(|name| !broken.contains(name)) {
-        let own = valid.iter().find(|scenario| *scenario.name == **name).cloned();
-        let scenario = own.or_else(|| built_in(name)).ok_or_else(|| {
-            Failure::usage(format!("--scenario: no file that is checked is named `{}.toml`", name.escape_debug()))
-                .with_hint("name the files or folders of all scenarios that are to be active")
-        })?;
-        if active.iter().all(|known| known.name != scenario.name) {
-            active.push(scenario);
-        }
-    }
-    Ok(active)
 }
 
 /// The texts of a file or a folder. A named file must be readable; an unreadable file in a folder becomes a diagnostic.

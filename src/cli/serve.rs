@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ use crate::http::host::host_name;
 use crate::http::tls::TlsSetting;
 use crate::redact::visible_lines;
 use crate::scenario::Folders;
+use crate::settings::Layered;
 use crate::util::duration::parse_duration;
 use crate::util::wording::{counted, shell_word};
 use crate::webhook::resolve::LookUp;
@@ -50,11 +51,6 @@ pub(super) struct ServeArgs {
     /// In the environment they are joined by `;`.
     #[arg(long, env, value_name = "PATH=VALUE", value_delimiter = ';')]
     set: Vec<String>,
-    /// Serve the announced endpoints, in assumed shapes.
-    ///
-    /// The same as `--set preview.enabled=true`.
-    #[arg(long, env)]
-    preview: bool,
     /// Fix every id, secret, jitter and dice roll.
     #[arg(long, env, value_name = "N")]
     seed: Option<u64>,
@@ -389,11 +385,6 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
             )));
         }
     }
-    let mut profile = with_forwards(load_profile(args.profile.as_deref(), &args.set)?, &args.forward)?;
-    if args.preview {
-        let set = profile.with_assignment("preview.enabled=true", "--preview");
-        profile = set.map_err(|problem| Failure::usage(format!("--preview: {}", problem.message)))?;
-    }
     // It need not exist yet: it is read once it is created.
     let usual = args.scenarios.is_empty().then(|| PathBuf::from("scenarios"));
     let scenario_folders = Folders { given: args.scenarios.clone(), usual };
@@ -404,7 +395,7 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
         control_token: args.control_token.clone().filter(|token| !token.is_empty()),
         control_open: args.control_open,
         allow_hosts: args.allow_host.clone(),
-        profile,
+        profile: profile(args, "--profile", args.profile.as_deref())?,
         scenario_folders,
         scenarios: args.scenario.clone(),
         scenario_texts: args.scenario_text.iter().cloned().collect(),
@@ -433,6 +424,11 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
         grace: args.grace,
         state: args.state.clone(),
     })
+}
+
+/// The profile with a preset or file that this flag names.
+pub(super) fn profile(args: &ServeArgs, flag: &str, named: Option<&Path>) -> Result<Layered, Failure> {
+    with_forwards(load_profile(flag, named, &args.set)?, &args.forward)
 }
 
 fn clock(text: &str) -> Result<ClockSetting, Failure> {

@@ -41,6 +41,11 @@ fn not_installed(error: &io::Error) -> Failure {
 pub(super) struct Adopted(Option<Signal>);
 
 impl Adopted {
+    /// Leaves them unreaped, where several commands run at a time: reaping cannot tell whose child a process is.
+    pub(super) const fn ignored() -> Self {
+        Self(None)
+    }
+
     /// Begins to watch for their ends.
     pub(super) fn watch() -> Result<Self, Failure> {
         let is_first = std::process::id() == 1;

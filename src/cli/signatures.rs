@@ -59,7 +59,7 @@ pub(super) struct Signing {
 impl Signing {
     /// Resolves the flags; refuses a secret that does not make a key, with the reading that would.
     pub(super) fn resolve(args: &SigningArgs) -> Result<Self, Failure> {
-        let settings = load_profile(None, &args.set)?;
+        let settings = load_profile("--profile", None, &args.set)?;
         let profile = settings.profile();
         let custom = profile.webhooks.custom.clone();
         let schemes = if args.scheme.is_empty() {

@@ -72,7 +72,7 @@ impl TrustFiles {
 
         let folder = std::env::temp_dir()
             .join(format!("wrs-emulator-tls-{:016x}", Seed::from_entropy().source("folder").next_u64()));
-        file::create_folder(&folder, false)?;
+        file::create_folder(&folder)?;
         let [own, bundle, store] = ["emulator.pem", "bundle.pem", "bundle.p12"].map(|name| folder.join(name));
         // Removed also if a file cannot be written.
         let mut files = Self { folder, variables: Vec::new() };

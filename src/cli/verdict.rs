@@ -452,13 +452,28 @@ impl Verdict {
     }
 
     /// The kinds that fail the run: those of --fail-on that were found, and `unused` if nothing was judged.
-    pub(super) fn failed_by(&self) -> impl Iterator<Item = Kind> {
+    fn failed_by(&self) -> impl Iterator<Item = Kind> {
         let is_empty = self.fail_on.is_empty();
         Kind::all().filter(move |kind| !is_empty && self.judges(*kind) && self.has(*kind))
     }
 
+    /// The names of these kinds, each with how many problems there are, in words.
+    pub(super) fn failed_because(&self) -> Vec<(String, String)> {
+        self.failed_by().map(|kind| (kind.name(), self.sentence(kind))).collect()
+    }
+
+    /// How many problems of all reported kinds there are.
+    pub(super) fn problem_count(&self) -> usize {
+        Kind::all().filter(|kind| self.judges(*kind)).map(|kind| self.problems(kind).0).sum()
+    }
+
+    /// The first test that failed, as its runner reported it.
+    pub(super) fn failed_test(&self) -> Option<&str> {
+        self.body.keys.iter().find(|key| key.failure.is_some())?.test.as_deref()
+    }
+
     /// How many problems of a kind there are, in words.
-    pub(super) fn sentence(&self, kind: Kind) -> String {
+    fn sentence(&self, kind: Kind) -> String {
         kind.sentence(self.problems(kind).0)
     }
 

@@ -26,12 +26,8 @@ impl TryFrom<String> for HeaderSetting {
     type Error = String;
 
     fn try_from(as_written: String) -> Result<Self, String> {
-        // Copied without touching a counter that all processors share.
-        const USUAL: [HeaderName; 2] =
-            [HeaderName::from_static("x-ratelimit-limit"), HeaderName::from_static("x-ratelimit-remaining")];
         let name = HeaderName::from_bytes(as_written.as_bytes())
             .map_err(|_| format!("expected an HTTP field name, found \"{}\"", as_written.escape_debug()))?;
-        let usual = USUAL.into_iter().find(|usual| *usual == name);
-        Ok(Self { as_written, name: usual.unwrap_or(name) })
+        Ok(Self { as_written, name })
     }
 }

@@ -1,5 +1,5 @@
 //! The route table as data: method, path, operation, credential (contract: Endpoints); and the answer to a path that leads to no
-//! endpoint, which names the nearest one, or all of them.
+//! endpoint, which names the nearest one, or all of them and how to answer the path from a scenario.
 //!
 //! The service and the `OpenAPI` document read this table.
 
@@ -17,14 +17,8 @@ named! {
         SystemStatus = "system.status",
         EventsSubscribe = "events.subscribe",
         Hello = "hello",
-        WorkflowsList = "workflows.list",
-        WorkflowsCreate = "workflows.create",
-        WorkflowsRead = "workflows.read",
-        WorkflowsUpdate = "workflows.update",
-        WorkflowsCancel = "workflows.cancel",
-        UsersList = "users.list",
-        UsersRead = "users.read",
-        OauthToken = "oauth.token",
+        /// A path without an endpoint that a scenario answers. No route has it.
+        Stub = "stub",
     }
 }
 
@@ -35,67 +29,50 @@ pub enum Credential {
     None,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    Open,
-    /// Announced by the contract, its shape assumed; served in the preview alone.
-    Announced,
-}
-
 #[derive(Clone, Debug)]
 pub struct Route {
     /// The method; HEAD is answered wherever GET is.
     pub method: Method,
-    /// The path; in an announced one `{id}` is any segment.
     pub path: &'static str,
     pub operation: Operation,
     pub credential: Credential,
-    pub stage: Stage,
     pub summary: &'static str,
     pub description: &'static str,
 }
 
+/// What a request leads to: an endpoint, or a path that a scenario answers.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestTarget {
+    pub operation: Operation,
+    pub credential: Credential,
+    pub has_body: bool,
+}
+
 impl Route {
+    pub fn target(&self) -> RequestTarget {
+        RequestTarget { operation: self.operation, credential: self.credential, has_body: self.has_body() }
+    }
+
     pub fn has_body(&self) -> bool {
-        self.method == Method::POST || self.method == Method::PATCH
+        self.method == Method::POST
     }
 
     fn takes(&self, method: &Method) -> bool {
         *method == self.method || (self.method == Method::GET && *method == Method::HEAD)
     }
 
-    fn matches(&self, path: &str) -> bool {
-        let (mut known, mut sent) = (self.path.split('/'), path.split('/'));
-        loop {
-            match (known.next(), sent.next()) {
-                (None, None) => return true,
-                (Some("{id}"), Some(segment)) if !segment.is_empty() => {}
-                (Some(known), Some(segment)) if known == segment => {}
-                _ => return false,
-            }
-        }
+    fn name(&self) -> String {
+        format!("{} {}", self.method, self.path)
     }
 }
 
-const fn announced(
-    method: Method,
-    path: &'static str,
-    operation: Operation,
-    credential: Credential,
-    summary: &'static str,
-    description: &'static str,
-) -> Route {
-    Route { method, path, operation, credential, stage: Stage::Announced, summary, description }
-}
-
-/// Every endpoint, the open ones first. Open paths have one method each.
+/// Every endpoint. Paths have one method each.
 pub const ROUTES: &[Route] = &[
     Route {
         method: Method::GET,
         path: "/v1/system/status",
         operation: Operation::SystemStatus,
         credential: Credential::Bearer,
-        stage: Stage::Open,
         summary: "Health and connection check",
         description: "Confirms the host, the environment, and that the key is accepted.",
     },
@@ -104,7 +81,6 @@ pub const ROUTES: &[Route] = &[
         path: "/v1/events/subscribe",
         operation: Operation::EventsSubscribe,
         credential: Credential::Bearer,
-        stage: Stage::Open,
         summary: "Register an HTTPS endpoint for webhook events",
         description: "Subscribes an HTTPS endpoint to event types. Subscribing the same URL again updates the \
                       subscription. A secret that the service generated is in this answer, and in no other.",
@@ -114,74 +90,9 @@ pub const ROUTES: &[Route] = &[
         path: "/v1/hello",
         operation: Operation::Hello,
         credential: Credential::None,
-        stage: Stage::Open,
         summary: "Unauthenticated hello world",
         description: "Answers without a key.",
     },
-    announced(
-        Method::GET,
-        "/v1/workflows",
-        Operation::WorkflowsList,
-        Credential::Bearer,
-        "List workflows",
-        "Lists workflows in pages.",
-    ),
-    announced(
-        Method::POST,
-        "/v1/workflows",
-        Operation::WorkflowsCreate,
-        Credential::Bearer,
-        "Create a workflow",
-        "Creates a workflow, which runs and completes by itself.",
-    ),
-    announced(
-        Method::GET,
-        "/v1/workflows/{id}",
-        Operation::WorkflowsRead,
-        Credential::Bearer,
-        "Read a workflow",
-        "Reads one workflow by its id.",
-    ),
-    announced(
-        Method::PATCH,
-        "/v1/workflows/{id}",
-        Operation::WorkflowsUpdate,
-        Credential::Bearer,
-        "Change a workflow",
-        "Changes the name or the reference of a workflow; fields left out keep their values.",
-    ),
-    announced(
-        Method::POST,
-        "/v1/workflows/{id}/cancel",
-        Operation::WorkflowsCancel,
-        Credential::Bearer,
-        "Cancel a workflow",
-        "Cancels a running workflow.",
-    ),
-    announced(
-        Method::GET,
-        "/v1/users",
-        Operation::UsersList,
-        Credential::Bearer,
-        "List users",
-        "Lists the members of the workspace in pages.",
-    ),
-    announced(
-        Method::GET,
-        "/v1/users/{id}",
-        Operation::UsersRead,
-        Credential::Bearer,
-        "Read a user",
-        "Reads one member by their id.",
-    ),
-    announced(
-        Method::POST,
-        "/v1/oauth/token",
-        Operation::OauthToken,
-        Credential::None,
-        "Issue an access token",
-        "Issues an access token, which is then used as an API key.",
-    ),
 ];
 
 /// Something the contract announces without opening it.
@@ -204,7 +115,7 @@ pub enum Lookup {
     /// The path exists with other methods, given as an `Allow` value.
     MethodNotAllowed(String),
     Announced(&'static Announced),
-    /// The target is [`ALL_OF_SERVER`]: the `Allow` value of all open endpoints.
+    /// The target is [`ALL_OF_SERVER`]: the `Allow` value of all endpoints.
     Server(String),
     Unknown,
 }
@@ -212,44 +123,30 @@ pub enum Lookup {
 /// The target of an OPTIONS request for the server as a whole (RFC 9112 §3.2.4).
 pub const ALL_OF_SERVER: &str = "*";
 
-/// Looks a request up among the open endpoints by its [`plain_path`]; `//`, a trailing slash, `%2F`, `%00` and `%2e%2e` lead nowhere.
+/// Looks a request up by its [`plain_path`]; `//`, a trailing slash, `%2F`, `%00` and `%2e%2e` lead nowhere.
 pub fn look_up(method: &Method, path: &str) -> Lookup {
-    let open = |path: &str| ROUTES.iter().find(|route| route.stage == Stage::Open && route.path == path);
     if path == ALL_OF_SERVER {
-        let open = ROUTES.iter().filter(|route| route.stage == Stage::Open);
-        let methods: BTreeMap<_, _> = open.map(|route| (route.method.as_str(), &route.method)).collect();
+        let methods: BTreeMap<_, _> = ROUTES.iter().map(|route| (route.method.as_str(), &route.method)).collect();
         return Lookup::Server(allow(methods.into_values()));
     }
-    let Some(route) = open(path) else {
-        let announced = ANNOUNCED
-            .iter()
-            .find(|entry| path.strip_prefix(entry.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
-        return announced.map_or(Lookup::Unknown, Lookup::Announced);
-    };
-    among(method, std::iter::once(route))
-}
-
-pub fn look_up_announced(method: &Method, path: &str) -> Lookup {
-    among(method, ROUTES.iter().filter(|route| route.stage == Stage::Announced && route.matches(path)))
-}
-
-fn among(method: &Method, routes: impl Iterator<Item = &'static Route> + Clone) -> Lookup {
-    if let Some(route) = routes.clone().find(|route| route.takes(method)) {
-        return Lookup::Found(route);
+    if let Some(route) = ROUTES.iter().find(|route| route.path == path) {
+        let is_taken = route.takes(method);
+        return if is_taken {
+            Lookup::Found(route)
+        } else {
+            Lookup::MethodNotAllowed(allow([&route.method].into_iter()))
+        };
     }
-    let allow = allow(routes.map(|route| &route.method));
-    if allow.is_empty() { Lookup::Unknown } else { Lookup::MethodNotAllowed(allow) }
+    let announced = ANNOUNCED
+        .iter()
+        .find(|entry| path.strip_prefix(entry.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
+    announced.map_or(Lookup::Unknown, Lookup::Announced)
 }
 
 /// The `Allow` value of a path with these methods: HEAD is answered wherever GET is.
 pub fn allow<'m>(methods: impl Iterator<Item = &'m Method>) -> String {
     let names = methods.map(|method| if *method == Method::GET { "GET, HEAD" } else { method.as_str() });
     names.collect::<Vec<_>>().join(", ")
-}
-
-/// The segment at `{id}` in the path of an announced endpoint.
-pub fn id_in(path: &str) -> &str {
-    path.split('/').nth(3).unwrap_or_default()
 }
 
 /// The path as routes, rules and filters compare it. Percent-encoded unreserved characters equal themselves (RFC 3986 §6.2.2.2);
@@ -285,13 +182,8 @@ const MAX_REPEATED: usize = 80;
 /// The similarity, from 0 to 1, from which a path is taken for a misspelt endpoint.
 const LIKELY: f64 = 0.65;
 
-/// Why no route has this path, and which was probably meant; announced endpoints only where they are served.
-pub fn no_endpoint(method: &Method, path: &str, serves_announced: bool) -> String {
-    let served: Vec<&Route> = ROUTES
-        .iter()
-        .filter(|route| route.stage == Stage::Open || serves_announced && !route.path.contains('{'))
-        .collect();
-    let name = |route: &Route| format!("{} {}", route.method, route.path);
+/// Why no route has this path, and which was probably meant, or else which there are and how a scenario can answer it.
+pub fn no_endpoint(method: &Method, path: &str) -> String {
     let shown = repeated(path);
     if let Some((above, _)) = path.split_once("/_emulator").filter(|(above, _)| !above.is_empty()) {
         let above = repeated(above);
@@ -299,16 +191,19 @@ pub fn no_endpoint(method: &Method, path: &str, serves_announced: bool) -> Strin
             "no endpoint `{shown}`; the control API is at `/_emulator`, so leave `{above}` out of the emulator's URL"
         );
     }
-    if let Some(route) = nearest_route(&served, method, path) {
-        return format!("no endpoint `{shown}`; did you mean {}?", name(route));
+    if let Some(route) = nearest_route(method, path) {
+        return format!("no endpoint `{shown}`; did you mean {}?", route.name());
     }
-    let open: Vec<String> = served.iter().filter(|route| route.stage == Stage::Open).map(|route| name(route)).collect();
-    let (last, others) = open.split_last().expect("the contract opens endpoints");
-    format!("no endpoint `{shown}`; there are {} and {last}", others.join(", "))
+    let names: Vec<String> = ROUTES.iter().map(Route::name).collect();
+    let (last, others) = names.split_last().expect("the contract has endpoints");
+    format!(
+        "no endpoint `{shown}`; there are {} and {last}; a scenario's rule with `when.path` and `reply` can answer it",
+        others.join(", ")
+    )
 }
 
-/// The route whose path is most like this one, with the method of the request where there is a choice.
-fn nearest_route<'r>(routes: &[&'r Route], method: &Method, path: &str) -> Option<&'r Route> {
+/// The route that a path without an endpoint was probably meant for.
+pub fn nearest_route(method: &Method, path: &str) -> Option<&'static Route> {
     if path.len() > MAX_COMPARED {
         return None;
     }
@@ -317,7 +212,7 @@ fn nearest_route<'r>(routes: &[&'r Route], method: &Method, path: &str) -> Optio
         return None;
     }
     let likeness = |route: &Route| strsim::normalized_damerau_levenshtein(&sent, &meant(route.path));
-    let ranked = routes.iter().map(|route| (likeness(route), route.method == *method, *route));
+    let ranked = ROUTES.iter().map(|route| (likeness(route), route.method == *method, route));
     // The first of several that are equal.
     let best = ranked.rev().max_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
     best.filter(|(likeness, ..)| *likeness >= LIKELY).map(|(.., route)| route)
@@ -358,7 +253,7 @@ mod tests {
     fn paths_and_methods_are_unique() {
         for (at, route) in ROUTES.iter().enumerate() {
             for other in &ROUTES[at + 1..] {
-                assert!(route.path != other.path || route.stage == Stage::Announced && route.method != other.method);
+                assert_ne!(route.path, other.path);
                 assert_ne!(route.operation, other.operation);
             }
         }

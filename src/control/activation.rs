@@ -18,8 +18,7 @@ use crate::util::wording::{counted, shell_word};
 ///
 /// The list replaces the one in force, and each scenario starts at its beginning. Without `active` the key follows the list of all keys
 /// again. `own_lists` names the keys that a change for all leaves alone; `diagnostics` names each scenario whose file is broken or gone,
-/// so that its last valid version stays active, and
-/// [scenarios that clash](scenario-language.md#scenarios-that-clash).
+/// so that its last valid version stays active.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Activate {
@@ -85,7 +84,7 @@ pub(crate) struct Activated {
     /// The keys that keep their own list, after a change for all keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) own_lists: Vec<KeyList>,
-    /// A warning for each that is active in an earlier version than its file has, and for those that clash.
+    /// A warning for each that is active in an earlier version than its file has.
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
@@ -135,8 +134,7 @@ fn activate(Activate { key, active }: Activate, cx: &Context) -> Result<Activate
     let generation =
         cx.activate(key, names.as_deref(), log).map_err(|found| refused(&found).and(refusal_details(cx, &found)))?;
     let present = cx.library.load();
-    let mut diagnostics = names.map(|names| not_as_saved(&present, &names)).unwrap_or_default();
-    diagnostics.extend(present.config_for(key).clashes().iter().map(|clash| clash.warning.clone()));
+    let diagnostics = names.map(|names| not_as_saved(&present, &names)).unwrap_or_default();
     Ok(Activated {
         generation,
         active,

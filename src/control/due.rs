@@ -69,7 +69,7 @@ pub(super) fn due(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (
         let timer = workspace.agenda().next_due().filter(|due| *due > now.instant);
         if let Some(due) = timer.filter(|due| first.is_none_or(|first| *due < first)) {
             count += 1;
-            let message = "a scenario's timer, a delayed answer or the end of a workflow".to_owned();
+            let message = "a scenario's timer or a delayed answer".to_owned();
             found.push(entry(&workspace, now, due, DueKind::Timer, message, redactor));
         }
         workspaces.insert(Arc::clone(workspace.name()), (workspace, now));

@@ -26,8 +26,8 @@ use crate::state::workspace::{EventRecord, SkipReason};
 /// Explain an answer, an event or a delivery.
 ///
 /// Step by step, with advice on what to check next. The id is that of a request (`req_…`), an event (`evt_…`) or a delivery (`dlv_…`);
-/// `latest` is the newest request or delivery. Of a request, the rule that decided, and why the rules before it did not apply, as
-/// recorded when it was answered.
+/// `latest` is the newest request or delivery. Of a request, the rule that decided, why the rules before it did not apply, and
+/// which rules after it match too, as recorded when it was answered.
 #[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct Explain {
     /// The id of a request (`X-Emulator-Request-Id`, `request_id`), an event or a delivery; by default the newest request or delivery.
@@ -73,7 +73,7 @@ pub(crate) struct Explanation {
     pub(crate) event: Option<Event>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) request: Option<RequestWhole>,
-    /// What each active rule did with the request, up to the one that decided.
+    /// What each active rule did with the request; after the one that decided, those that match it too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rules: Option<Vec<RuleTrace>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -229,8 +229,8 @@ fn unknown(id: &str, owner: &str) -> ControlError {
 fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Step> {
     let (method, target) = request.transcript.request_line();
     let path = target.split('?').next().unwrap_or_default();
-    let needs_key =
-        request.operation.is_some_and(|operation| ![Operation::Hello, Operation::OauthToken].contains(&operation));
+    let is_stub = request.operation == Some(Operation::Stub);
+    let needs_key = request.operation.is_some_and(|operation| operation != Operation::Hello) && !is_stub;
     let key = match request.checked_key() {
         Some(key) => format!("the key {} is valid", redactor.key(key)),
         None if needs_key => "no key was looked at".to_owned(),
@@ -250,9 +250,14 @@ fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Step> {
     let scripted = scripted.map_or_else(|| "no scenario rule applied".to_owned(), story::rule_text);
     let (decided_by, why) = story::decision(request);
     let operation = request.operation.map_or("-", |operation| operation.name());
+    let route = if is_stub {
+        format!("{method} {path} is a path without an endpoint, which scenarios answer")
+    } else {
+        format!("{method} {path} is the operation {operation}")
+    };
     let checks = [
         ("http", "a proper HTTP/1.1 request".to_owned()),
-        ("route", format!("{method} {path} is the operation {operation}")),
+        ("route", route),
         ("authentication", key),
         ("quota", quota),
         ("content", "the content could be read".to_owned()),
@@ -271,8 +276,8 @@ fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Step> {
 /// The note on the rules.
 const RULES_NOTE: &str = "as they were when the request was answered";
 
-/// What each active rule did with a request, up to the one that decided, and a note on it; nothing if no rule was active, or the
-/// request was refused before the rules.
+/// What each active rule did with a request, with the one that decided in its place, and a note on it; nothing if no rule was active,
+/// or the request was refused before the rules.
 fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<RuleTrace>>, Option<String>) {
     let Some(tried) = &request.tried_rules else { return (None, None) };
     let decided = request.scripted.as_ref().map(|DecidingRule { scenario, rule, line, action, .. }| RuleTrace {
@@ -288,7 +293,7 @@ fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<RuleTrace
     if present != request.generation {
         note.push_str("; scenarios or settings have changed since");
     }
-    (Some(tried.listed.iter().cloned().chain(decided).collect()), Some(note))
+    (Some(tried.listed.iter().cloned().chain(decided).chain(tried.later.iter().cloned()).collect()), Some(note))
 }
 
 fn event_steps(event: &EventRecord) -> Vec<Step> {

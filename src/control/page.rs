@@ -14,7 +14,7 @@ use crate::contract::error::ErrorKind;
 use crate::http::answer::{JSON, answer};
 use crate::http::body::{RequestBody, ResponseBody};
 use crate::http::connection_state::ConnectionState;
-use crate::http::handler::{Answering, Handler, NO_HTTP_2, Unreadable, goaway};
+use crate::http::handler::{Answering, Handler, Unreadable};
 use crate::http::host::check_host;
 use crate::redact::Redactor;
 use crate::ui;
@@ -84,10 +84,7 @@ impl Handler for Viewer {
 
     fn warn(&self, _: &str) {}
 
-    fn refuse(&self, status: StatusCode, sent: Unreadable) -> Bytes {
-        if sent == Unreadable::Http2 {
-            return goaway(NO_HTTP_2);
-        }
+    fn refuse(&self, status: StatusCode, _: Unreadable) -> Bytes {
         let reason = status.canonical_reason().unwrap_or_default();
         format!("HTTP/1.1 {} {reason}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", status.as_u16()).into()
     }

@@ -12,7 +12,6 @@ use clap::{Args, value_parser};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::ControlError;
@@ -24,7 +23,7 @@ use super::reply::Nearest;
 use super::story;
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
-use crate::contract::routes::{Operation, ROUTES, plain_path};
+use crate::contract::routes::{Operation, plain_path};
 use crate::redact::Redactor;
 use crate::state::journal::record::{Answer, Bytes, Connection, Headers, QuotaState, Request, RequestWhole, time};
 use crate::state::journal::{Entry, Interest, Journal, Reason, RequestInterest, RequestRecord};
@@ -235,9 +234,8 @@ impl Text for Cleared {
     }
 }
 
-/// The operations of the emulated API.
 fn operation_names() -> Vec<&'static str> {
-    crate::contract::routes::ROUTES.iter().map(|route| route.operation.name()).collect()
+    Operation::ALL.map(Operation::name).to_vec()
 }
 
 fn list(request: ListRequests, cx: &Context) -> Result<Page<Request>, ControlError> {
@@ -358,25 +356,21 @@ pub(super) fn row(request: &RequestRecord, redactor: Redactor<'_>) -> Request {
 /// Most characters of an error's message in a row.
 const MAX_MESSAGE: usize = 240;
 
-/// The message of the error that was answered: in the envelope, or as OAuth has it.
+/// The message of the error that was answered.
 fn error_message(request: &RequestRecord) -> Option<String> {
     #[derive(Deserialize)]
-    struct Answered<'a> {
-        #[serde(borrow)]
-        error: Option<&'a RawValue>,
-        error_description: Option<String>,
+    struct Envelope {
+        error: Message,
     }
     #[derive(Deserialize)]
-    struct Envelope {
+    struct Message {
         message: String,
     }
     if request.status < 400 {
         return None;
     }
-    let Answered { error, error_description } = serde_json::from_slice(request.transcript.answer_body()).ok()?;
-    let message = error_description
-        .or_else(|| serde_json::from_str::<Envelope>(error?.get()).ok().map(|envelope| envelope.message))?;
-    Some(message.chars().take(MAX_MESSAGE).collect())
+    let answered: Envelope = serde_json::from_slice(request.transcript.answer_body()).ok()?;
+    Some(answered.error.message.chars().take(MAX_MESSAGE).collect())
 }
 
 pub(super) fn whole(request: &RequestRecord, redactor: Redactor<'_>) -> RequestWhole {
@@ -428,9 +422,6 @@ pub(super) fn shown_body(redactor: Redactor<'_>, body: &[u8]) -> Bytes {
 /// The request's body. One that is not JSON may contain a signing secret anywhere, so it is hidden.
 fn request_body(request: &RequestRecord, redactor: Redactor<'_>) -> Bytes {
     let sent = request.transcript.body();
-    if request.operation == Some(Operation::OauthToken) && !sent.is_empty() {
-        return Bytes::Text("… (not shown: it contains a client's secret)".to_owned());
-    }
     let may_hold_secret = || sent.windows(6).any(|window| window.eq_ignore_ascii_case(b"secret"));
     let is_object = || serde_json::from_slice::<Map<String, Value>>(sent).is_ok();
     if request.operation == Some(Operation::EventsSubscribe) && may_hold_secret() && !is_object() {
@@ -441,8 +432,7 @@ fn request_body(request: &RequestRecord, redactor: Redactor<'_>) -> Bytes {
 
 /// The answer's body; a secret that it carried was shown once, to the client, and is not shown again.
 fn answer_body(request: &RequestRecord, redactor: Redactor<'_>) -> Bytes {
-    let issued = request.operation == Some(Operation::OauthToken) && request.status == 200;
-    let hides = issued || matches!(request.reason, Reason::Subscribed { .. });
+    let hides = matches!(request.reason, Reason::Subscribed { .. });
     match serde_json::from_slice::<Map<String, Value>>(request.transcript.answer_body()) {
         Ok(mut fields) if hides => {
             const PUBLISHED: [&str; 5] = ["id", "url", "events", "status", "created_at"];
@@ -554,7 +544,7 @@ impl Filter<'_> {
 /// An operation by its name. An unknown one is refused, because it would silently match nothing.
 pub(crate) fn operation_named(name: &str) -> Result<Operation, String> {
     Operation::from_name(name).ok_or_else(|| {
-        let hint = match nearest(name, ROUTES.iter().map(|route| route.operation.name())) {
+        let hint = match nearest(name, operation_names().into_iter()) {
             Some(near) => format!("; did you mean `{near}`?"),
             None => format!("; for example `{}`", Operation::SystemStatus.name()),
         };

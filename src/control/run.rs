@@ -30,10 +30,9 @@ use super::{
     subscriptions, test_outcome,
 };
 use crate::contract::keys::Keys;
-use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::review::findings::Findings;
-use crate::scenario::{Clash, ScenarioSnapshot};
+use crate::scenario::ScenarioSnapshot;
 use crate::settings::LedgerRow;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::journal::record::{DeliveryWhole, Event, LogLine, QuotaState, RequestWhole, Time, WorkspaceId, time};
@@ -108,9 +107,6 @@ pub(crate) struct Run {
     /// The scenarios active for every key without its own list, in order; absent in a document about one key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) active: Option<Vec<String>>,
-    /// Active scenarios that decide the same requests or set the same setting.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) clashes: Vec<ScenarioClash>,
     pub(crate) profile: Profile,
     pub(crate) assumptions: List<LedgerRow>,
     /// What is not in the document.
@@ -163,6 +159,33 @@ pub(crate) struct ExecFacts {
     /// A sentence about each of these.
     #[serde(default)]
     pub(crate) failed_because: Vec<String>,
+    /// How it ended under each reading of `exec --under`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) under: Option<ReadingGrid>,
+}
+
+/// A command under several readings of what the contract leaves open.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct ReadingGrid {
+    /// The reading of this document: the first under which the command failed, or `contract`.
+    pub(crate) reading: String,
+    /// What the rows show.
+    pub(crate) sentence: String,
+    /// In the order in which they were requested, `contract` first.
+    pub(crate) readings: Vec<ReadingRow>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct ReadingRow {
+    pub(crate) reading: String,
+    /// The command's, or 1 if it succeeded and the verdict failed the run.
+    pub(crate) exit_status: u8,
+    /// The problems in its verdict.
+    pub(crate) problems: usize,
+    /// The first test that failed, if its runner reported any.
+    pub(crate) failed_test: Option<String>,
 }
 
 /// A key and its usage.
@@ -223,15 +246,6 @@ pub(crate) struct RunScenario {
     pub(crate) scenario: ScenarioWhole,
     /// For each key that it has applied to; empty if it is not active, or no request has reached it.
     pub(crate) progress: Vec<Progress>,
-}
-
-/// Two active scenarios that clash.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct ScenarioClash {
-    /// The names of the two, in the order in force.
-    pub(crate) scenarios: [String; 2],
-    pub(crate) warning: Diagnostic,
 }
 
 /// How much is not in the document: because of its bounds or the requested limit, or evicted before.
@@ -345,7 +359,6 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         notices: records.notices,
         subscriptions,
         scenarios: names.into_iter().map(scenario).collect(),
-        clashes: clashes(&snapshot, name.as_deref()),
         active: name.is_none().then(|| snapshot.active().names.iter().map(ToString::to_string).collect()),
         profile: profile::settings(control, name.as_deref(), redactor),
         assumptions: List { data: profile::in_force(control, name.as_deref(), redactor) },
@@ -399,17 +412,6 @@ impl Records {
         let requests = requests.into_iter().zip(&history.requests).map(explained).collect();
         Self { requests, deliveries, events, notices, omitted, next_cursor }
     }
-}
-
-/// The clashes of the scenarios that are active for a key, or for any.
-fn clashes(generation: &ScenarioSnapshot, key: Option<&str>) -> Vec<ScenarioClash> {
-    let found = match key {
-        Some(key) => generation.config_for(Some(key)).clashes().to_vec(),
-        None => generation.clashes(),
-    };
-    let shown =
-        |Clash { scenarios, warning }| ScenarioClash { scenarios: scenarios.map(|name| name.to_string()), warning };
-    found.into_iter().map(shown).collect()
 }
 
 /// The first of these records that a document has room for, as it shows them.

@@ -131,7 +131,7 @@ pub(super) fn scenario_name(text: &str) -> Result<String, String> {
 }
 
 /// All scenarios.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Scenarios {
     pub(crate) generation: u64,
@@ -139,12 +139,12 @@ pub(crate) struct Scenarios {
     pub(crate) active: Vec<String>,
     pub(crate) active_by_key: Vec<KeyList>,
     pub(crate) data: Vec<ScenarioRow>,
-    /// What is wrong with the files, and which active scenarios clash.
+    /// What is wrong with the files.
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
 /// The list of one key.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct KeyList {
     pub(crate) key: String,

@@ -69,9 +69,9 @@ impl Endpoint for LoadSnapshot {
 
 /// Copy the state of a key to a new one.
 ///
-/// The new key has what the other one has now: subscriptions with their secrets, workflows, users, quota, settings, the clock, scenarios
+/// The new key has what the other one has now: subscriptions with their secrets, quota, settings, the clock, scenarios
 /// with their steps and planned emissions. Its subscriptions have their own ids, and its random values differ. Deliveries that
-/// are under way, tokens and the journal stay with the other key.
+/// are under way and the journal stay with the other key.
 #[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fork {

@@ -16,7 +16,7 @@ use crate::clock::Random;
 use crate::contract::error::{Error, ErrorKind};
 use crate::contract::keys::KeyRefusal;
 use crate::contract::quota::{ResetForm, RetryAfterForm};
-use crate::contract::routes::{Lookup, no_endpoint};
+use crate::contract::routes::{Lookup, Operation, no_endpoint};
 use crate::contract::variation::{BodyKind, vary};
 use crate::http::body::{Pace, ResponseBody};
 use crate::http::connection_state::ConnectionFault;
@@ -88,11 +88,7 @@ pub(super) enum Rejection {
 impl RequestContext {
     /// A 200 with this body, varied as the profile says.
     pub(super) fn ok(&self, body: &impl Serialize, reason: Reason) -> Answer {
-        self.ok_json(json_bytes(body), reason)
-    }
-
-    pub(super) fn ok_json(&self, body: Vec<u8>, reason: Reason) -> Answer {
-        Answer::json(StatusCode::OK, self.vary_body(body, BodyKind::Answer), reason)
+        Answer::json(StatusCode::OK, self.vary_body(json_bytes(body), BodyKind::Answer), reason)
     }
 
     pub(super) fn vary_body(&self, body: Vec<u8>, kind: BodyKind) -> Vec<u8> {
@@ -149,7 +145,7 @@ impl RequestContext {
         }
     }
 
-    fn not_found(&self, lookup: Lookup) -> Answer {
+    pub(super) fn not_found(&self, lookup: Lookup) -> Answer {
         match lookup {
             Lookup::MethodNotAllowed(allow) => {
                 let error = Error::new(ErrorKind::MethodNotAllowed, format!("this endpoint accepts {allow}"));
@@ -165,14 +161,13 @@ impl RequestContext {
             }
             Lookup::Announced(entry) => {
                 let message = format!(
-                    "{} ({}) are announced in the contract but not available yet; `wrs-emulator profile set preview.enabled=true`, or --preview at the start, serves them in assumed shapes",
+                    "{} ({}) are announced in the contract but not available yet; `wrs-emulator scenarios use announced-endpoints` answers them in assumed shapes",
                     entry.path, entry.what
                 );
                 self.error(&Error::new(ErrorKind::NotFound, message), Reason::Announced(entry.path))
             }
             Lookup::Found(_) | Lookup::Unknown => {
-                let is_preview_on = self.profile().preview.enabled;
-                let message = no_endpoint(&self.request.head.method, self.request.path(), is_preview_on);
+                let message = no_endpoint(&self.request.head.method, self.request.path());
                 self.error(&Error::new(ErrorKind::NotFound, message.as_str()), Reason::NotFound(message.into()))
             }
         }
@@ -198,7 +193,8 @@ pub fn header_value(text: &str) -> HeaderValue {
 /// The header that names the request in the journal; the same id as `request_id` in an error body.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-emulator-request-id");
 pub const GENERATION: HeaderName = HeaderName::from_static("x-emulator-generation");
-const PREVIEW: HeaderName = HeaderName::from_static("x-emulator-preview");
+/// Names the scenario that answers a path without an endpoint.
+const STUB: HeaderName = HeaderName::from_static("x-emulator-stub");
 
 pub(super) fn all_headers(
     cx: &RequestContext,
@@ -214,8 +210,8 @@ pub(super) fn all_headers(
         let clock = cx.workspace().clock();
         push_quota_headers(&mut headers, quota, profile, || clock.shared_time(request.now));
     }
-    if request.is_preview {
-        headers.insert(PREVIEW, HeaderValue::from_static("true"));
+    if let (Some(Operation::Stub), Some(rule)) = (request.operation, &cx.rule) {
+        headers.insert(STUB, header_value(&rule.scripted.scenario));
     }
     headers.insert(REQUEST_ID, id.clone());
     if let Some(name) = &profile.ids.request_header {

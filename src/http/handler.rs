@@ -43,17 +43,6 @@ pub enum Unreadable {
     Http2,
 }
 
-/// What a client of HTTP/2 understands: empty SETTINGS, then GOAWAY with `HTTP_1_1_REQUIRED` and this text for people.
-pub(crate) fn goaway(text: &str) -> Bytes {
-    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
-    const GOAWAY: [u8; 6] = [7, 0, 0, 0, 0, 0];
-    const LAST_STREAM: [u8; 4] = [0; 4];
-    const HTTP_1_1_REQUIRED: [u8; 4] = [0, 0, 0, 0xd];
-    let length = u32::try_from(LAST_STREAM.len() + HTTP_1_1_REQUIRED.len() + text.len()).unwrap_or_default();
-    let length = &length.to_be_bytes()[1..];
-    [&SETTINGS, length, &GOAWAY, &LAST_STREAM, &HTTP_1_1_REQUIRED, text.as_bytes()].concat().into()
-}
-
 pub const NO_HTTP_2: &str = "HTTP/2 is not supported: use HTTP/1.1";
 
 /// Limits on each peer and on all together; each is a flag of `serve`. Deadlines follow the machine's time and not the emulator's

@@ -26,8 +26,6 @@ use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
-use futures_util::stream::FuturesUnordered;
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
@@ -248,13 +246,11 @@ impl Connection {
                 () = self.stop.raised() => state.note_stop(),
             }
         };
-        // Polled only when it was woken itself: the connection next to it is woken several times for each request.
-        let mut ended: FuturesUnordered<_> = std::iter::once(ended).collect();
         tokio::select! {
             biased;
             _ = connection.as_mut() => {}
             // hyper would wait for a first request on a fresh connection.
-            _ = ended.next() => if state.request_count() > 0 {
+            () = ended => if state.request_count() > 0 {
                 connection.as_mut().graceful_shutdown();
                 let _ = tokio::time::timeout(self.grace, connection).await;
             }

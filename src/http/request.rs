@@ -3,28 +3,27 @@
 //! `service` admits requests; `answer` has the answers that any operation may give.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::StatusCode;
 use hyper::body::Bytes;
-use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName};
+use hyper::header::HeaderName;
 use hyper::http::request::Parts;
+use hyper::{Method, StatusCode};
 use rand::Rng as _;
 use tokio::task::JoinHandle;
 
+use crate::clock::Now;
 use crate::clock::agenda::Running;
-use crate::clock::{Instant, Now};
 use crate::contract::ids::IdKind;
 use crate::contract::keys::{KeyRefusal, bearer_token, check_key, values_of};
-use crate::contract::routes::{Operation, plain_path};
+use crate::contract::routes::{Credential, Operation, RequestTarget, plain_path};
 use crate::scenario::template::Gap;
 use crate::scenario::{Action, EffectiveConfig, RequestView, Rule, ScenarioSnapshot, TriedRules};
 use crate::settings::Profile;
 use crate::state::journal::{ConnectionInfo, DecidingRule, Reason, RequestRecord, Transcript, WrittenAt};
 use crate::state::quota::QuotaCheck;
-use crate::state::workspace::{AccessTokens, Registry, Workspace, WorkspaceState};
+use crate::state::workspace::{Registry, Workspace, WorkspaceState};
 
 /// Chooses scenarios for one request: names joined by commas.
 pub(crate) const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
@@ -39,8 +38,6 @@ pub(super) struct Request {
     pub(super) config: Arc<EffectiveConfig>,
     pub(super) generation: u64,
     pub(super) operation: Option<Operation>,
-    /// The path is announced by the contract, and the profile serves such paths.
-    pub(super) is_preview: bool,
     /// The task firing events that were due before the request, and so come first.
     pub(super) due_before: Option<JoinHandle<()>>,
 }
@@ -53,7 +50,7 @@ impl Request {
             Cow::Owned(path) => Some(path),
         };
         let generation = snapshot.number;
-        Self { head, path, now, config, generation, operation: None, is_preview: false, due_before: None }
+        Self { head, path, now, config, generation, operation: None, due_before: None }
     }
 
     pub(super) fn path(&self) -> &str {
@@ -66,10 +63,9 @@ impl Request {
 
     /// Takes the configuration of the key that the request carries, or of the scenarios that it names in a header. An error says
     /// the problem of that header, and leaves the configuration as it is.
-    pub(super) fn choose_config(&mut self, snapshot: &ScenarioSnapshot, tokens: &AccessTokens) -> Result<(), String> {
+    pub(super) fn choose_config(&mut self, snapshot: &ScenarioSnapshot) -> Result<(), String> {
         let headers = &self.head.headers;
-        let key = if snapshot.has_key_configs() { sent_key(headers, Some(tokens)).ok() } else { None };
-        let workspace = key.as_ref().map(|(key, _)| &**key);
+        let workspace = if snapshot.has_key_configs() { bearer_token(headers).ok() } else { None };
         if let Some(names) = values_of(headers, &SCENARIO).next() {
             let names = names
                 .to_str()
@@ -84,6 +80,25 @@ impl Request {
             self.config = Arc::clone(snapshot.config_for(workspace));
         }
         Ok(())
+    }
+
+    /// What the request leads to if a scenario answers its path, which no endpoint has.
+    pub(super) fn stub(&self) -> Option<RequestTarget> {
+        let needs_key = self.config.rules.stub_needs_key(&RequestView {
+            operation: Some(Operation::Stub),
+            method: &self.head.method,
+            path: self.path(),
+            query: self.query(),
+            headers: &self.head.headers,
+            body: &[],
+            key: None,
+            keys: &self.config.profile.keys,
+        })?;
+        Some(RequestTarget {
+            operation: Operation::Stub,
+            credential: if needs_key { Credential::Bearer } else { Credential::None },
+            has_body: ![Method::GET, Method::HEAD].contains(&self.head.method),
+        })
     }
 }
 
@@ -266,62 +281,9 @@ impl Drop for UnsettledRule {
     }
 }
 
-/// The key that a request carries: an access token of the preview stands for its key, until it expires.
-fn sent_key<'r>(
-    headers: &'r HeaderMap,
-    tokens: Option<&AccessTokens>,
-) -> Result<(Cow<'r, str>, Option<Instant>), KeyRefusal> {
-    let token = bearer_token(headers)?;
-    Ok(match tokens.and_then(|tokens| tokens.find(token)) {
-        Some(alias) => (Cow::Owned(alias.key), Some(alias.expires)),
-        None => (Cow::Borrowed(token), None),
-    })
-}
-
-struct CachedSender {
-    config: Weak<EffectiveConfig>,
-    authorization: Box<[u8]>,
-    workspace: Weak<Workspace>,
-}
-
-thread_local! {
-    static LAST_SENDER: RefCell<Option<CachedSender>> = const { RefCell::new(None) };
-}
-
 /// The workspace of the request's key.
 pub(super) fn authenticate(registry: &Registry, request: &Request) -> Result<Arc<Workspace>, KeyRefusal> {
-    let Request { head, config, now, .. } = request;
-    let profile = &*config.profile;
-    // Only the preview has access tokens.
-    let has_tokens = profile.preview.enabled;
-    if !has_tokens
-        && let Some(workspace) = LAST_SENDER.with_borrow(|last| last.as_ref()?.workspace(&head.headers, config, *now))
-    {
-        return Ok(workspace);
-    }
-    let (key, expires) = sent_key(&head.headers, has_tokens.then(|| registry.tokens()))?;
-    check_key(&key, profile.key_rules())?;
-    let workspace = registry.open(&key, *now);
-    if expires.is_some_and(|expires| expires <= workspace.clock().now().instant) {
-        return Err(KeyRefusal::Expired);
-    }
-    if !has_tokens {
-        let (config, workspace) = (Arc::downgrade(config), Arc::downgrade(&workspace));
-        let authorization = head.headers.get(AUTHORIZATION).map(|value| value.as_bytes().into()).unwrap_or_default();
-        LAST_SENDER.set(Some(CachedSender { config, authorization, workspace }));
-    }
-    Ok(workspace)
-}
-
-impl CachedSender {
-    fn workspace(&self, headers: &HeaderMap, config: &Arc<EffectiveConfig>, now: Now) -> Option<Arc<Workspace>> {
-        let mut values = values_of(headers, &AUTHORIZATION);
-        let is_same = values.next().is_some_and(|value| value.as_bytes() == &*self.authorization)
-            && values.next().is_none()
-            // An address is not used again as long as something points to it.
-            && std::ptr::eq(self.config.as_ptr(), Arc::as_ptr(config));
-        let workspace = self.workspace.upgrade().filter(|workspace| is_same && !workspace.is_gone())?;
-        workspace.touch(now.instant);
-        Some(workspace)
-    }
+    let key = bearer_token(&request.head.headers)?;
+    check_key(key, request.config.profile.key_rules())?;
+    Ok(registry.open(key, request.now))
 }

@@ -13,10 +13,11 @@ use crate::contract::variation::BodyKind;
 use crate::http::answer::{Answer, JSON, SendFault, push_quota_headers};
 use crate::http::body::Pace;
 use crate::http::connection_state::ConnectionFault;
+use crate::http::operations::answer_operation;
 use crate::http::request::{AppliedRule, RequestContext, UnsettledRule};
 use crate::http::service::Api;
 use crate::scenario::{
-    Action, Decision, Fault, Patch, ReplyBody, ScriptedQuota, ScriptedReply, Templated, request_facts,
+    Action, Decision, Fault, Patch, ReplyBody, ScriptedQuota, ScriptedReply, Templated, When, request_facts,
 };
 use crate::state::journal::{DecidingRule, Reason};
 use crate::state::quota::QuotaCheck;
@@ -81,34 +82,37 @@ impl RequestContext {
 
 impl Api {
     pub(super) async fn apply_rule(&self, cx: &mut RequestContext, operation: Operation, decision: Decision) -> Answer {
-        let (delay, has_templates) = (decision.delay, decision.has_templates);
+        let (delay, has_templates, rule) = (decision.delay, decision.has_templates, Arc::clone(&decision.rule));
         let action = cx.note_rule(decision);
         if let Some(delay) = delay {
             cx.wait(delay).await;
         }
         match action {
-            Action::Reply(reply) if has_templates => match self.render(cx, reply).await {
+            Action::Reply(reply) if has_templates => match self.render(cx, &rule.when, reply).await {
                 Ok(reply) => scripted_reply(cx, &reply),
                 Err(problem) => template_failure(cx, &problem),
             },
-            Action::Patch(patch) if has_templates => {
-                let answer = self.answer_operation(cx, operation);
-                match self.render(cx, patch).await {
+            Action::Patch(patch) if has_templates && operation != Operation::Stub => {
+                let answer = answer_operation(cx, operation);
+                match self.render(cx, &rule.when, patch).await {
                     Ok(patch) => apply_patch(answer, &patch),
                     Err(problem) => template_failure(cx, &problem),
                 }
             }
-            action => self.apply_action(cx, operation, action),
+            action => Self::apply_action(cx, operation, action),
         }
     }
 
     /// Carries out an action without templates, or whose templates are rendered.
-    pub(super) fn apply_action(&self, cx: &mut RequestContext, operation: Operation, action: Action) -> Answer {
+    pub(super) fn apply_action(cx: &mut RequestContext, operation: Operation, action: Action) -> Answer {
         match action {
-            Action::Pass => self.answer_operation(cx, operation),
+            // A path without an endpoint has no answer to patch.
+            Action::Patch(patch) if operation != Operation::Stub => {
+                apply_patch(answer_operation(cx, operation), &patch)
+            }
+            Action::Pass | Action::Patch(_) => answer_operation(cx, operation),
             Action::Reply(reply) => scripted_reply(cx, &reply),
-            Action::Patch(patch) => apply_patch(self.answer_operation(cx, operation), &patch),
-            Action::Fault(fault) => self.apply_fault(cx, operation, fault),
+            Action::Fault(fault) => apply_fault(cx, operation, fault),
         }
     }
 
@@ -116,15 +120,13 @@ impl Api {
     async fn render<T: Templated + Send + Sync + 'static>(
         &self,
         cx: &mut RequestContext,
+        when: &When,
         action: Arc<T>,
     ) -> Result<T, String> {
         // A separate source, so that templates do not shift the random values drawn after them.
         let random = cx.workspace().lock().sources.random.fork();
         let wall = cx.request.now.wall;
-        let (facts, body) = {
-            let view = cx.view();
-            (request_facts(&view), view.body.len())
-        };
+        let (facts, body) = (request_facts(&cx.view(), when), cx.body.len());
         let rendered = if action.template_bytes() + body > LARGE {
             self.engine.blocking.answers.run(move || action.rendered(&facts, wall, random)).await
         } else {
@@ -136,34 +138,37 @@ impl Api {
         }
         Ok(rendered)
     }
+}
 
-    fn apply_fault(&self, cx: &RequestContext, operation: Operation, fault: Fault) -> Answer {
-        let mut answer = self.answer_operation(cx, operation);
-        answer.reason = Reason::Scripted;
-        let length = answer.body.len();
-        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-        let fault = match fault {
-            Fault::Truncate { bytes } => SendFault::Paced(Pace::Truncate(bytes.map_or(length / 2, size))),
-            Fault::Stall { bytes, duration } => SendFault::Paced(Pace::Stall(size(bytes), duration)),
-            Fault::Drip { bytes, interval } => SendFault::Paced(Pace::Drip(size(bytes), interval)),
-            Fault::Reset => SendFault::Connection(ConnectionFault::Reset),
-            Fault::Empty => SendFault::Connection(ConnectionFault::Empty),
-            Fault::Garbage { bytes } => {
-                let mut garbage = vec![0; size(bytes)];
-                cx.workspace().lock().sources.random.fill_bytes(&mut garbage);
-                SendFault::Connection(ConnectionFault::Garbage(garbage.into()))
-            }
-        };
-        match fault {
-            // The header announces the whole body.
-            SendFault::Paced(_) => {
-                answer.headers.push((CONTENT_LENGTH, HeaderValue::from(length)));
-            }
-            // Nothing of the ordinary answer is sent.
-            SendFault::Connection(_) => answer = Answer::json(StatusCode::OK, Vec::new(), Reason::Scripted),
+fn apply_fault(cx: &mut RequestContext, operation: Operation, fault: Fault) -> Answer {
+    let mut answer = match operation {
+        Operation::Stub => Answer::json(StatusCode::OK, Vec::new(), Reason::Scripted),
+        operation => answer_operation(cx, operation),
+    };
+    answer.reason = Reason::Scripted;
+    let length = answer.body.len();
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let fault = match fault {
+        Fault::Truncate { bytes } => SendFault::Paced(Pace::Truncate(bytes.map_or(length / 2, size))),
+        Fault::Stall { bytes, duration } => SendFault::Paced(Pace::Stall(size(bytes), duration)),
+        Fault::Drip { bytes, interval } => SendFault::Paced(Pace::Drip(size(bytes), interval)),
+        Fault::Reset => SendFault::Connection(ConnectionFault::Reset),
+        Fault::Empty => SendFault::Connection(ConnectionFault::Empty),
+        Fault::Garbage { bytes } => {
+            let mut garbage = vec![0; size(bytes)];
+            cx.workspace().lock().sources.random.fill_bytes(&mut garbage);
+            SendFault::Connection(ConnectionFault::Garbage(garbage.into()))
         }
-        Answer { fault: Some(fault), ..answer }
+    };
+    match fault {
+        // The header announces the whole body.
+        SendFault::Paced(_) => {
+            answer.headers.push((CONTENT_LENGTH, HeaderValue::from(length)));
+        }
+        // Nothing of the ordinary answer is sent.
+        SendFault::Connection(_) => answer = Answer::json(StatusCode::OK, Vec::new(), Reason::Scripted),
     }
+    Answer { fault: Some(fault), ..answer }
 }
 
 fn scripted_reply(cx: &mut RequestContext, reply: &ScriptedReply) -> Answer {

@@ -15,12 +15,13 @@ use tokio::task::JoinHandle;
 
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::KeyRefusal;
-use crate::contract::routes::{Credential, Lookup, Operation, Route, look_up, look_up_announced};
+use crate::contract::routes::{Credential, Lookup, Operation, RequestTarget, look_up};
 use crate::http::answer::{Answer, REQUEST_ID, Rejection, SendFault, all_headers, body_headers, http_date, id_value};
 use crate::http::body::{BodyReader, RequestBody, ResponseBody, paced};
 use crate::http::connection_state::{ConnectionFault, ConnectionState};
-use crate::http::handler::{Answering, NO_HTTP_2, PLAIN_ON_TLS, Unreadable, goaway};
+use crate::http::handler::{Answering, NO_HTTP_2, PLAIN_ON_TLS, Unreadable};
 use crate::http::host::check_host;
+use crate::http::operations::answer_operation;
 use crate::http::request::{AuthenticatedKey, Identity, Request, RequestContext, authenticate, draw_id};
 use crate::scenario::{Decision, Emit, ScenarioSnapshot, after_answer};
 use crate::state::engine::Engine;
@@ -38,7 +39,7 @@ pub struct Api {
 /// What an answer has to wait for.
 enum Pending {
     /// Events that were due when the request came; then everything else.
-    Events(JoinHandle<()>, Result<&'static Route, Rejection>, RequestBody),
+    Events(JoinHandle<()>, Result<RequestTarget, Rejection>, RequestBody),
     Body(Operation, RequestBody),
     /// A scenario rule that is delayed or renders templates.
     Rule(Operation, Decision),
@@ -57,8 +58,8 @@ impl Api {
         let identity = Identity::unknown(self.engine.registry.anonymous());
         let mut cx = RequestContext::new(Request::new(head, now, &snapshot), identity);
         let answered = catch_panic_now(|| {
-            let route = self.admit(&mut cx, &snapshot);
-            self.answer_now(&mut cx, route, body)
+            let target = self.admit(&mut cx, &snapshot);
+            Self::answer_now(&mut cx, target, body)
         });
         let answered = match answered {
             Ok(Err(remaining)) => {
@@ -84,24 +85,23 @@ impl Api {
 
     /// The answer, or the wait before it.
     fn answer_now(
-        &self,
         cx: &mut RequestContext,
-        route: Result<&'static Route, Rejection>,
+        target: Result<RequestTarget, Rejection>,
         body: RequestBody,
     ) -> Result<Answer, Pending> {
         if let Some(firing) = cx.request.due_before.take() {
-            return Err(Pending::Events(firing, route, body));
+            return Err(Pending::Events(firing, target, body));
         }
-        let operation = match route {
+        let operation = match target {
             Err(error) => return Ok(cx.early_refusal(error)),
-            Ok(route) if route.has_body() => return Err(Pending::Body(route.operation, body)),
-            Ok(route) => route.operation,
+            Ok(target) if target.has_body => return Err(Pending::Body(target.operation, body)),
+            Ok(target) => target.operation,
         };
         match cx.decide_by_scenarios() {
-            None => Ok(self.answer_operation(cx, operation)),
+            None => Ok(answer_operation(cx, operation)),
             Some(decision) if decision.is_immediate() => {
                 let action = cx.note_rule(decision);
-                Ok(self.apply_action(cx, operation, action))
+                Ok(Self::apply_action(cx, operation, action))
             }
             Some(decision) => Err(Pending::Rule(operation, decision)),
         }
@@ -137,7 +137,7 @@ impl Api {
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{date}{REQUEST_ID}: {id}\r\n{further}connection: close\r\n\r\n",
             body.len(),
         );
-        let bytes = if sent == Unreadable::Http2 { goaway(text) } else { [head.as_bytes(), &body].concat().into() };
+        let bytes = [head.as_bytes(), &body].concat().into();
         let own_headers = body_headers(own, content_type);
         let transcript = Transcript::new(&RawExchange {
             id: id.as_bytes(),
@@ -152,17 +152,20 @@ impl Api {
         bytes
     }
 
-    /// Identifies the sender of a request and counts the request; returns its route, or why it is answered without one.
-    fn admit(&self, cx: &mut RequestContext, snapshot: &ScenarioSnapshot) -> Result<&'static Route, Rejection> {
+    /// Identifies the sender of a request and counts the request; returns what it leads to, or why it is refused.
+    fn admit(&self, cx: &mut RequestContext, snapshot: &ScenarioSnapshot) -> Result<RequestTarget, Rejection> {
         let RequestContext { request, identity, .. } = cx;
-        let route = self.find_route(request, snapshot);
-        let recognized = match &route {
-            Ok(route) if route.credential == Credential::Bearer => self.admit_key(request, true),
-            // 404 and 405 belong to the key that was sent, if it is valid, and cost it nothing.
-            Err(Rejection::NotFound(_)) => self.admit_key(request, false),
+        let target = self.find_target(request, snapshot);
+        let needs_key = target.as_ref().is_ok_and(|target| target.credential == Credential::Bearer);
+        let recognized = match &target {
+            Ok(_) if needs_key => self.admit_key(request, true),
+            // 404, 405 and what a scenario answers without a key belong to the key that was sent, if it is valid, and cost it nothing.
+            Ok(RequestTarget { operation: Operation::Stub, .. }) | Err(Rejection::NotFound(_)) => {
+                self.admit_key(request, false)
+            }
             _ => {
                 *identity = self.anonymous(request);
-                return route;
+                return target;
             }
         };
         let refused = match recognized {
@@ -172,13 +175,13 @@ impl Api {
             }
             Err(refusal) => {
                 *identity = self.anonymous(request);
-                route.is_ok().then_some(Rejection::Unauthorized(refusal))
+                needs_key.then_some(Rejection::Unauthorized(refusal))
             }
         };
-        refused.map_or(route, Err)
+        refused.map_or(target, Err)
     }
 
-    fn find_route(&self, request: &mut Request, snapshot: &ScenarioSnapshot) -> Result<&'static Route, Rejection> {
+    fn find_target(&self, request: &mut Request, snapshot: &ScenarioSnapshot) -> Result<RequestTarget, Rejection> {
         let Parts { method, uri, version, headers, .. } = &request.head;
         if let Err(problem) = check_host(method, uri, *version, headers) {
             return Err(Rejection::Invalid(ErrorKind::BadRequest, problem.to_string()));
@@ -188,22 +191,15 @@ impl Api {
             return Err(Rejection::Invalid(ErrorKind::UriTooLong, text));
         }
         let found = look_up(method, request.path());
-        let chosen = request.choose_config(snapshot, self.engine.registry.tokens());
-        let found = match found {
-            Lookup::Announced(_) if chosen.is_ok() && request.config.profile.preview.enabled => {
-                request.is_preview = true;
-                look_up_announced(&request.head.method, request.path())
-            }
-            found => found,
-        };
-        match found {
-            Lookup::Found(route) => {
-                request.operation = Some(route.operation);
-                chosen.map(|()| route).map_err(|text| Rejection::Invalid(ErrorKind::BadRequest, text))
-            }
+        let chosen = request.choose_config(snapshot);
+        let target = match found {
+            Lookup::Found(route) => route.target(),
+            Lookup::Unknown | Lookup::Announced(_) if let Some(stub) = request.stub() => stub,
             // Unknown scenario names are irrelevant for a 404.
-            other => Err(Rejection::NotFound(other)),
-        }
+            other => return Err(Rejection::NotFound(other)),
+        };
+        request.operation = Some(target.operation);
+        chosen.map(|()| target).map_err(|text| Rejection::Invalid(ErrorKind::BadRequest, text))
     }
 
     fn anonymous(&self, request: &Request) -> Identity {
@@ -235,7 +231,7 @@ impl Api {
         if let Pending::Events(firing, route, body) = remaining {
             // A panic there is the scenario's matter, not this request's.
             let _ = firing.await;
-            remaining = match self.answer_now(cx, route, body) {
+            remaining = match Self::answer_now(cx, route, body) {
                 Ok(answer) => return answer,
                 Err(remaining) => remaining,
             };
@@ -252,7 +248,7 @@ impl Api {
             Pending::Rule(operation, decision) => (operation, Some(decision)),
         };
         match decision {
-            None => self.answer_operation(cx, operation),
+            None => answer_operation(cx, operation),
             Some(decision) => self.apply_rule(cx, operation, decision).await,
         }
     }
@@ -348,8 +344,7 @@ impl Api {
 
     /// Fires the events due after a request; `None` if there are none.
     fn fire_after(&self, cx: &RequestContext, emits: &[Arc<Emit>]) -> Option<JoinHandle<()>> {
-        let creates = cx.request.operation == Some(Operation::WorkflowsCreate);
-        if emits.is_empty() && !creates {
+        if emits.is_empty() {
             return None;
         }
         let workspace = cx.owner()?;
@@ -467,7 +462,7 @@ mod tests {
 
         // The workspace's lock was held by the one that panicked.
         let mut next = cx(&api);
-        let answer = api.answer_operation(&next, Operation::Hello);
+        let answer = answer_operation(&mut next, Operation::Hello);
         let response = api.record(&mut next, Ok(answer), &connection).released(&connection);
         assert_eq!(response.status(), StatusCode::OK);
         assert_ne!(response.headers()[REQUEST_ID].to_str().expect("text"), id);

@@ -1,27 +1,23 @@
-//! Which rule decides: the rules of all active scenarios in order, found through an index, and a trace for explanations.
-//!
-//! The index only leaves out rules that cannot match, so it never changes a decision: a property test compares it with a
-//! walk over all rules.
+//! Which rule decides: the rules of all active scenarios are tried in order, with a trace for explanations.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::matcher::{Found, Reading, RequestView, Subject};
+use super::Scenario;
+use super::matcher::{Reading, RequestView};
 use super::rule::{Decision, Rule};
 use crate::clock::Random;
-use crate::contract::routes::{Operation, ROUTES};
 use crate::scenario::rule_counters::RuleCounters;
 use crate::util::wording::counted;
 
-/// Rules with one exact condition on the same subject are looked up instead of tried, from this many on.
-const WORTH_LOOKING_UP: usize = 8;
-
-/// Most rules that an explanation lists without the one that applied.
+/// Most rules that an explanation lists before the one that decided, and after it.
 const MAX_LISTED: usize = 16;
+/// Most rules after the one that decided that are compared with the request: thousands would slow every request down.
+const MAX_LOOKED_AT: usize = 64;
+const NOT_REACHED: &str = "matches too, but an earlier rule decided";
 
 /// What one rule did with a request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -39,115 +35,72 @@ pub(crate) struct RuleTrace {
     pub(crate) outcome: Arc<str>,
 }
 
-/// What the rules did with a request that they did not decide, up to the one that did: recorded while they are tried, because counters
-/// and scenarios change afterwards.
+/// What the other rules did with a request, beside the one that decided it: recorded while they are tried, because counters and
+/// scenarios change afterwards.
 #[derive(Debug, Default)]
 pub struct TriedRules {
-    /// The first, in order.
+    /// The first that did not apply, in order.
     pub(crate) listed: Vec<RuleTrace>,
     unlisted: usize,
-    /// How many were not even tried, because the request has another value at this subject.
-    looked_up: Vec<(Arc<str>, usize)>,
+    /// The first after the one that decided whose conditions the request meets too.
+    pub(crate) later: Vec<RuleTrace>,
+}
+
+impl RuleTrace {
+    /// A rule that did not decide.
+    fn of(rule: &Rule, outcome: String) -> Self {
+        let (scenario, label) = (Arc::clone(&rule.scenario), Arc::clone(&rule.label));
+        Self { scenario, rule: label, line: rule.line, applied: false, outcome: outcome.into() }
+    }
 }
 
 impl TriedRules {
-    fn add(&mut self, rule: &Rule, outcome: impl FnOnce() -> Arc<str>) {
+    fn add(&mut self, rule: &Rule, outcome: impl FnOnce() -> String) {
         if self.listed.len() == MAX_LISTED {
             self.unlisted += 1;
             return;
         }
-        let (scenario, label) = (Arc::clone(&rule.scenario), Arc::clone(&rule.label));
-        self.listed.push(RuleTrace { scenario, rule: label, line: rule.line, applied: false, outcome: outcome() });
-    }
-
-    fn add_looked_up(&mut self, subject: &Arc<str>, count: usize) {
-        match self.looked_up.iter_mut().find(|(known, _)| known == subject) {
-            Some((_, known)) => *known += count,
-            None if count > 0 => self.looked_up.push((Arc::clone(subject), count)),
-            None => {}
-        }
+        self.listed.push(RuleTrace::of(rule, outcome()));
     }
 
     /// Its size in bytes, roughly. Texts that it shares with the rules are counted too: it may be the last to hold them.
     pub(crate) fn bytes(&self) -> usize {
         let text = |trace: &RuleTrace| trace.scenario.len() + trace.rule.len() + trace.outcome.len();
-        let listed = self.listed.iter().map(|trace| size_of::<RuleTrace>() + text(trace));
-        let looked_up = self.looked_up.iter().map(|(subject, _)| size_of::<(Arc<str>, usize)>() + subject.len());
-        size_of::<Self>() + listed.sum::<usize>() + looked_up.sum::<usize>()
+        let listed = self.listed.iter().chain(&self.later).map(|trace| size_of::<RuleTrace>() + text(trace));
+        size_of::<Self>() + listed.sum::<usize>()
     }
 
     /// The rules that are not listed, in words; `None` if all are.
     pub(crate) fn unlisted(&self) -> Option<String> {
-        let looked_up = self.looked_up.iter();
-        let mut parts: Vec<String> = looked_up
-            .map(|(subject, count)| format!("{} for another value of `{subject}`", counted(*count as u64, "rule")))
-            .collect();
-        if self.unlisted > 0 {
-            parts.push(format!("{} that did not apply", counted(self.unlisted as u64, "more rule")));
-        }
-        (!parts.is_empty()).then(|| parts.join(", "))
+        (self.unlisted > 0).then(|| format!("{} that did not apply", counted(self.unlisted, "more rule")))
     }
 }
 
-/// The rules of the active scenarios, in order. Each scenario's are indexed once, whatever they are combined with.
+/// The rules of the active scenarios, in order.
 #[derive(Clone, Debug, Default)]
 pub struct RuleSet {
-    indexes: Vec<Arc<RuleIndex>>,
-}
-
-#[derive(Debug)]
-pub(super) struct RuleIndex {
     rules: Vec<Arc<Rule>>,
-    buckets: Vec<(Option<Operation>, Bucket)>,
-}
-
-/// The rules that a request of one operation may match, by position.
-#[derive(Clone, Debug, Default)]
-struct Bucket {
-    /// Tried one after the other.
-    plain: Vec<u32>,
-    exact: Vec<Exact>,
-    /// Rules for other operations, and of the first what an explanation says of them.
-    others: Vec<u32>,
-    other_outcomes: Vec<Arc<str>>,
-}
-
-/// Rules that are looked up by the text at a subject.
-#[derive(Clone, Debug)]
-struct Exact {
-    subject: Subject,
-    name: Arc<str>,
-    rules: Vec<u32>,
-    by_text: HashMap<Box<str>, Vec<u32>>,
-}
-
-impl Exact {
-    fn new(subject: Subject) -> Self {
-        Self { name: subject.to_string().into(), subject, rules: Vec::new(), by_text: HashMap::new() }
-    }
-
-    /// The rules that want the request's value.
-    fn find(&self, reading: &Reading<'_>) -> &[u32] {
-        let found = match reading.find(&self.subject) {
-            Found::Text(text) => self.by_text.get(&*text),
-            Found::Json(value) => value.as_str().and_then(|text| self.by_text.get(text)),
-            Found::Absent => None,
-        };
-        found.map_or(&[], Vec::as_slice)
-    }
 }
 
 impl RuleSet {
-    pub(super) fn new<'i>(indexes: impl Iterator<Item = &'i Arc<RuleIndex>>) -> Self {
-        Self { indexes: indexes.filter(|index| !index.rules.is_empty()).cloned().collect() }
+    pub(super) fn new<'s>(active: impl IntoIterator<Item = &'s Scenario>) -> Self {
+        Self { rules: active.into_iter().flat_map(|scenario| scenario.rules.iter().cloned()).collect() }
     }
 
     pub fn rules(&self) -> impl Iterator<Item = &Arc<Rule>> {
-        self.indexes.iter().flat_map(|index| &index.rules)
+        self.rules.iter()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.indexes.is_empty()
+        self.rules.is_empty()
+    }
+
+    /// Whether a request whose path no endpoint has needs a valid key, by the first rule that answers such paths and has its method and
+    /// path; `None` if there is none.
+    pub fn stub_needs_key(&self, view: &RequestView<'_>) -> Option<bool> {
+        let reading = Reading::new(view);
+        let rule = self.rules.iter().find(|rule| rule.answers_any_path() && rule.when.has_route_of(&reading))?;
+        Some(rule.when.authenticated.unwrap_or(view.path.starts_with("/v1/")))
     }
 
     /// The first rule that applies decides; `None` leaves the request to the ordinary answer. Counts in `counters`, and draws from
@@ -160,113 +113,18 @@ impl RuleSet {
         random: &mut Random,
     ) -> (Option<Decision>, TriedRules) {
         let (reading, mut tried) = (Reading::new(view), TriedRules::default());
-        let mut play = |rule: &Arc<Rule>, tried: &mut TriedRules| {
-            let held = match rule.apply(&reading, counters, since_activation, random) {
-                Ok(decision) => return Some(decision),
-                Err(held) => held,
-            };
-            tried.add(rule, || rule.held_text(&held, &reading, since_activation).into());
-            None
-        };
-        let first = |index: &Arc<RuleIndex>| index.first_of_scenario(&reading, &mut tried, &mut play);
-        (self.indexes.iter().find_map(first), tried)
-    }
-}
-
-impl RuleIndex {
-    pub(super) fn new(rules: &[Arc<Rule>]) -> Self {
-        let operations = ROUTES.iter().map(|route| Some(route.operation)).chain([None]);
-        let buckets = operations.map(|operation| (operation, Bucket::new(rules, operation))).collect();
-        Self { rules: rules.to_vec(), buckets }
-    }
-
-    /// Plays the rules that may match, in order, until one decides.
-    fn first_of_scenario(
-        &self,
-        reading: &Reading<'_>,
-        tried: &mut TriedRules,
-        mut play: impl FnMut(&Arc<Rule>, &mut TriedRules) -> Option<Decision>,
-    ) -> Option<Decision> {
-        let Some((_, bucket)) = self.buckets.iter().find(|(operation, _)| *operation == reading.view.operation) else {
-            // An operation outside the route table has no index; its rules are tried one after the other.
-            return self.rules.iter().find_map(|rule| play(rule, tried));
-        };
-        let found: Vec<&[u32]> = bucket.exact.iter().map(|exact| exact.find(reading)).collect();
-        let (mut plain, mut rest, mut others) = (&*bucket.plain, found.clone(), 0);
-        let mut decided = None;
-        // Each list is in order and no rule is in two, so the smallest head is always the next rule in order.
-        while let Some(next) =
-            std::iter::once(&mut plain).chain(&mut rest).filter(|list| !list.is_empty()).min_by_key(|list| list[0])
-        {
-            let at = next[0];
-            *next = &next[1..];
-            others = self.list_others(bucket, others, at, tried);
-            if let Some(decision) = play(&self.rules[at as usize], tried) {
-                decided = Some((at, decision));
-                break;
-            }
-        }
-        let end = decided.as_ref().map_or(u32::MAX, |(at, _)| *at);
-        self.list_others(bucket, others, end, tried);
-        let before = |list: &[u32]| list.partition_point(|at| *at < end);
-        for (exact, found) in bucket.exact.iter().zip(found) {
-            tried.add_looked_up(&exact.name, before(&exact.rules) - before(found));
-        }
-        decided.map(|(_, decision)| decision)
-    }
-
-    /// Lists the rules for other operations up to a position, if the first `listed` of them are; returns how many are then.
-    fn list_others(&self, bucket: &Bucket, listed: usize, end: u32, tried: &mut TriedRules) -> usize {
-        let until = bucket.others.partition_point(|at| *at < end);
-        for place in listed..until {
-            let Some(outcome) = bucket.other_outcomes.get(place) else {
-                tried.unlisted += until - place;
-                break;
-            };
-            tried.add(&self.rules[bucket.others[place] as usize], || Arc::clone(outcome));
-        }
-        until
-    }
-}
-
-impl Bucket {
-    fn new(rules: &[Arc<Rule>], operation: Option<Operation>) -> Self {
-        let mut bucket = Self::default();
-        let mut shared: HashMap<&Subject, usize> = HashMap::new();
-        let mut members = Vec::new();
-        for (at, rule) in (0_u32..).zip(rules) {
-            if !rule.when.asks_for(operation) {
-                bucket.others.push(at);
-                if bucket.other_outcomes.len() < MAX_LISTED {
-                    bucket.other_outcomes.extend(rule.when.operation_failure(operation).map(Arc::from));
+        for (at, rule) in self.rules.iter().enumerate() {
+            match rule.apply(&reading, counters, since_activation, random) {
+                Ok(decision) => {
+                    let next = self.rules[at + 1..].iter().take(MAX_LOOKED_AT);
+                    let later = next.filter(|rule| rule.when.holds(&reading)).take(MAX_LISTED);
+                    tried.later.extend(later.map(|rule| RuleTrace::of(rule, NOT_REACHED.to_owned())));
+                    return (Some(decision), tried);
                 }
-                continue;
-            }
-            members.push((at, rule));
-            for condition in rule.when.conditions.iter().filter(|condition| condition.exact().is_some()) {
-                *shared.entry(&condition.subject).or_default() += 1;
+                Err(held) => tried.add(rule, || rule.held_text(&held, &reading, since_activation)),
             }
         }
-        for (at, rule) in members {
-            let exact = rule
-                .when
-                .conditions
-                .iter()
-                .filter_map(|condition| Some((&condition.subject, condition.exact()?)))
-                .filter(|(subject, _)| shared[subject] >= WORTH_LOOKING_UP)
-                .max_by_key(|(subject, _)| shared[subject]);
-            let Some((subject, text)) = exact else {
-                bucket.plain.push(at);
-                continue;
-            };
-            let place = bucket.exact.iter().position(|known| known.subject == *subject).unwrap_or_else(|| {
-                bucket.exact.push(Exact::new(subject.clone()));
-                bucket.exact.len() - 1
-            });
-            bucket.exact[place].rules.push(at);
-            bucket.exact[place].by_text.entry(text.into()).or_default().push(at);
-        }
-        bucket
+        (None, tried)
     }
 }
 
@@ -274,11 +132,11 @@ impl Bucket {
 mod tests {
     use hyper::Method;
     use hyper::header::HeaderMap;
-    use proptest::prelude::*;
 
     use super::*;
     use crate::clock::Seed;
-    use crate::scenario::{Scenario, valid};
+    use crate::contract::routes::Operation;
+    use crate::scenario::valid;
 
     /// One request of a test.
     #[derive(Clone, Debug, Default)]
@@ -305,7 +163,7 @@ mod tests {
     }
 
     fn rules(text: &str) -> RuleSet {
-        RuleSet::new([valid(text).rule_index()].into_iter())
+        RuleSet::new([&valid(text)])
     }
 
     /// The record of the last of so many status checks two seconds after activation, none of which the only rule decides.
@@ -343,7 +201,7 @@ mod tests {
     /// The number of rules that the record of one status check lists, and its note about the others.
     fn check_unlisted(texts: &[&str], listed: usize, unlisted: Option<&str>) {
         let scenarios: Vec<_> = texts.iter().map(|text| valid(text)).collect();
-        let rules = RuleSet::new(scenarios.iter().map(Scenario::rule_index));
+        let rules = RuleSet::new(&scenarios);
         let (counters, random) = (&mut RuleCounters::default(), &mut Seed::from_number(1).source("test"));
         let request =
             Request { operation: Some(Operation::SystemStatus), query: "a=1".to_owned(), ..Request::default() };
@@ -360,11 +218,8 @@ mod tests {
         check_unlisted(&[&over.repeat(16)], 16, None);
         check_unlisted(&[&over.repeat(17)], 16, Some("1 more rule that did not apply"));
         check_unlisted(&[&elsewhere.repeat(19)], 16, Some("3 more rules that did not apply"));
-        check_unlisted(&[&other.repeat(7)], 7, None);
-        check_unlisted(&[&other.repeat(8)], 0, Some("8 rules for another value of `query.a`"));
-        check_unlisted(&[&other.repeat(8), &other.repeat(9)], 0, Some("17 rules for another value of `query.a`"));
-        let both = "9 rules for another value of `query.a`, 4 more rules that did not apply";
-        check_unlisted(&[&[over.repeat(20), other.repeat(9)].concat()], 16, Some(both));
+        check_unlisted(&[&other.repeat(8), &other.repeat(9)], 16, Some("1 more rule that did not apply"));
+        check_unlisted(&[&[over.repeat(20), other.repeat(9)].concat()], 16, Some("13 more rules that did not apply"));
     }
 
     #[test]
@@ -379,10 +234,6 @@ mod tests {
         for outcome in ["", "with an outcome"] {
             let texts = rule.scenario.len() + rule.label.len() + outcome.len();
             assert_eq!(added(&mut |tried| tried.add(&rule, || outcome.into())), size_of::<RuleTrace>() + texts);
-        }
-        for subject in ["query.a", "body.\"/a\""] {
-            let size = added(&mut |tried| tried.add_looked_up(&subject.into(), 3));
-            assert_eq!(size, size_of::<(Arc<str>, usize)>() + subject.len());
         }
         assert_eq!(TriedRules::default().bytes(), size_of::<TriedRules>());
     }
@@ -428,59 +279,6 @@ mod tests {
             assert_eq!(counters.step(rule.story), None);
             rule.settle(action, 200, counters);
             assert_eq!(counters.step(rule.story).map(AsRef::as_ref), is_last.then_some("b"));
-        }
-    }
-
-    fn any_of(values: &'static [&'static str]) -> impl Strategy<Value = Option<&'static str>> {
-        prop::option::of(prop::sample::select(values))
-    }
-
-    const VALUES: &[&str] = &["1", "2", "3"];
-
-    /// The conditions of a rule, or the same of a request: operation, query, body and key.
-    fn conditions() -> impl Strategy<Value = [Option<&'static str>; 4]> {
-        (any_of(&["system.status", "hello"]), any_of(VALUES), any_of(VALUES), any_of(VALUES)).prop_map(<[_; 4]>::from)
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(300))]
-
-        /// Whatever the rules and requests, the index finds the rule that a walk over all of them finds, and the record accounts for
-        /// each rule before it.
-        #[test]
-        fn the_index_changes_no_decision(
-            rows in prop::collection::vec((conditions(), 1..4_u64), 1..40),
-            requests in prop::collection::vec(conditions(), 1..40),
-        ) {
-            let rule = |(conditions, times): &([Option<&str>; 4], u64)| {
-                let names = ["operation", "query.a", "body.\"/a\"", "key"];
-                let when = names.iter().zip(conditions);
-                let when: Vec<_> = when.filter_map(|(name, value)| Some(format!("{name} = '{}'", (*value)?))).collect();
-                format!("[[rule]]\nwhen = {{ {} }}\ntimes = {times}\npass = true\n", when.join(", "))
-            };
-            let rules = rules(&rows.iter().map(rule).collect::<String>());
-            let (mut counters, mut walked) = (RuleCounters::default(), RuleCounters::default());
-            let (random, since) = (&mut Seed::from_number(1).source("test"), Duration::ZERO);
-            for [operation, query, body, key] in requests {
-                let request = Request {
-                    operation: operation.and_then(Operation::from_name),
-                    query: query.map_or(String::new(), |value| format!("a={value}")),
-                    body: body.map_or(String::new(), |value| format!("{{\"a\":\"{value}\"}}")),
-                    key: key.map(str::to_owned),
-                };
-                let (found, tried, expected) = request.with_view(|view| {
-                    let reading = Reading::new(view);
-                    let expected = rules.rules().find_map(|rule| rule.apply(&reading, &mut walked, since, random).ok());
-                    let (found, tried) = rules.first_decision(view, &mut counters, since, random);
-                    (found, tried, expected)
-                });
-                let line = |decision: &Option<Decision>| decision.as_ref().map(|decision| decision.rule.line);
-                prop_assert_eq!(line(&found), line(&expected));
-                let looked_up: usize = tried.looked_up.iter().map(|(_, count)| count).sum();
-                let before = rules.rules().position(|rule| Some(rule.line) == line(&found));
-                let accounted = tried.listed.len() + tried.unlisted + looked_up;
-                prop_assert_eq!(accounted, before.unwrap_or_else(|| rules.rules().count()));
-            }
         }
     }
 }

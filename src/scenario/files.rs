@@ -130,8 +130,8 @@ impl<'g> AcceptedFiles<'g> {
         self.held.insert(name, Stale::Broken(Arc::new(problem.clone())));
     }
 
-    /// Holds back scenarios that are valid alone but clash with other active ones; returns whether that changes anything.
-    fn hold_back_clashing(&mut self, problems: &[Diagnostic]) -> bool {
+    /// Holds back scenarios whose settings are valid alone but not with those of other active ones; returns whether that changes anything.
+    fn hold_back_contradicting(&mut self, problems: &[Diagnostic]) -> bool {
         let before = &self.before.content.files;
         let is_new = |scenario: &&Arc<Scenario>| {
             let is_same = before.get(&scenario.name).is_some_and(|before| before.is_same_as(scenario));
@@ -141,7 +141,7 @@ impl<'g> AcceptedFiles<'g> {
         let problem_of = |scenario: &Scenario| {
             problems.iter().find(|problem| problem.file.as_deref() == Some(scenario.file_name().as_str()))
         };
-        // A clash reported for an unchanged file may come from any of those that changed.
+        // A problem reported for an unchanged file may come from any of those that changed.
         let is_named = new.iter().any(|scenario| problem_of(scenario).is_some());
         for scenario in &new {
             if let Some(problem) = problem_of(scenario).or_else(|| problems.first().filter(|_| !is_named)) {
@@ -170,7 +170,7 @@ impl ScenarioStore {
                 Ok(number) => break number,
                 Err(problems) => {
                     accepted.found.extend(problems.iter().cloned());
-                    if !accepted.hold_back_clashing(&problems) {
+                    if !accepted.hold_back_contradicting(&problems) {
                         break before.number;
                     }
                 }
@@ -184,8 +184,7 @@ impl ScenarioStore {
         Reload { generation, is_new, changes, found: self.diagnostics() }
     }
 
-    /// The problems of the files at the last reading, and warnings about scenarios whose files are gone and about clashes of active
-    /// ones.
+    /// The problems of the files at the last reading, and warnings about scenarios whose files are gone.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let generation = self.load();
         let content = &generation.content;
@@ -195,8 +194,7 @@ impl ScenarioStore {
             let problem = Diagnostic::of_file("scenario/active-missing", message, hint).as_warning();
             Some(problem.in_file(content.files.get(name)?.file_name()))
         });
-        let clashes = generation.clashes().into_iter().map(|clash| clash.warning);
-        self.found.load().iter().cloned().chain(deleted).chain(clashes).collect()
+        self.found.load().iter().cloned().chain(deleted).collect()
     }
 
     /// True if every scenario is as its file is saved.
@@ -327,7 +325,11 @@ mod tests {
                 "the order of rules changed",
             ),
             ("profile.rate_limit.requests = 3\n", "profile.rate_limit.requests = 4\n", "[profile] changed"),
-            (NONE, "[[given.user]]\nid = 'u'\n", "given state changed"),
+            (
+                NONE,
+                "[[given.subscription]]\nurl = 'https://a.example/'\nevents = ['workflow.completed']\n",
+                "given state changed",
+            ),
             (NONE, "[[emit]]\nevent = 'workflow.completed'\non = 'command'\n", "emission 1 added"),
         ] {
             let library = ScenarioStore::new(Layered::default());

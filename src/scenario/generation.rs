@@ -5,11 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::clashes::{Clash, clashes};
 use super::content::{Activation, MAX_ACTIVE, ScenarioSet, Stale, resolve};
 use super::decide::RuleSet;
 use super::emit::Emit;
@@ -19,8 +18,6 @@ use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
 use crate::settings::{Draft, Layered, Profile, ProfileProblem};
 
-/// Most keys of which the lists are looked at for clashes whenever all problems are listed; activating one looks at it in any case.
-const MAX_KEYS_JUDGED: usize = 100;
 /// Most combinations of scenarios kept for requests that name them, and most bytes of text of the scenarios of one.
 pub(crate) const MAX_NAMED: usize = 64;
 pub(crate) const MAX_NAMED_TEXT: usize = 2 * 1024 * 1024;
@@ -135,18 +132,6 @@ impl ScenarioSnapshot {
         self.content.names()
     }
 
-    /// The clashes of scenarios that are active together: for every key without its own list, and for the first keys with one.
-    pub fn clashes(&self) -> Vec<Clash> {
-        let own = self.content.keys.keys().take(MAX_KEYS_JUDGED).map(|key| self.config_for(Some(key)));
-        let mut found: Vec<Clash> = Vec::new();
-        for clash in [&self.config].into_iter().chain(own).flat_map(|config| config.clashes()) {
-            if !found.contains(clash) {
-                found.push(clash.clone());
-            }
-        }
-        found
-    }
-
     pub fn file_count(&self) -> usize {
         self.content.files.len()
     }
@@ -198,13 +183,11 @@ pub struct EffectiveConfig {
     /// Which activation this is: each has its own counters (`RuleCounters::switch_to`), and `given` state is put in place once for
     /// each. Zero for scenarios named by a request, which are never activated.
     pub activation: u64,
-    /// The warnings about its scenarios, once asked for.
-    clashes: Arc<OnceLock<Vec<Clash>>>,
 }
 
 impl EffectiveConfig {
     /// The effective configuration of these scenarios over a profile and the key's changes. All are merged before
-    /// anything is validated: a setting that is valid alone may clash with one of another scenario, and one that
+    /// anything is validated: a setting that is valid alone may contradict one of another scenario, and one that
     /// is invalid alone may be valid with it. They are not activated yet.
     fn build(
         base: &Layered,
@@ -231,17 +214,11 @@ impl EffectiveConfig {
         Ok(Self {
             profile: Arc::clone(layered.profile()),
             layered,
-            rules: Arc::new(RuleSet::new(active.iter().map(|scenario| scenario.rule_index()))),
+            rules: Arc::new(RuleSet::new(active.iter().map(Arc::as_ref))),
             emits: active.iter().flat_map(|scenario| scenario.emits.iter().cloned()).collect(),
             active: active.into(),
             activated_at: Instant::default(),
             activation: 0,
-            clashes: Arc::default(),
         })
-    }
-
-    /// Warnings about active scenarios that decide the same requests or set the same setting.
-    pub(crate) fn clashes(&self) -> &[Clash] {
-        self.clashes.get_or_init(|| clashes(&self.active))
     }
 }

@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use hyper::Method;
 use hyper::header::{HeaderMap, HeaderName};
+use percent_encoding::percent_decode_str;
 use regex::Regex;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use url::form_urlencoded;
 
 use super::parse::declare::keys;
@@ -21,7 +22,7 @@ use super::parse::kinds::{
     PATTERN, TableKeys, ValueKind as Kind, joined, length,
 };
 use crate::contract::keys::Keys;
-use crate::contract::routes::Operation;
+use crate::contract::routes::{Operation, ROUTES};
 use crate::redact::{Redactor, is_credential_header, is_secret_field};
 use crate::util::wording::any_of;
 
@@ -42,7 +43,7 @@ pub struct RequestView<'a> {
     pub keys: &'a Keys,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     Method,
     Path,
@@ -69,7 +70,7 @@ pub enum Test {
     StartsWith(Box<str>),
     EndsWith(Box<str>),
     Matches(Regex),
-    /// Matches the glob: `*` is any text without a slash, `**` any text, `?` one character.
+    /// Matches the glob: `*` is any text without a slash, `**` any text, `?` one character, `{name}` one segment.
     Glob(Box<str>, Regex),
     OneOf(Vec<Literal>),
     Present(bool),
@@ -189,7 +190,7 @@ impl Condition {
         })
     }
 
-    /// The text that the subject must equal, if the condition demands one: what an index may look up.
+    /// The text that the subject must equal, if the condition demands one.
     pub(crate) fn exact(&self) -> Option<&str> {
         self.tests.iter().find_map(|test| match (test, &self.subject) {
             // A number in a body equals another with the same value, so only texts are looked up there.
@@ -359,6 +360,10 @@ pub struct When {
     pub conditions: Vec<Condition>,
     /// The step at which the story must be.
     pub step: Option<Arc<str>>,
+    /// Whether a path that no endpoint has needs a valid key; below `/v1/` it does unless this says otherwise.
+    pub authenticated: Option<bool>,
+    /// True if no endpoint has a path like this.
+    pub no_endpoint: bool,
 }
 
 /// What a request looks like. The order of the conditions is that of the text, so that they are no fields.
@@ -367,7 +372,7 @@ pub(super) const REQUEST: &[KeySpec] = keys! {
     operation => OPERATIONS,
     /// the HTTP method
     method => CONDITION,
-    /// the path; in a string, * matches any text without a slash, ** any text, ? one character
+    /// the path; in a string, {name} matches one segment, * any text without a slash, ** any text, ? one character
     path => CONDITION,
     /// query parameters by name
     query => CONDITIONS,
@@ -379,15 +384,17 @@ pub(super) const REQUEST: &[KeySpec] = keys! {
     key => CONDITION,
 };
 
-const STEP: &[KeySpec] = keys! {
+const OF_RULES: &[KeySpec] = keys! {
     /// the step at which the story must be; it begins at "start"
     step => Kind::Name,
+    /// whether a path that no endpoint has needs a valid key, which is then counted; true below /v1/ if left out
+    authenticated => Kind::Boolean,
 };
 
 pub(super) const WHEN: TableKeys = TableKeys {
     definition: "when",
     place: "`when`",
-    keys: &joined::<{ length(&[REQUEST, STEP]) }>(&[REQUEST, STEP]),
+    keys: &joined::<{ length(&[REQUEST, OF_RULES]) }>(&[REQUEST, OF_RULES]),
     rules: &[],
 };
 
@@ -452,10 +459,42 @@ impl When {
         wide.is_empty() || (!narrow.is_empty() && narrow.iter().all(|operation| wide.contains(operation)))
     }
 
-    /// True if there is an operation that both ask for.
-    pub(crate) fn shares_an_operation_with(&self, other: &Self) -> bool {
-        let (one, two) = (&self.operations, &other.operations);
-        one.is_empty() || two.is_empty() || one.iter().any(|operation| two.contains(operation))
+    /// True if it names a path that no endpoint has.
+    pub(crate) fn is_without_endpoint(&self) -> bool {
+        let mut paths = self.conditions.iter().filter(|condition| condition.subject == Subject::Path).peekable();
+        let has = |path: &str, condition: &Condition| {
+            condition.tests.iter().all(|test| test.holds(&Found::Text(Cow::Borrowed(path))))
+        };
+        paths.peek().is_some() && {
+            let paths: Vec<&Condition> = paths.collect();
+            !ROUTES.iter().any(|route| paths.iter().all(|condition| has(route.path, condition)))
+        }
+    }
+
+    /// True if the request has its method and path, whatever else it asks for.
+    pub(crate) fn has_route_of(&self, reading: &Reading<'_>) -> bool {
+        let is_route = |condition: &&Condition| matches!(condition.subject, Subject::Method | Subject::Path);
+        self.conditions.iter().filter(is_route).all(|condition| condition.holds(reading))
+    }
+
+    pub(crate) fn has_parameter(&self, name: &str) -> bool {
+        let globs = self.conditions.iter().flat_map(|condition| &condition.tests);
+        globs.into_iter().any(|test| matches!(test, Test::Glob(_, pattern) if pattern.capture_names().flatten().any(|known| known == name)))
+    }
+
+    /// The parameters of the path, percent-decoded.
+    pub fn parameters(&self, path: &str) -> Map<String, Value> {
+        let mut parameters = Map::new();
+        let tests = self.conditions.iter().filter(|condition| condition.subject == Subject::Path);
+        for test in tests.flat_map(|condition| &condition.tests) {
+            let Test::Glob(_, pattern) = test else { continue };
+            let Some(found) = pattern.captures(path) else { continue };
+            for name in pattern.capture_names().flatten() {
+                let value = percent_decode_str(found.name(name).map_or("", |part| part.as_str())).decode_utf8_lossy();
+                parameters.insert(name.to_owned(), value.into());
+            }
+        }
+        parameters
     }
 
     pub(crate) fn asks_for(&self, operation: Option<Operation>) -> bool {
@@ -463,6 +502,8 @@ impl When {
     }
 }
 
+/// The text of a path with parameters, such as `/v1/references/{id}`, or with wildcards, as a regular expression. A parameter becomes a
+/// group of its name.
 pub(crate) fn glob_pattern(glob: &str) -> String {
     let mut pattern = String::from("^");
     let mut rest = glob;
@@ -471,6 +512,10 @@ pub(crate) fn glob_pattern(glob: &str) -> String {
             '*' if rest.starts_with("**") => (".*".to_owned(), 2),
             '*' => ("[^/]*".to_owned(), 1),
             '?' => ("[^/]".to_owned(), 1),
+            '{' if parameter(rest).is_some() => {
+                let name = parameter(rest).unwrap_or_default();
+                (format!("(?P<{name}>[^/]+)"), name.len() + 2)
+            }
             other => (regex::escape(other.encode_utf8(&mut [0; 4])), other.len_utf8()),
         };
         pattern.push_str(&piece);
@@ -478,6 +523,13 @@ pub(crate) fn glob_pattern(glob: &str) -> String {
     }
     pattern.push('$');
     pattern
+}
+
+/// The name at the beginning of `{name}…`.
+pub(crate) fn parameter(text: &str) -> Option<&str> {
+    let name = text.strip_prefix('{')?.split_once('}')?.0;
+    let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    (begins && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')).then_some(name)
 }
 
 #[cfg(test)]

@@ -2,12 +2,11 @@
 //!
 //! Rules, matchers and parsing are pure: requests, counters, time and chance are arguments. This file reads no files.
 //! Reading order: this file, `rule` (one rule, its counts and its story), `matcher`, `action`, `render` (its templates), `decide`
-//! (which rule applies), `emit` (events), `parse` (text to scenario), `clashes` (conflicting scenarios),
+//! (which rule applies), `emit` (events), `parse` (text to scenario),
 //! `setting_patch` (settings changed while running), `content` (the scenarios and which are active), `generation` (the state in force
 //! for each key), `library` (changes), `files` (reloads), `watch` (files on disk).
 
 mod action;
-mod clashes;
 mod content;
 mod decide;
 mod emit;
@@ -26,14 +25,10 @@ pub mod template;
 mod watch;
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
-
-use serde_json::{Map, Value};
+use std::sync::Arc;
 
 pub use action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedQuota, ScriptedReply};
-pub(crate) use clashes::{Clash, clashes};
 pub use content::{Activation, Stale};
-use decide::RuleIndex;
 pub(crate) use decide::RuleTrace;
 pub use decide::{RuleSet, TriedRules};
 pub use emit::{DeliveryFaults, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
@@ -50,10 +45,9 @@ pub use shipped::{STARTER_TEXT, built_in, built_in_names};
 pub use watch::{FileTexts, Folders, MAX_FILE, Watcher, read_file, read_folder};
 
 use parse::declare::keys;
-use parse::kinds::{ANY_TABLES, EVENTS, URL, ValueKind as Kind, WORKFLOW_ID};
+use parse::kinds::{EVENTS, URL, ValueKind as Kind};
 use parse::reader::Parser;
 
-use crate::contract::preview::{WorkflowFields, WorkflowStatus};
 use crate::contract::routes::Operation;
 use crate::contract::types::SubscribeRequest;
 use crate::diagnostic::{Diagnostic, Level};
@@ -76,8 +70,6 @@ pub struct Scenario {
     pub weight: usize,
     /// Held for as long as it is kept, if it was given over the control API.
     charge: Option<Arc<Charge>>,
-    /// The rules as requests look them up; made when the scenario first answers.
-    index: OnceLock<Arc<RuleIndex>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,10 +104,6 @@ keys! {
     pub struct Given {
         /// a webhook subscription that exists from the start
         pub subscriptions as "subscription": Vec<SubscribeRequest>,
-        /// a workflow that exists from the start (preview)
-        pub workflows as "workflow": Vec<GivenWorkflow>,
-        /// a user that exists from the start (preview); any fields
-        pub users as "user": Vec<Map<String, Value>> => ANY_TABLES => Parser::users,
     }
     table "given", "`given`" as value_of_a_key
 }
@@ -134,33 +122,7 @@ keys! {
     table "subscription", "a `[[given.subscription]]`"
 }
 
-keys! {
-    /// A workflow that exists from the start, or that is put in place over the control API.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct GivenWorkflow {
-        /// form `wf_<id>`; generated if left out
-        pub id: Option<String> => WORKFLOW_ID => Parser::workflow_id,
-        ..pub fields: WorkflowFields,
-        /// running, completed or cancelled; running if left out
-        pub status: WorkflowStatus = WorkflowStatus::Running,
-    }
-    table "workflow", "a `[[given.workflow]]`"
-}
-
-keys! {
-    impl WorkflowFields {
-        /// a label
-        name: Option<Option<String>> = Some(None) => Kind::Name,
-        /// the reference it is about
-        reference: Option<Option<String>> = Some(None) => Kind::Name,
-    }
-}
-
 impl Scenario {
-    fn rule_index(&self) -> &Arc<RuleIndex> {
-        self.index.get_or_init(|| Arc::new(RuleIndex::new(&self.rules)))
-    }
-
     fn is_same_as(&self, other: &Self) -> bool {
         self.name == other.name && self.text == other.text && self.origin == other.origin
     }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::action::{Action, Patch, ReplyBody, ScriptedReply};
-use super::matcher::{Reading, RequestView};
+use super::matcher::{Reading, RequestView, When};
 use crate::clock::Random;
 use crate::contract::keys::mask_key;
 use crate::scenario::template::{Gap, is_template, render_map, template_bytes};
@@ -15,8 +15,8 @@ use crate::scenario::template::{Gap, is_template, render_map, template_bytes};
 const MAX_TEXT: usize = 16 * 1024;
 
 /// The parts of a request that templates see as `request`: `method`, `path`, `operation`, `query.NAME`, `headers.NAME` (lower
-/// case, `-` as `_` too), `body` (JSON, or text), `key` (a live one masked).
-pub fn request_facts(view: &RequestView<'_>) -> Map<String, Value> {
+/// case, `-` as `_` too), `body` (JSON, or text), `key` (a live one masked), `params.NAME` (of the path that the rule names).
+pub fn request_facts(view: &RequestView<'_>, when: &When) -> Map<String, Value> {
     let reading = Reading::new(view);
     let query: Map<String, Value> =
         reading.query().iter().map(|(name, value)| (name.to_string(), Value::from(value.as_ref()))).collect();
@@ -37,6 +37,7 @@ pub fn request_facts(view: &RequestView<'_>) -> Map<String, Value> {
     let mut request = json!({
         "method": view.method.as_str(),
         "path": view.path,
+        "params": when.parameters(view.path),
         "query": query,
         "headers": headers,
         "body": body,
@@ -129,7 +130,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("x-trace-id", HeaderValue::from_static("t1"));
         headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer sk_test_abcdefgh"));
-        let facts = request_facts(&RequestView {
+        let view = RequestView {
             operation: None,
             method: &Method::POST,
             path: "/v1/events/subscribe",
@@ -138,7 +139,8 @@ mod tests {
             body: b"",
             key: Some("sk_test_abcdefgh"),
             keys: &crate::settings::Profile::default().keys,
-        });
+        };
+        let facts = request_facts(&view, &When::default());
         for (body, expected) in [
             ("{{ request.method }} {{ request.query.a }} {{ now_unix }}", "POST 2 0"),
             ("{{ request.headers.x_trace_id }}{{ request.headers['x-trace-id'] }}", "t1t1"),

@@ -250,6 +250,12 @@ impl Rule {
         Ok(entry)
     }
 
+    /// True if it answers requests for a path that no endpoint has.
+    pub(crate) fn answers_any_path(&self) -> bool {
+        let is_answer = |entry: &SequenceEntry| matches!(entry.action, Action::Reply(_) | Action::Fault(_));
+        self.when.no_endpoint && self.sequence.entries.iter().any(is_answer)
+    }
+
     /// True if its story depends on the status of the answer, which is to be given to [`Self::settle`].
     pub fn depends_on_status(&self) -> bool {
         self.next.as_ref().is_some_and(|next| next.status.is_some())
@@ -352,11 +358,6 @@ impl Rule {
             Held::Chance => format!("it applies with a chance of {}", self.chance.unwrap_or_default()),
         };
         format!("matched, but did not apply: {limit}")
-    }
-
-    /// True if the rule applies to every request that its `when` and `step` match, for good.
-    pub(crate) fn always_applies(&self) -> bool {
-        self.never_pauses() && self.skip == 0 && self.from.is_none() && self.to.is_none()
     }
 
     /// True if the rule applies to every request that it matches in its time, once it has let `skip` through.

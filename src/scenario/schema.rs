@@ -8,7 +8,7 @@ use super::parse::declare::KeyTable as _;
 use super::parse::kinds::{KeySpec, TableKeys, reference};
 use super::parse::{File, TABLES};
 use crate::contract::error::ErrorKind;
-use crate::contract::routes::{ROUTES, Route};
+use crate::contract::routes::{Operation, ROUTES, Route};
 use crate::contract::types::EVENT_TYPES;
 use crate::diagnostic::codes_markdown;
 use crate::settings;
@@ -72,7 +72,7 @@ fn one_value() -> Value {
 }
 
 fn operation() -> Value {
-    let known: Vec<&str> = ROUTES.iter().map(|route| route.operation.name()).collect();
+    let known: Vec<&str> = Operation::ALL.map(Operation::name).to_vec();
     json!({"anyOf": [{"enum": known}, {"type": "array", "minItems": 1, "items": {"enum": known}}]})
 }
 
@@ -165,6 +165,8 @@ mod tests {
         ("`secret`", "the profile in force says how secrets are read"),
         ("too large when compiled", "what an expression takes"),
         ("nested more than", "the depth of `not`"),
+        ("begins no parameter", "the names of parameters in a path"),
+        ("has two parameters", "the names of parameters in a path"),
     ];
 
     /// Each entry of the lists of a file, by itself; a file without lists is one.

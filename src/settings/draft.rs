@@ -20,20 +20,6 @@ use crate::contract::setting::Setting;
 pub struct OverlaySettings(Vec<Assignment>);
 
 impl OverlaySettings {
-    /// Each setting, or entry of a setting that is merged entry by entry: its path, its value and its place in the text.
-    pub fn entries(&self) -> impl Iterator<Item = (String, &Value, Range<usize>)> {
-        self.0.iter().flat_map(|assignment| {
-            let (setting, place) = (assignment.setting, || assignment.span.clone());
-            match &assignment.value {
-                Value::Table(entries) if setting.merges => {
-                    let entry = |(name, value)| (format!("{}.{name}", setting.path), value, place());
-                    entries.iter().map(entry).collect::<Vec<_>>()
-                }
-                value => vec![(setting.path.clone(), value, place())],
-            }
-        })
-    }
-
     /// True if both set the same settings to the same values, wherever in their texts.
     pub fn same_values(&self, other: &Self) -> bool {
         let set = |settings: &Self| -> BTreeMap<&'static str, String> {

@@ -2,7 +2,7 @@
 //!
 //! Reading order: `contract::setting` (how a setting is declared), `sections` (the settings, most of which are the contract's own, and
 //! what a whole profile must keep to), `layers` (a profile in force, and the presets), `draft` (changes on top of one), `ledger` (how it
-//! is shown).
+//! is shown), `readings` (changes of what is not promised, one at a time).
 //! Nothing here reads files or the command line.
 
 mod draft;
@@ -12,6 +12,7 @@ mod ledger;
 mod messages;
 pub mod openapi;
 mod paths;
+mod readings;
 mod sections;
 
 pub use crate::contract::setting::Setting;
@@ -21,6 +22,7 @@ pub use layers::{Layered, PRESETS, Preset, ProfileProblem};
 pub use ledger::{LedgerRow, default_text, file_schema, ledger, ledger_markdown, schema};
 pub(crate) use messages::{SyntaxProblem, other_language, syntax_problems};
 pub use paths::setting_path;
+pub(crate) use readings::UNPROMISED;
 pub use sections::{
     DeliveryOrder, Hello, Profile, Retry, RetryPreset, SETTINGS, SignatureTime, Status, SubscriptionSettings, Upsert,
     Webhooks,

@@ -12,11 +12,8 @@ use super::sections::Profile;
 use crate::contract::VERSION;
 use crate::contract::error::{Envelope, ErrorDetails, ErrorKind};
 use crate::contract::ids::IdStyle;
-use crate::contract::preview::{
-    Listing, OauthErrorShape, OauthProblem, Page, Token, Workflow, WorkflowFields, WorkflowQuery,
-};
 use crate::contract::quota::{ResetForm, RetryAfterForm};
-use crate::contract::routes::{Credential, Operation, ROUTES, Route, Stage};
+use crate::contract::routes::{Credential, Operation, ROUTES, Route};
 use crate::contract::rules::{StatusQuery, Unknown, url_schema};
 use crate::contract::signature::SigningKey;
 use crate::contract::types::{
@@ -25,22 +22,17 @@ use crate::contract::types::{
 use crate::util::schema::{add_examples, schema_of};
 
 /// The groups of operations, of which generators make one part of a client each.
-const TAGS: [(&str, &str); 6] = [
+const TAGS: [(&str, &str); 3] = [
     ("system", "Whether the service is reachable and the key valid."),
     ("events", "Webhook subscriptions, and the events that they receive."),
     ("hello", "Hello world, without a key."),
-    ("workflows", "Reference workflows: announced, their shape assumed."),
-    ("users", "Workspace members, read-only: announced, their shape assumed."),
-    ("oauth", "OAuth 2.0 client credentials: announced, their shape assumed."),
 ];
 
 pub fn document(profile: &Profile) -> Value {
-    let served = || served(profile);
-    let tags = TAGS.iter().filter(|(name, _)| served().any(|route| tag_of(route) == *name));
     let tags: Vec<Value> =
-        tags.map(|(name, description)| json!({ "name": name, "description": description })).collect();
+        TAGS.iter().map(|(name, description)| json!({ "name": name, "description": description })).collect();
     let mut paths = json!({});
-    for route in served() {
+    for route in ROUTES {
         paths[route.path][route.method.as_str().to_ascii_lowercase()] = operation(route, profile);
     }
     let types: Vec<&str> = profile.events.types().collect();
@@ -94,12 +86,6 @@ fn body_of(schema: &str, media_type: &str) -> Value {
     json!({ "required": true, "content": { media_type: { "schema": reference(schema) } } })
 }
 
-/// The endpoints that are served.
-pub fn served(profile: &Profile) -> impl Iterator<Item = &'static Route> {
-    let announced = profile.preview.enabled;
-    ROUTES.iter().filter(move |route| route.stage == Stage::Open || announced)
-}
-
 fn tag_of(route: &Route) -> &'static str {
     let name = route.operation.name();
     name.split_once('.').map_or(name, |(tag, _)| tag)
@@ -114,41 +100,18 @@ fn operation(route: &Route, profile: &Profile) -> Value {
     if route.credential == Credential::None {
         operation["security"] = json!([]);
     }
-    if route.stage == Stage::Announced {
-        operation["x-assumed"] = "preview.enabled".into();
-    }
     operation["description"] = route.description.into();
     let mut parameters = query_of(route.operation).to_vec();
     for parameter in &mut parameters {
-        let name = parameter["name"].as_str().unwrap_or_default().to_owned();
-        let schema = &mut parameter["schema"];
-        match name.as_str() {
-            "include_checks" if profile.validation.lenient_booleans => schema["type"] = json!(["boolean", "string"]),
-            "limit" => {
-                schema["maximum"] = json!(profile.preview.page_limit);
-                schema["default"] = json!(profile.preview.page_size.min(profile.preview.page_limit));
-            }
-            _ => {}
+        if parameter["name"] == "include_checks" && profile.validation.lenient_booleans {
+            parameter["schema"]["type"] = json!(["boolean", "string"]);
         }
-    }
-    if route.path.contains("{id}") {
-        parameters.push(json!({ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } }));
     }
     if !parameters.is_empty() {
         operation["parameters"] = parameters.into();
     }
-    let body = match route.operation {
-        Operation::EventsSubscribe => body_of("SubscribeRequest", "application/json"),
-        Operation::WorkflowsCreate | Operation::WorkflowsUpdate => body_of("WorkflowFields", "application/json"),
-        Operation::OauthToken => {
-            let mut body = body_of("TokenRequest", "application/x-www-form-urlencoded");
-            body["description"] = "The client's secret is an API key, here or as the password of HTTP Basic.".into();
-            body
-        }
-        _ => Value::Null,
-    };
-    if !body.is_null() {
-        operation["requestBody"] = body;
+    if route.operation == Operation::EventsSubscribe {
+        operation["requestBody"] = body_of("SubscribeRequest", "application/json");
     }
     operation["responses"] = responses(route, profile);
     operation
@@ -156,14 +119,8 @@ fn operation(route: &Route, profile: &Profile) -> Value {
 
 /// The query parameters of an operation.
 fn query_of(operation: Operation) -> &'static [Value] {
-    static QUERIES: LazyLock<[(Operation, Vec<Value>); 3]> = LazyLock::new(|| {
-        [
-            (Operation::SystemStatus, parameters::<StatusQuery>()),
-            (Operation::WorkflowsList, parameters::<WorkflowQuery>()),
-            (Operation::UsersList, parameters::<Page>()),
-        ]
-    });
-    QUERIES.iter().find(|(known, _)| *known == operation).map_or(&[], |(_, parameters)| parameters)
+    static STATUS: LazyLock<Vec<Value>> = LazyLock::new(parameters::<StatusQuery>);
+    if operation == Operation::SystemStatus { &STATUS } else { &[] }
 }
 
 /// The fields of a query as parameters.
@@ -202,24 +159,11 @@ fn responses(route: &Route, profile: &Profile) -> Value {
     let body = match route.operation {
         Operation::SystemStatus => "SystemStatus",
         Operation::EventsSubscribe => "Subscription",
-        Operation::Hello => "Hello",
-        Operation::WorkflowsList => "WorkflowList",
-        Operation::UsersList => "UserList",
-        Operation::UsersRead => "User",
-        Operation::OauthToken => "Token",
-        _ => "Workflow",
+        Operation::Hello | Operation::Stub => "Hello",
     };
     let counted = route.credential == Credential::Bearer;
-    let (has_id, has_body) = (route.path.contains("{id}"), route.has_body());
-    let is_token = route.operation == Operation::OauthToken;
+    let has_body = route.has_body();
     let hello = (route.operation == Operation::Hello).then_some("hello.body");
-    let (refused, wrong, wrong_status, not_token) = match profile.oauth.error_shape {
-        OauthErrorShape::Rfc6749 => {
-            ("OauthError", "OauthErrorOrError", 400, "Not a token request, or not a valid HTTP request.")
-        }
-        OauthErrorShape::Envelope => ("Error", "Error", 422, "Not a token request."),
-    };
-    let oauth = Some("oauth.error_shape");
     let coding = "A transfer coding other than chunked, or a content coding such as gzip.";
     // Whether the route has it, the status, its description, its body, whether it has the quota's headers, and the setting behind it.
     let all = [
@@ -228,9 +172,6 @@ fn responses(route: &Route, profile: &Profile) -> Value {
         (counted, 401, "Bearer token missing or invalid.", "Error", false, None),
         (counted, 422, "The request failed validation.", "Error", true, None),
         (counted, 429, "The key's quota is used up; back off before retrying.", "Error", true, None),
-        (is_token, 401, "The client's secret is not a valid API key.", refused, false, oauth),
-        (is_token, wrong_status, not_token, wrong, false, oauth),
-        (has_id, 404, "There is none with this id.", "Error", counted, Some("preview.enabled")),
         (has_body, 408, "The body did not arrive in time.", "Error", counted, Some("http")),
         (has_body, 413, "The body is too large.", "Error", counted, Some("http")),
         (has_body, 415, coding, "Error", counted, Some("http")),
@@ -241,7 +182,7 @@ fn responses(route: &Route, profile: &Profile) -> Value {
     for (_, status, description, schema, counted, assumed) in all.into_iter().filter(|(applies, ..)| *applies) {
         let mut response = json!({
             "description": description,
-            "headers": response_headers(status, counted, route.stage, profile),
+            "headers": response_headers(status, counted, profile),
             "content": { "application/json": { "schema": reference(schema) } },
         });
         if let Some(setting) = assumed {
@@ -263,7 +204,7 @@ fn error_example(status: u16, description: &str, profile: &Profile) -> Value {
     json!({ "error": { "code": code, "message": description, "request_id": id } })
 }
 
-fn response_headers(status: u16, counted: bool, stage: Stage, profile: &Profile) -> Value {
+fn response_headers(status: u16, counted: bool, profile: &Profile) -> Value {
     let mut headers = Map::new();
     let mut add = |name: &str, component: &str| {
         headers.insert(name.to_owned(), json!({ "$ref": format!("#/components/headers/{component}") }));
@@ -271,9 +212,6 @@ fn response_headers(status: u16, counted: bool, stage: Stage, profile: &Profile)
     add("X-Emulator-Request-Id", "RequestId");
     if let Some(name) = &profile.ids.request_header {
         add(name.as_written(), "RequestIdToo");
-    }
-    if stage == Stage::Announced && ![400, 414, 431].contains(&status) {
-        add("X-Emulator-Preview", "Preview");
     }
     if counted {
         add(profile.rate_limit.header_names.limit.as_written(), "Limit");
@@ -296,8 +234,6 @@ fn response_headers(status: u16, counted: bool, stage: Stage, profile: &Profile)
 }
 
 fn headers(profile: &Profile) -> Value {
-    // The token endpoint of the preview is the one place with another scheme.
-    let challenge = if profile.preview.enabled { "^(Bearer|Basic)" } else { "^Bearer" };
     let retry_after = match profile.rate_limit.retry_after {
         RetryAfterForm::Date => json!({ "type": "string" }),
         _ => json!({ "type": "integer", "minimum": 0 }),
@@ -312,15 +248,13 @@ fn headers(profile: &Profile) -> Value {
     let mut id = json!({ "type": "string" });
     fill_id(&mut id, "req_", profile);
     add("RequestIdToo", "ids.request_header", "The request's id, as `request_id` in an error.", id);
-    let preview = json!({ "type": "string", "enum": ["true"] });
-    add("Preview", "preview.enabled", "The endpoint is announced, its shape assumed.", preview);
     add("Limit", "rate_limit.requests", "Requests per window.", count.clone());
     add("Remaining", "rate_limit.requests", "Requests left after this one.", count);
     let reset = json!({ "type": "integer" });
     add("Reset", "rate_limit.reset", "When the full quota is available again.", reset);
     add("Ietf", "rate_limit.ietf", "The quota in the form of the IETF draft.", json!({ "type": "string" }));
     add("RetryAfter", "rate_limit.retry_after", "How long to back off.", retry_after);
-    add("Challenge", "http", "RFC 9110 requires it on 401.", json!({ "type": "string", "pattern": challenge }));
+    add("Challenge", "http", "RFC 9110 requires it on 401.", json!({ "type": "string", "pattern": "^Bearer" }));
     headers
 }
 
@@ -365,17 +299,9 @@ fn schemas(profile: &Profile) -> Value {
         "Error": error,
     });
     add_events(&mut schemas, profile);
-    if profile.preview.enabled {
-        for (name, mut schema) in preview_schemas() {
-            schema["x-assumed"] = "preview.enabled".into();
-            schemas[name] = schema;
-        }
-    }
-    for name in ["SubscribeRequest", "WorkflowFields"] {
-        let schema = schemas.get_mut(name).and_then(Value::as_object_mut);
-        if let Some(schema) = schema.filter(|_| profile.validation.unknown == Unknown::Ignore) {
-            schema.shift_remove("additionalProperties");
-        }
+    let request = schemas.get_mut("SubscribeRequest").and_then(Value::as_object_mut);
+    if let Some(request) = request.filter(|_| profile.validation.unknown == Unknown::Ignore) {
+        request.shift_remove("additionalProperties");
     }
     schemas
 }
@@ -415,43 +341,6 @@ fn add_events(schemas: &mut Value, profile: &Profile) {
         "anyOf": choice,
         "discriminator": { "propertyName": "type", "mapping": mapping },
     });
-}
-
-fn preview_schemas() -> [(&'static str, Value); 9] {
-    let list_of = |name: &str| {
-        let mut list = answer::<Listing<Value>>();
-        list["properties"]["data"]["items"] = reference(name);
-        list["title"] = format!("{name}List").into();
-        list
-    };
-    let user = json!({
-        "description": "As the scenario gave it.",
-        "type": "object",
-        "required": ["id"],
-        "properties": { "id": { "type": "string", "examples": ["usr_1"] } },
-        "additionalProperties": true,
-    });
-    let token_request = json!({
-        "type": "object",
-        "required": ["grant_type"],
-        "properties": {
-            "grant_type": { "type": "string", "enum": ["client_credentials"] },
-            "client_id": { "type": "string" },
-            "client_secret": { "type": "string", "examples": ["sk_test_local"] },
-        },
-    });
-    [
-        // The id of a workflow has any form after the prefix: a scenario may give one.
-        ("Workflow", answer::<Workflow>()),
-        ("WorkflowFields", schema_of::<WorkflowFields>(Contract::Deserialize)),
-        ("WorkflowList", list_of("Workflow")),
-        ("User", user),
-        ("UserList", list_of("User")),
-        ("OauthErrorOrError", json!({ "anyOf": [reference("OauthError"), reference("Error")] })),
-        ("Token", answer::<Token<'_>>()),
-        ("TokenRequest", token_request),
-        ("OauthError", answer::<OauthProblem>()),
-    ]
 }
 
 fn answer<T: JsonSchema>() -> Value {

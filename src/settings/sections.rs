@@ -13,7 +13,6 @@ use crate::contract::error::{ERROR_FIELDS, Errors};
 use crate::contract::header_setting::HeaderSetting;
 use crate::contract::ids::Ids;
 use crate::contract::keys::{KeyRules, Keys};
-use crate::contract::preview::{Oauth, Preview};
 use crate::contract::quota::RateLimit;
 use crate::contract::rules::{SubscribeRules, Validation};
 use crate::contract::setting::{Section as _, Setting, settings};
@@ -51,8 +50,6 @@ settings! {
         pub events: Events,
         pub webhooks: Webhooks,
         pub hello: Hello,
-        pub preview: Preview,
-        pub oauth: Oauth,
     }
 }
 

@@ -4,7 +4,7 @@
 //! running emulator opens files without blocking and checks the opened file, not the path. Independent of what the files contain.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
-use std::io::{self, BufWriter, ErrorKind, Read as _, Seek as _, SeekFrom, Write};
+use std::io::{self, BufWriter, ErrorKind, Read as _, Write};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -47,16 +47,6 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
     // It may have grown since.
     file.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most { Err(FileProblem::TooLarge(most)) } else { Ok(bytes) }
-}
-
-/// Reads the end of a regular file, at most `most` bytes.
-pub fn read_end(path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
-    let mut file = open(path, OpenOptions::new().read(true), true)?;
-    let start = file.metadata()?.len().saturating_sub(most);
-    file.seek(SeekFrom::Start(start))?;
-    let mut bytes = Vec::new();
-    file.take(most).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// Reads the input of a command, which may block on it: a file, a pipe such as `<(curl …)`, or stdin as `-`.
@@ -117,8 +107,8 @@ pub fn remove(path: &Path) -> Result<(), FileProblem> {
 }
 
 /// Makes a folder that only its owner can read.
-pub fn create_folder(path: &Path, with_parents: bool) -> io::Result<()> {
-    DirBuilder::new().mode(0o700).recursive(with_parents).create(path)
+pub fn create_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
 }
 
 /// Properties that the system reports about a file, and that change when the file is written.

@@ -1,10 +1,10 @@
-//! Captured messages, durations, escapes and wording in messages, files, processes, the network and tasks, without knowledge of the emulator.
+//! Captured messages, durations, and wording in messages, files, HTTP Archives, processes, the network and tasks, without knowledge of the emulator.
 
 pub mod captured;
 pub mod duration;
-pub mod escapes;
 pub mod file;
 pub mod flag;
+pub mod har;
 pub mod header_lines;
 pub mod net;
 pub mod process;

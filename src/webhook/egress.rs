@@ -59,7 +59,7 @@ pub struct Target {
 }
 
 /// True if a URL leads to this machine by its name or loopback address.
-pub(super) fn is_here(url: &Url) -> bool {
+pub fn is_here(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         Some(Host::Ipv4(address)) => address.is_loopback(),

@@ -53,7 +53,8 @@ pub(super) fn sign_delivery(
             push(HeaderName::from_static(name), value);
         }
         for (name, value) in signed.headers {
-            push(header_name(&name)?, &value);
+            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| error.to_string())?;
+            push(name, &value);
         }
         content.get_or_insert(signed.content);
     }
@@ -73,19 +74,6 @@ pub(super) fn sign_delivery(
 pub fn signing_keys(secrets: &[Secret], scheme: &Scheme, profile: &Profile) -> Result<Vec<SigningKey>, String> {
     let read = |secret: &Secret| secret.signing_key(scheme, profile.webhooks.secret_key);
     secrets.iter().map(read).collect::<Result<_, _>>().map_err(|problem| problem.to_string())
-}
-
-/// A header's name; parsed unless it is one of the default scheme's.
-fn header_name(name: &str) -> Result<HeaderName, String> {
-    const USUAL: [HeaderName; 3] = [
-        HeaderName::from_static("webhook-id"),
-        HeaderName::from_static("webhook-timestamp"),
-        HeaderName::from_static("webhook-signature"),
-    ];
-    match USUAL.into_iter().find(|usual| usual == name) {
-        Some(usual) => Ok(usual),
-        None => HeaderName::from_bytes(name.as_bytes()).map_err(|error| error.to_string()),
-    }
 }
 
 /// The timestamp of a signature, by the setting `webhooks.timestamp`: receivers compare it with their own clock.

@@ -37,7 +37,6 @@ PYTHON = {
     "events.extra": ["reference.lost"],
     "webhooks.allow_http": "not_observable",
     "hello.body": {"hello": "world", "version": "1.3.2"},
-    "preview.enabled": False,
 }
 NODE = {
     "keys.mode": "list",
@@ -82,7 +81,7 @@ def calibrated(command, pause):
                 cwd=folder, env={**os.environ, "WRS_API_KEY": KEY}, capture_output=True, text=True, timeout=120,
             )
             assert result.returncode == 0, result.stderr
-            assert KEY not in Path(folder, "sandbox.cassette.json").read_text()
+            assert KEY not in Path(folder, "sandbox.har").read_text()
             check = [BINARY, "check", "--profile", "sandbox.toml"]
             subprocess.run(check, cwd=folder, check=True, capture_output=True)
         return json.loads(result.stdout)
@@ -135,7 +134,7 @@ def asked(answer):
             os.write(ours, answer)
             # One call shows nothing; the agreement is in the file.
             client.wait(timeout=60)
-            return json.loads(Path(folder, "sandbox.cassette.json").read_text())["exhausts"]
+            return json.loads(Path(folder, "sandbox.har").read_text())["log"]["_calibration"]["exhausts"]
     finally:
         service.terminate()
 

@@ -40,10 +40,14 @@ try {
   const { entries } = read("run.har").log;
   assert.ok(entries.some(({ response }) => response._error === "reset" && response.status === 0));
   assert.ok(entries.some(({ request }) => request.postData?.encoding === "base64"));
+  run("calibrate", url, "--pause", "0s");
+  const calibration = read("sandbox.har");
+  await validate(calibration);
+  assert.ok(calibration.log.entries.length > 20 && !JSON.stringify(calibration).includes(key));
   const damaged = read("run.har");
   delete damaged.log.entries[3].request.url;
   await assert.rejects(validate(damaged), "it would see a wrong one");
-  console.log("✓ har-validator accepts a run, a selection, an empty selection and a saved run");
+  console.log("✓ har-validator accepts a run, a selection, an empty selection, a saved run and a calibration");
 } finally {
   rmSync(folder, { recursive: true });
 }

@@ -6,7 +6,7 @@ set -euo pipefail
 here=$(realpath "$(dirname "$0")")
 # The packages as a checkout has them; tests/packages installs them as users do.
 export PYTHONPATH=$here/../../packages/pypi
-pytest=(-m pytest -q -p no:cacheprovider -p wrs_emulator.pytest_plugin -o wrs_emulator_args=--preview)
+pytest=(-m pytest -q -p no:cacheprovider -p wrs_emulator.pytest_plugin)
 
 if [ -z "${WRS_EMULATOR_URL:-}" ]; then
   export WRS_EMULATOR; WRS_EMULATOR=$(realpath "$1")
@@ -19,7 +19,7 @@ if [ -z "${WRS_EMULATOR_URL:-}" ]; then
     -addext "subjectAltName=IP:127.0.0.1,DNS:localhost" -addext "basicConstraints=critical,CA:FALSE" \
     -out "$WRS_TEST_CERT" -keyout "$WRS_TEST_CERT_KEY" 2>/dev/null
 
-  "$WRS_EMULATOR" exec --preview --seed 20260131 --webhook-ca "$WRS_TEST_CERT" \
+  "$WRS_EMULATOR" exec --seed 20260131 --webhook-ca "$WRS_TEST_CERT" \
     --fail-on unmatched,undelivered,unfinished -- bash "$0" "$@"
 
   # The other way: no `exec`; the fixture starts an emulator for its session.

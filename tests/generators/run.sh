@@ -31,11 +31,11 @@ WRS_EMULATOR_URL=$(cat url.txt)
 export WRS_EMULATOR_URL
 curl -sf "$WRS_EMULATOR_URL/_emulator/openapi.json" > control.json
 curl -sf "$WRS_EMULATOR_URL/_emulator/v1/openapi.json" > emulated.json
-# What the announced endpoints and other settings add.
-"$binary" exec --set preview.enabled=true --set rate_limit.ietf=true --set rate_limit.retry_after=date -- \
-  sh -c 'curl -sf "$WRS_EMULATOR_URL/_emulator/v1/openapi.json" > preview.json' > exec.log 2>&1
+# What settings add.
+"$binary" exec --set rate_limit.ietf=true --set rate_limit.retry_after=date -- \
+  sh -c 'curl -sf "$WRS_EMULATOR_URL/_emulator/v1/openapi.json" > changed.json' > exec.log 2>&1
 
-for name in emulated preview control; do
+for name in emulated changed control; do
   redocly lint "$name.json" --config redocly.yaml --format json --max-problems 1000 > redocly.json 2> log
   problems=$("$tools/python" -c 'import json; print(*(p["ruleId"] + " " + p["message"] for p in json.load(open("redocly.json"))["problems"]), sep="\n")')
   [ -z "$problems" ] || { printf '✗ Redocly: %s\n%s\n' "$name" "$problems"; exit 1; }
@@ -50,7 +50,7 @@ done
 clean "orval" orval --config orval.config.mjs
 
 clean "the generated TypeScript compiles" tsc --noEmit --strict --skipLibCheck --target es2022 --module esnext --moduleResolution bundler \
-  --types node calls.ts hey-api/preview/*.ts orval/*.ts openapi-typescript/*.ts
+  --types node calls.ts hey-api/changed/*.ts orval/*.ts openapi-typescript/*.ts
 esbuild calls.ts --bundle --platform=node --format=esm --log-level=error --outfile=calls.mjs
 node calls.mjs
 "$tools/python" calls.py "$WRS_EMULATOR_URL"

@@ -83,7 +83,7 @@ pub(crate) const ROWS: &[Row] = &[
         2,
         "unreachable",
     ),
-    ("calibrate", Document, "--from {folder}/cassette.json", "--from {folder}/missing", 2, "io"),
+    ("calibrate", Document, "--from {folder}/recording.har", "--from {folder}/missing", 2, "io"),
     ("scenarios list", Listing, "", "more", 2, "usage"),
     ("scenarios show", Document, "always-429", "nothing", 1, "not_found"),
     ("scenarios use", Document, "always-429", "nothing", 1, "not_found"),
@@ -122,19 +122,15 @@ pub(crate) const ROWS: &[Row] = &[
     ("profile schema", Document, "", "extra", 2, "usage"),
     ("profile default", Text, "", "extra", 2, "usage"),
     // Its stdin has ended; its questions are in `mcp.rs`.
-    ("review differential", Document, "--timeout 20s -- true", "-- {folder}/missing", 2, "not_run"),
     ("mcp", Nothing, "", "--no-such-flag", 2, "usage"),
     ("health", Document, "--wait 1s", "--wait soon", 2, "usage"),
     ("subscriptions delete", Document, "{subscription}", "sub_nothing", 1, "not_found"),
     ("reset", Document, "", "--all --key sk_test_local", 2, "usage"),
 ];
 
-/// A calibration that made one call.
-const CASSETTE: &str = r#"{"format": "wrs-emulator calibration 1", "url": "http://localhost/", "max_calls": 1, "subscribes": false,
-  "exhausts": false, "interrupted": false, "key_length": 8, "key_prefix": null, "calls": [{"number": 1, "name": "hello",
-  "method": "GET", "target": "/v1/hello", "key": "none", "content_type": null, "content_encoding": null, "body": "",
-  "at": "2026-01-31T09:30:00Z", "took_ms": 1, "answer": {"status": 200, "headers": [], "body": "{}", "whole": true},
-  "failed": null}]}"#;
+/// A recording of one call.
+const RECORDING: &str = r#"{"log": {"entries": [{"startedDateTime": "2026-01-31T09:30:00.000Z", "request": {"method": "GET",
+  "url": "http://localhost/v1/hello"}, "response": {"status": 200, "content": {"text": "{}"}}}]}}"#;
 
 /// An emulator in which something happened, and a folder with files.
 pub(crate) struct Stage {
@@ -152,7 +148,7 @@ impl Stage {
         served.json(&["trigger", "workflow.completed", "--wait", "--json"]);
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().display().to_string();
-        for (name, content) in [("body", "{}"), ("broken.toml", "broken"), ("cassette.json", CASSETTE)] {
+        for (name, content) in [("body", "{}"), ("broken.toml", "broken"), ("recording.har", RECORDING)] {
             std::fs::write(folder.path().join(name), content).expect("a file");
         }
         let body = format!("{path}/body");

@@ -195,9 +195,7 @@ fn flags_settings_and_scripts_on_pages_exist() {
             let section = code.split('.').next().unwrap_or_default();
             let is_setting =
                 code.contains('.') && code.chars().all(|c| c.is_ascii_lowercase() || matches!(c, '.' | '_'));
-            if is_setting
-                && matches!(section, "webhooks" | "rate_limit" | "keys" | "subscriptions" | "preview" | "variation")
-            {
+            if is_setting && matches!(section, "webhooks" | "rate_limit" | "keys" | "subscriptions" | "variation") {
                 let there = settings.contains(&format!("| `{code}` |")) || code.starts_with("webhooks.custom.");
                 assert!(there, "{path}: `{code}` is no setting");
                 seen += 1;

@@ -11,7 +11,7 @@ use wrs_emulator::Emulator;
 use wrs_emulator::state::journal::Entry;
 
 use crate::support::{
-    KEY, activate, ask, builder, control, folder_with, get_as, put_scenario, send, start, started, view, write_scenario,
+    KEY, activate, ask, builder, control, folder_with, get_as, put_scenario, start, started, view, write_scenario,
 };
 
 const STORY: &str = r#"
@@ -138,16 +138,6 @@ fn an_answer_is_sent_after_the_events_that_follow_from_it() {
         assert_eq!(journal(&emulator).last().map(String::as_str), Some("reference.matched"));
         assert!(taken.await.expect("no panic"));
     });
-}
-
-#[tokio::test]
-async fn a_workflow_without_run_time_completes_before_its_answer() {
-    let builder = builder().set("preview.enabled=true").set("preview.run_time=0s");
-    let emulator = started(builder).await;
-    let head = [("authorization", "Bearer sk_test_local"), ("content-type", "application/json")];
-    let created = send(&emulator, "POST", "/v1/workflows", &head, r#"{"name":"one"}"#).await;
-    assert!(created.status < 300, "{created:?}");
-    assert_eq!(journal(&emulator), ["request", "workflow.completed"]);
 }
 
 /// An emulator whose scenario `own` is active for the sample key since an hour ago, and has nothing planned.

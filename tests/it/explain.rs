@@ -236,7 +236,8 @@ async fn the_rules_of_active_scenarios_say_what_they_make_of_a_request() {
     let third = rules(&explained(&emulator, &third).await);
     assert_eq!(third[2].2, "matched, but did not apply: it has been used 1 of 1 time");
     let found = rules(&explained(&emulator, &limited).await);
-    assert_eq!((found.len(), found[2].0.as_str(), found[2].1), (3, "after one", true));
+    assert_eq!((found.len(), found[2].0.as_str(), found[2].1), (4, "after one", true));
+    assert_eq!((found[3].0.as_str(), found[3].1), ("the rest", false));
     let (check, detail) = decided(&explained(&emulator, &limited).await);
     assert!(check == "scenario" && detail.ends_with(&format!("turn 1: {}", found[2].2)), "{detail} {found:?}");
     let body = json!({ "url": "https://x.example", "events": ["workflow.completed"], "secret": "my own secret text" });
@@ -384,32 +385,17 @@ reply = { status = 418 }
     }
 }
 
-/// Rules that an index leaves out are counted, and so are those beyond the first few that were tried.
 #[tokio::test]
 async fn of_a_thousand_rules_the_first_are_listed_and_the_others_counted() {
-    let looked_up = |number: usize| format!("[[rule]]\nwhen.query.id = \"{number}\"\nreply = {{ status = 418 }}\n");
-    let tried =
-        |number: usize| format!("[[rule]]\nwhen.query.id.matches = \"^{number}$\"\nreply = {{ status = 418 }}\n");
-    let text: String = (0..1_000).map(looked_up).chain((1_000..1_020).map(tried)).collect();
+    let rule = |number: usize| format!("[[rule]]\nwhen.query.id = \"{number}\"\nreply = {{ status = 418 }}\n");
+    let text: String = (0..1_000).map(rule).collect();
     let emulator = started(crate::support::builder().scenario_text(&text)).await;
     let long = "x".repeat(3_000);
     for (id, status, listed, last, note) in [
-        ("999", 418, 1, (true, "418"), "not listed: 999 rules for another value of `query.id`"),
-        (
-            "none",
-            200,
-            16,
-            (false, "query.id is \"none\"; expected something that matches /^1015$/"),
-            "not listed: 1000 rules for another value of `query.id`, 4 more rules that did not apply",
-        ),
-        (&long, 200, 16, (false, "query.id is too long to be shown; expected"), "4 more rules that did not apply"),
-        (
-            "1017",
-            418,
-            17,
-            (true, "418"),
-            "not listed: 1000 rules for another value of `query.id`, 1 more rule that did not apply",
-        ),
+        ("999", 418, 17, (true, "418"), "not listed: 983 more rules that did not apply"),
+        ("none", 200, 16, (false, "query.id is \"none\"; expected \"15\""), "984 more rules that did not apply"),
+        (&long, 200, 16, (false, "query.id is too long to be shown; expected"), "984 more rules that did not apply"),
+        ("3", 418, 4, (true, "418"), "as they were when the request was answered"),
     ] {
         let answer = get(&emulator, &format!("/v1/system/status?id={id}")).await;
         assert_eq!(answer.status, status, "{id}");
@@ -419,5 +405,42 @@ async fn of_a_thousand_rules_the_first_are_listed_and_the_others_counted() {
         assert_eq!((rules.len(), &rule["applied"]), (listed, &json!(last.0)), "{id}: {explanation}");
         assert!(rule["outcome"].as_str().is_some_and(|outcome| outcome.contains(last.1)), "{id}: {rule}");
         assert!(note_found.ends_with(note), "{id}: {note_found}");
+    }
+}
+
+/// For rules the first match of the list wins, for settings the later scenario.
+#[tokio::test]
+async fn the_rules_after_the_one_that_decided_are_named_if_they_match_too() {
+    let emulator = start().await;
+    for (name, requests) in [("a", 30), ("b", 50)] {
+        let text = format!(
+            "profile.rate_limit.requests = {requests}\n[[rule]]\nwhen.operation = \"hello\"\npass = true\n\
+             [[rule]]\nwhen.operation = \"system.status\"\ntimes = 1\nreply = {{ status = 503 }}\n"
+        );
+        put_scenario(&emulator, name, text).await;
+    }
+    let elsewhere = "rule 1: operation is `system.status`; expected `hello`";
+    let used_up = "rule 2: matched, but did not apply: it has been used 1 of 1 time";
+    let too = "rule 2: matches too, but an earlier rule decided";
+    for ([first, second], limit) in [(["a", "b"], "50"), (["b", "a"], "30")] {
+        activate(&emulator, &[first, second], None).await;
+        for expected in [
+            vec![(first, elsewhere), (first, "rule 2 decided"), (second, too)],
+            vec![(first, elsewhere), (first, used_up), (second, elsewhere), (second, "rule 2 decided")],
+        ] {
+            let answer = get(&emulator, "/v1/system/status").await;
+            assert_eq!((answer.status, answer.header("x-ratelimit-limit")), (503, Some(limit)));
+            let explanation = explained(&emulator, &answer).await;
+            let text = |rule: &Value, field: &str| rule[field].as_str().expect("a text").to_owned();
+            let outcome = |rule: &Value| match rule["applied"].as_bool() {
+                Some(true) => " decided".to_owned(),
+                _ => format!(": {}", text(rule, "outcome")),
+            };
+            let line = |rule: &Value| text(rule, "rule") + &outcome(rule);
+            let rules = explanation["rules"].as_array().expect("rules").iter();
+            let found: Vec<_> = rules.map(|rule| (text(rule, "scenario"), line(rule))).collect();
+            let found: Vec<_> = found.iter().map(|(scenario, line)| (scenario.as_str(), line.as_str())).collect();
+            assert_eq!(found, expected, "{explanation}");
+        }
     }
 }

@@ -26,8 +26,6 @@ fn the_document_of_the_emulated_api() {
     let hostile = Layered::default().with(|draft| {
         draft.preset("hostile");
         for setting in [
-            "preview.enabled=true",
-            "oauth.error_shape=envelope",
             "validation.unknown=reject",
             "validation.lenient_booleans=true",
             "webhooks.scheme=[\"svix\", \"github\"]",

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::process::{Served, exchange};
+use crate::process::Served;
 use crate::support::{start_with, view};
 
 /// The cell of an operation and a status, as the verdict has it.
@@ -27,21 +27,11 @@ fn gaps(verdict: &Value) -> Vec<(String, String, String, u64, Value)> {
 
 /// A valid request of an operation, with a test key.
 fn send(served: &Served, operation: &str, method: &str, path: &str) -> u64 {
-    let path = path.replace("{id}", if operation.starts_with("users") { "user_ada" } else { "wf_running" });
     let body = match operation {
         "events.subscribe" => r#"{"url":"https://app.sink.localhost/hooks","events":["workflow.completed"]}"#,
-        "workflows.create" | "workflows.update" => r#"{"name":"a"}"#,
-        "oauth.token" => {
-            // Without the key that the others have.
-            let form = "grant_type=client_credentials&client_id=a&client_secret=sk_test_local";
-            let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close");
-            let fields = format!("Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}", form.len());
-            let answer = exchange(served.address(), format!("{head}\r\n{fields}\r\n\r\n{form}"));
-            return answer.get(9..12).and_then(|status| status.parse().ok()).expect("a status");
-        }
         _ => "",
     };
-    served.send(method, &path, body).0.into()
+    served.send(method, path, body).0.into()
 }
 
 /// What is quoted in an advice.
@@ -51,37 +41,35 @@ fn quoted(advice: &str) -> Option<&str> {
 
 #[test]
 fn each_gap_is_filled_by_following_its_advice() {
-    for arguments in [&[][..], &["--preview"], &["--preview", "--set", "oauth.error_shape=rfc6749"]] {
-        let served = Served::start(&[&["--quiet"], arguments].concat());
-        let found = gaps(&served.json(&["verdict", "--json"]));
-        assert!(found.len() >= 9, "{found:?}");
-        for (operation, method, path, status, gap) in found {
-            let what = format!("{status} of {operation}: {gap}");
-            let advice = gap["advice"].as_str().expect("an advice");
-            match (quoted(advice), gap["scenario"].as_str()) {
-                (Some(command), Some(name)) => {
-                    let words: Vec<&str> = command.split(' ').collect();
-                    assert!(words.first() == Some(&"wrs-emulator") && words.last() == Some(&name), "{what}");
-                    served.said(&words[1..]);
-                }
-                (Some(rule), None) => {
-                    let (put, problem) = served.send_as("application/toml", "PUT", "/_emulator/scenarios/mine", rule);
-                    assert!((200..300).contains(&put), "{what}: {problem}");
-                    served.said(&["scenarios", "use", "mine"]);
-                }
-                (None, _) => {
-                    assert!(advice.contains(&format!("{method} {path}")), "{what}");
-                    drop(served.said(&["scenarios", "use", "preview-workflows"]));
-                }
+    let served = Served::start(&["--quiet"]);
+    let found = gaps(&served.json(&["verdict", "--json"]));
+    assert!(found.len() >= 9, "{found:?}");
+    for (operation, method, path, status, gap) in found {
+        let what = format!("{status} of {operation}: {gap}");
+        let advice = gap["advice"].as_str().expect("an advice");
+        match (quoted(advice), gap["scenario"].as_str()) {
+            (Some(command), Some(name)) => {
+                let words: Vec<&str> = command.split(' ').collect();
+                assert!(words.first() == Some(&"wrs-emulator") && words.last() == Some(&name), "{what}");
+                served.said(&words[1..]);
             }
-            assert_eq!(send(&served, &operation, &method, &path), status, "{what}");
-            let filled = cell(&served, &operation, status);
-            assert_eq!((&filled["requests"], filled.get("gap")), (&json!(1), None), "{what}");
+            (Some(rule), None) => {
+                let (put, problem) = served.send_as("application/toml", "PUT", "/_emulator/scenarios/mine", rule);
+                assert!((200..300).contains(&put), "{what}: {problem}");
+                served.said(&["scenarios", "use", "mine"]);
+            }
+            (None, _) => {
+                assert!(advice.contains(&format!("{method} {path}")), "{what}");
+                served.said(&["scenarios", "off"]);
+            }
         }
-        assert_eq!(gaps(&served.json(&["verdict", "--json"])).len(), 0);
-        let said = served.said(&["verdict", "--grid"]);
-        assert!(said.contains(" of the contract met\n") && !said.contains("to get the others"), "{said}");
+        assert_eq!(send(&served, &operation, &method, &path), status, "{what}");
+        let filled = cell(&served, &operation, status);
+        assert_eq!((&filled["requests"], filled.get("gap")), (&json!(1), None), "{what}");
     }
+    assert_eq!(gaps(&served.json(&["verdict", "--json"])).len(), 0);
+    let said = served.said(&["verdict", "--grid"]);
+    assert!(said.contains(" of the contract met\n") && !said.contains("to get the others"), "{said}");
 }
 
 #[tokio::test]
@@ -91,8 +79,6 @@ async fn a_row_is_an_endpoint_that_is_served_and_has_what_it_was_answered() {
     let operations: Vec<&Value> =
         verdict["grid"].as_array().expect("a grid").iter().map(|row| &row["operation"]).collect();
     assert_eq!(operations, ["system.status", "events.subscribe", "hello"]);
-    let preview = start_with(&["preview.enabled=true"]).await;
-    assert_eq!(view(&preview, "verdict").await["grid"].as_array().map(Vec::len), Some(11));
 }
 
 #[test]

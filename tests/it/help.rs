@@ -114,10 +114,10 @@ fn bash_completes_flags_values_and_names() {
         (&["exec", "--fail-on", "unmatched,undel"], &["unmatched,undelivered"]),
         (&["serve", "--set", "rate_limit.requ"], &["rate_limit.requests="]),
         (&["serve", "--set", "variation.key_order", "=", "sh"], &["shuffled"]),
-        (&["profile", "set", "preview.enabled", "="], &["true", "false"]),
+        (&["profile", "set", "rate_limit.enabled", "="], &["true", "false"]),
         (&["profile", "unset", "rate_limit.requ"], &["rate_limit.requests"]),
         (&["trigger", "workflow."], &["workflow.completed"]),
-        (&["review", "differential", "--only", "key-o"], &["key-order"]),
+        (&["exec", "--under", "friendly,key-o"], &["friendly,key-order"]),
         // Paths are left to bash.
         (&["check", "tests/"], &[]),
         (&["exec", "--", "no-such-program"], &[]),

@@ -12,7 +12,7 @@ use wrs_emulator::Emulator;
 use wrs_emulator::state::engine::sink::Receipt;
 
 use crate::support::{
-    Answer, KEY, PATIENCE, START, ask, builder, control, get, get_as, hook, started, subscribe, subscribe_as,
+    Answer, KEY, PATIENCE, START, ask, builder, control, get, get_as, hook, send, started, subscribe, subscribe_as,
     subscribe_sink, view,
 };
 use crate::wire::peer::Peer;
@@ -149,6 +149,34 @@ async fn always_429() {
     assert_eq!(get(&emulator, HELLO).await.status, 200);
 }
 
+/// A client that creates and lists workflows.
+// proves WORKFLOW_STATES WORKFLOWS USERS OAUTH
+#[tokio::test]
+async fn announced_endpoints() {
+    let emulator = play("announced-endpoints").await;
+    let stubbed = |answer: &crate::support::Answer| answer.header("x-emulator-stub") == Some("announced-endpoints");
+    let none = get(&emulator, "/v1/workflows").await;
+    assert_eq!((none.status, none.json()["data"].as_array().map(Vec::len), stubbed(&none)), (200, Some(0), true));
+    assert_eq!(get(&emulator, "/v1/workflows/wf_1").await.status, 404);
+    subscribe(&emulator, &app()).await;
+    let head = [("authorization", "Bearer sk_test_local"), ("content-type", "application/json")];
+    let made = send(&emulator, "POST", "/v1/workflows", &head, r#"{"name":"Nightly import"}"#).await;
+    assert_eq!((made.status, &made.json()["id"], stubbed(&made)), (200, &json!("wf_1"), true));
+    assert_eq!((&made.json()["name"], &made.json()["status"]), (&json!("Nightly import"), &json!("running")));
+    assert_eq!(get(&emulator, "/v1/workflows").await.json()["data"][0]["id"], "wf_1");
+    assert_eq!(get(&emulator, "/v1/workflows/wf_1").await.status, 200);
+    let missing = get(&emulator, "/v1/workflows/wf_2").await;
+    assert_eq!((missing.status, missing.message().as_str()), (404, "there is no workflow wf_2"));
+    assert_eq!(get(&emulator, "/v1/users").await.json()["data"].as_array().map(Vec::len), Some(2));
+    assert_eq!(send(&emulator, "GET", "/v1/workflows", &[], "").await.status, 401);
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    let token = send(&emulator, "POST", "/v1/oauth/token", &form, "grant_type=client_credentials").await;
+    assert_eq!((token.status, &token.json()["access_token"]), (200, &json!("sk_test_oauth")));
+    emulator.control().clock().advance(Duration::from_secs(5));
+    emulator.control().settle().await;
+    assert_eq!(emulator.control().received("app").len(), 1, "the workflow completes");
+}
+
 #[tokio::test]
 async fn degraded_dependencies() {
     let emulator = play("degraded-dependencies").await;
@@ -258,18 +286,6 @@ async fn magic_keys() {
     }
     assert_eq!(crate::support::raw(&emulator, key("sk_test_broken").as_bytes()).await, "");
     assert_eq!((get(&emulator, STATUS).await.status, subscribe(&emulator, &app()).await.status), (200, 200));
-}
-
-#[tokio::test]
-async fn preview_workflows() {
-    let emulator = play("preview-workflows").await;
-    for path in ["/v1/workflows", "/v1/users"] {
-        assert_eq!(get(&emulator, path).await.status, 404, "{path} is announced and stays closed");
-    }
-    assert_eq!((get(&emulator, STATUS).await.status, subscribe(&emulator, &app()).await.status), (200, 200));
-    let scenario = wrs_emulator::scenario::built_in("preview-workflows").expect("it is shipped");
-    let statuses: Vec<_> = scenario.given.workflows.iter().map(|workflow| workflow.status.name()).collect();
-    assert_eq!((statuses.as_slice(), scenario.given.users.len()), (&["running", "completed", "cancelled"][..], 2));
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ fn snapshot_of(served: &Served, keys: usize, own_settings: bool) -> Vec<u8> {
         let settings = if own_settings { json!({ "rate_limit.requests": number + 1 }) } else { json!({}) };
         json!({
             "key": format!("sk_test_{number}"), "clock": clock, "sources": sources, "quota": null, "subscriptions": [],
-            "workflows": [], "users": [], "knobs": settings, "tokens": [], "planned": [], "deliveries": [],
+            "knobs": settings, "planned": [], "deliveries": [],
             "scenarios": {
                 "active": [], "own": false, "active_for": 0, "began": null, "turns": [], "steps": [],
                 "named_turns": [], "named_steps": [],
@@ -216,8 +216,6 @@ fn a_snapshot_that_expands_is_refused_within_the_budget() {
     let keyed = String::from_utf8(snapshot_of(&served, 1, false)).expect("text");
     let many = |item: &str| format!("[{}{item}]", format!("{item},").repeat(15 * MIB / (item.len() + 1)));
     for (field, list) in [
-        ("\"users\":[]", format!("\"users\":{}", many("{}"))),
-        ("\"users\":[]", format!("\"users\":[{{\"x\":{}}}]", many("1"))),
         ("\"named_steps\":[]", format!("\"named_steps\":{}", many("[0,\"\"]"))),
         ("\"active\":[]", format!("\"active\":{}", many("\"\""))),
         (

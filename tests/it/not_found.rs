@@ -1,6 +1,6 @@
 //! 404 answers of the emulated API: the contract's envelope, with a message that helps.
 
-use crate::support::{get, send, start, start_with};
+use crate::support::{get, start};
 
 #[tokio::test]
 async fn a_404_names_the_path_and_the_nearest_endpoint() {
@@ -13,10 +13,15 @@ async fn a_404_names_the_path_and_the_nearest_endpoint() {
         ("/v2/hello", "no endpoint `/v2/hello`; did you mean GET /v1/hello?"),
         ("/V1/Events/Subscribe", "no endpoint `/V1/Events/Subscribe`; did you mean POST /v1/events/subscribe?"),
         ("/v1/events/subscriptions", "no endpoint `/v1/events/subscriptions`; did you mean POST /v1/events/subscribe?"),
-        ("/", "no endpoint `/`; there are GET /v1/system/status, POST /v1/events/subscribe and GET /v1/hello"),
+        (
+            "/",
+            "no endpoint `/`; there are GET /v1/system/status, POST /v1/events/subscribe and GET /v1/hello; a scenario's rule \
+             with `when.path` and `reply` can answer it",
+        ),
         (
             "/v1/invoices",
-            "no endpoint `/v1/invoices`; there are GET /v1/system/status, POST /v1/events/subscribe and GET /v1/hello",
+            "no endpoint `/v1/invoices`; there are GET /v1/system/status, POST /v1/events/subscribe and GET /v1/hello; a \
+             scenario's rule with `when.path` and `reply` can answer it",
         ),
     ] {
         let answer = get(&emulator, path).await;
@@ -24,21 +29,6 @@ async fn a_404_names_the_path_and_the_nearest_endpoint() {
         let fields: Vec<String> = answer.json()["error"].as_object().expect("an object").keys().cloned().collect();
         assert_eq!(fields, ["code", "message", "request_id"]);
     }
-}
-
-#[tokio::test]
-async fn announced_endpoints_are_suggested_where_they_are_served() {
-    let emulator = start_with(&["preview.enabled=true"]).await;
-    for (method, path, near) in [
-        ("GET", "/v1/workflow", "did you mean GET /v1/workflows?"),
-        ("POST", "/v1/workflow", "did you mean POST /v1/workflows?"),
-        ("POST", "/v1/oath/token", "did you mean POST /v1/oauth/token?"),
-    ] {
-        let answer = send(&emulator, method, path, &[], "").await;
-        assert!(answer.status == 404 && answer.message().ends_with(near), "{answer:?}");
-    }
-    let without = start().await;
-    assert!(!get(&without, "/v1/workflow").await.message().contains("/v1/workflows"));
 }
 
 #[tokio::test]

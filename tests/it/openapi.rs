@@ -8,7 +8,7 @@ use wrs_emulator::Emulator;
 use wrs_emulator::settings::Profile;
 use wrs_emulator::settings::openapi::document;
 
-use crate::support::{Answer, KEY, builder, fire, get, hook, send, start_with, started, subscribe, view};
+use crate::support::{Answer, KEY, fire, get, hook, send, start_with, subscribe, view};
 
 /// Checks answers against the document that the emulator itself serves.
 pub(crate) struct Document {
@@ -151,42 +151,6 @@ async fn real_answers_fit_the_document() {
     }
 }
 
-#[tokio::test]
-async fn real_answers_of_announced_endpoints_fit_the_document() {
-    for (preset, shape) in
-        [("contract", "rfc6749"), ("contract", "envelope"), ("hostile", "rfc6749"), ("hostile", "envelope")]
-    {
-        let builder = builder().preset(preset).set("preview.enabled=true").set(&format!("oauth.error_shape={shape}"));
-        let emulator = started(builder).await;
-        let document = Document::of(&emulator).await;
-        let key = ("authorization", "Bearer sk_test_local");
-        let json = [key, ("content-type", "application/json")];
-        let form = [("content-type", "application/x-www-form-urlencoded")];
-        let (list, one, cancel) = ("/v1/workflows", "/v1/workflows/{id}", "/v1/workflows/{id}/cancel");
-        let made = send(&emulator, "POST", list, &json, r#"{"reference":"r"}"#).await;
-        document.check("post", list, &made);
-        document.check("post", list, &send(&emulator, "POST", list, &json, r#"{"name":1}"#).await);
-        document.check("get", list, &get(&emulator, list).await);
-        document.check("get", list, &get(&emulator, &format!("{list}?limit=x")).await);
-        document.check("get", list, &send(&emulator, "GET", list, &[], "").await);
-        let path = format!("{list}/{}", made.json()["id"].as_str().expect("an id"));
-        document.check("get", one, &get(&emulator, &path).await);
-        document.check("get", one, &get(&emulator, "/v1/workflows/none").await);
-        document.check("patch", one, &send(&emulator, "PATCH", &path, &json, r#"{"name":"a"}"#).await);
-        document.check("post", cancel, &send(&emulator, "POST", &format!("{path}/cancel"), &json, "").await);
-        document.check("get", "/v1/users", &get(&emulator, "/v1/users").await);
-        document.check("get", "/v1/users/{id}", &get(&emulator, "/v1/users/none").await);
-        let token = "/v1/oauth/token";
-        for body in [
-            "grant_type=client_credentials&client_secret=sk_test_a",
-            "grant_type=client_credentials&client_secret=wrong",
-            "grant_type=x&client_secret=sk_test_a",
-        ] {
-            document.check("post", token, &send(&emulator, "POST", token, &form, body).await);
-        }
-    }
-}
-
 /// An event of each type, with the usual data, fits the choice between them, and no other type or data does.
 // proves EVENT_TYPES MATCHED EVENT_DATA COMPLETED_ID COMPLETED_STATUS
 #[tokio::test]
@@ -272,7 +236,7 @@ async fn the_documents_have_only_forms_that_generators_know() {
             _ => {}
         }
     }
-    for settings in PROFILES.iter().chain([&["preview.enabled=true"][..]].iter()) {
+    for settings in PROFILES {
         let emulator = start_with(settings).await;
         for path in ["openapi.json", "v1/openapi.json"] {
             let document = Document { whole: view(&emulator, path).await };

@@ -42,10 +42,6 @@ enum Probe {
     Nowhere,
     /// Eight errors: their fields and the order of these.
     Shapes,
-    /// Two workflows made, then a list with this query.
-    Workflows(&'static str),
-    /// A token asked for with this secret.
-    Token(&'static str),
     /// `GET /v1/hello`.
     Hello,
     /// An event of this type at a sink, with this secret.
@@ -129,17 +125,6 @@ async fn look(probe: Probe, settings: &[&str]) -> String {
         Probe::Nowhere => shown(&get(emulator, "/nowhere").await),
         Probe::Shapes => look_at_shapes(emulator).await,
         Probe::Hello => shown(&get(emulator, "/v1/hello").await),
-        Probe::Workflows(query) => {
-            for _ in 0..2 {
-                posted(emulator, "/v1/workflows", "application/json", "{}").await;
-            }
-            shown(&get(emulator, &format!("/v1/workflows?{query}")).await)
-        }
-        Probe::Token(secret) => {
-            let headers = [("content-type", "application/x-www-form-urlencoded")];
-            let body = format!("grant_type=client_credentials&client_secret={secret}");
-            shown(&send(emulator, "POST", "/v1/oauth/token", &headers, body).await)
-        }
         Probe::Delivery(event, secret) => look_at_delivery(emulator, event, secret).await,
         Probe::Forwarded => {
             subscribe_url(emulator, KEY, "https://a.sink.localhost/x").await;

@@ -66,15 +66,12 @@ enum Step {
     Hello,
     Subscribe(usize, u8),
     Fire(usize),
-    CreateWorkflow(usize),
-    ListWorkflows(usize),
     Script(u8),
     Advance(u16),
     AdvanceKey(usize, u16),
     Freeze(usize),
     Follow(usize),
     Rotate(usize),
-    Token(usize),
     OwnScenario(usize),
     Setting(usize, u8),
     Reset(usize),
@@ -88,15 +85,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => Just(Step::Hello),
         3 => (key.clone(), 0..3_u8).prop_map(|(key, hook)| Step::Subscribe(key, hook)),
         3 => key.clone().prop_map(Step::Fire),
-        2 => key.clone().prop_map(Step::CreateWorkflow),
-        1 => key.clone().prop_map(Step::ListWorkflows),
         2 => any::<u8>().prop_map(Step::Script),
         3 => (0..9_000_u16).prop_map(Step::Advance),
         1 => (key.clone(), 0..9_000_u16).prop_map(|(key, millis)| Step::AdvanceKey(key, millis)),
         1 => key.clone().prop_map(Step::Freeze),
         1 => key.clone().prop_map(Step::Follow),
         1 => key.clone().prop_map(Step::Rotate),
-        1 => key.clone().prop_map(Step::Token),
         1 => key.clone().prop_map(Step::OwnScenario),
         1 => (key.clone(), 3..9_u8).prop_map(|(key, requests)| Step::Setting(key, requests)),
         1 => key.prop_map(Step::Reset),
@@ -119,12 +113,6 @@ async fn act(emulator: &Emulator, step: &Step) -> String {
             let payload = json!({ "type": "workflow.completed", "key": KEYS[*key], "delay": "1500ms" });
             control(emulator, "POST", "events", &payload).await
         }
-        Step::CreateWorkflow(key) => {
-            let bearer = format!("Bearer {}", KEYS[*key]);
-            let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
-            send(emulator, "POST", "/v1/workflows", &headers, r#"{"name":"n","reference":"r"}"#).await
-        }
-        Step::ListWorkflows(key) => get_as(emulator, KEYS[*key], "/v1/workflows").await,
         Step::Script(bits) => {
             let statuses: Vec<u16> = (0..4).map(|bit| if bits >> bit & 1 == 1 { 500 } else { 200 }).collect();
             control(emulator, "POST", "sink/a", &json!({ "respond": statuses })).await
@@ -141,13 +129,6 @@ async fn act(emulator: &Emulator, step: &Step) -> String {
             let listed = view(emulator, &path).await;
             let Some(id) = listed["data"][0]["id"].as_str() else { return "none to rotate".to_owned() };
             control(emulator, "POST", &format!("subscriptions/{id}/rotate"), &json!({})).await
-        }
-        Step::Token(key) => {
-            let form = [("content-type", "application/x-www-form-urlencoded")];
-            let body = format!("grant_type=client_credentials&client_id=c&client_secret={}", KEYS[*key]);
-            let issued = send(emulator, "POST", "/v1/oauth/token", &form, body).await.json();
-            let token = issued["access_token"].as_str().expect("a token").to_owned();
-            get_as(emulator, &token, "/v1/workflows").await
         }
         Step::OwnScenario(key) => {
             let payload = json!({ "active": ["story", "quota-exhaustion"], "key": KEYS[*key] });
@@ -183,7 +164,7 @@ fn received(emulator: &Emulator, from: &[usize]) -> Vec<String> {
 }
 
 fn with_story() -> Builder {
-    builder().set("preview.enabled=true")
+    builder()
 }
 
 async fn put_story(emulator: &Emulator) {
@@ -245,7 +226,7 @@ fn going_on_after_a_load_is_as_never_having_stopped() {
 /// to other subscriptions depends on which thread is faster.
 #[tokio::test]
 async fn deliveries_due_with_an_event_have_one_order() {
-    let before = [Step::Subscribe(1, 0), Step::ListWorkflows(0)];
+    let before = [Step::Subscribe(1, 0), Step::Status(0)];
     let after = [
         Step::OwnScenario(1),
         Step::Script(153),
@@ -400,7 +381,6 @@ async fn what_cannot_be_loaded_is_refused_and_changes_nothing() {
         (changed("/workspaces/0/subscriptions", json!([subscribed, subscribed])), "is given twice"),
         (changed("/workspaces/0/sources/event_random", json!("")), "sources.event_random"),
         (changed("/workspaces/0/key", json!(7)), "expected a string"),
-        (changed("/workspaces/0/workflows", json!([{ "id": "wf_1" }])), "missing field"),
     ] {
         refused(&emulator, "PUT", "snapshot", &snapshot, 422, said).await;
     }

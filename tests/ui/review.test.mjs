@@ -131,6 +131,17 @@ test("a lost webhook and an unfinished part name their test, even if it passed; 
   assert.equal(met({ scenario: "burst", reason: "scripted" }), `${met({})} The request shows the rule, and how to lift it.`);
 });
 
+test("a command that ran under several readings has a row for each", () => {
+  const row = (reading, status, failed) => ({ reading, exit_status: status, problems: 0, failed_test: failed });
+  const under = { reading: "key-order", sentence: "your suite passes unless <b>", readings: [row("contract", 0, null), row("key-order", 1, "test_a")] };
+  const run = { verification, keys: [], requests: [], emulator: {}, clock: { mode: "real", now: "2026-01-31T09:30:00Z" }, exec: { command: ["x"], exit_status: 1, under } };
+  const root = document.createElement("div");
+  root.append(...summaryView({ ...page({}, null, true), store: Object.assign(new Store(), { run, entries: [] }) }).filter(Boolean));
+  const part = [...root.querySelectorAll("section")].find((one) => one.querySelector("h3").textContent === "Readings");
+  assert.equal(part.querySelector("p").textContent, "your suite passes unless <b>. This report is of key-order.");
+  assert.deepEqual([...part.querySelectorAll("tbody tr")].map((one) => [...one.children].map(({ textContent }) => textContent)), [["contract", "0", "0", "–"], ["key-order", "1", "0", "test_a"]]);
+});
+
 test("the first sentence is what a person would say", () => {
   const entries = [request("req_1", "a")];
   for (const [run, of, text] of [

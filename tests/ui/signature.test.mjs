@@ -42,7 +42,6 @@ test("common mistakes are named", async () => {
     [JSON.stringify(JSON.parse(BODY), null, 2), SECRET, /compact JSON/],
     [BODY, ` ${SECRET} `, /white space/],
     [BODY, `"v1,${SECRET}"`, /the quotes around it and the `v1,` in front of it/],
-    [Buffer.from(BODY).toString("base64"), SECRET, /decoded from base64/],
     ["[object Object]", SECRET, /parsed it before/],
   ]) {
     const found = await checkSignature(HEADERS.standard, body, secret, NOW);

@@ -1,4 +1,4 @@
-//! Captured deliveries in the forms that tools print: read, verified and diagnosed, by `calibrate` and by `verify`.
+//! Captured deliveries: read, verified and diagnosed, by `calibrate` and by `verify`.
 //!
 //! The first line is the secret, the rest is the capture.
 #![no_main]

@@ -25,7 +25,7 @@ def pytest_addoption(parser):
         help="where the emulator's report is kept if a test fails (default: %(default)s); .html, .har or .json",
     )
     parser.addini("wrs_clock", "the mode in which the clock of each test begins: `auto` or `frozen`", default="")
-    parser.addini("wrs_emulator_args", "arguments of `wrs-emulator serve`, such as --preview", type="args", default=[])
+    parser.addini("wrs_emulator_args", "arguments of `wrs-emulator serve`, such as --seed 7", type="args", default=[])
 
 
 def pytest_configure(config):

@@ -29,7 +29,7 @@ use crate::http::answer::answer;
 use crate::http::body::ResponseBody;
 use crate::http::body::{BodyProblem, BodyReader, RequestBody};
 use crate::http::connection_state::ConnectionState;
-use crate::http::handler::{Answering, Handler, NO_HTTP_2, PLAIN_ON_TLS, Unreadable, goaway};
+use crate::http::handler::{Answering, Handler, NO_HTTP_2, PLAIN_ON_TLS, Unreadable};
 use crate::http::tls::Trust;
 use crate::redact::{Redactor, visible};
 use crate::settings::{target_url, with_rest};
@@ -273,7 +273,7 @@ impl Handler for Arc<Receiver> {
             Unreadable::Garbage => "the bytes sent are not an HTTP/1.1 request",
             Unreadable::Tls => "this is a TLS handshake: use http:// or listen with --tls self-signed",
             Unreadable::PlainHttp => PLAIN_ON_TLS,
-            Unreadable::Http2 => return goaway(NO_HTTP_2),
+            Unreadable::Http2 => NO_HTTP_2,
         };
         let length = body.len() + 1;
         format!("HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}\n")

@@ -11,8 +11,10 @@ use toml::de::DeValue;
 use super::declare::{Read, ReadKeys};
 use super::kinds::{KeySpec, ValueKind as Kind, escaped, nearest_hint};
 use super::reader::{Parser, Place, Span, Table};
-use crate::contract::routes::{Operation, ROUTES};
-use crate::scenario::matcher::{Condition, Literal, MATCHER, REQUEST, Subject, Test, WHEN, When, glob_pattern};
+use crate::contract::routes::Operation;
+use crate::scenario::matcher::{
+    Condition, Literal, MATCHER, REQUEST, Subject, Test, WHEN, When, glob_pattern, parameter,
+};
 
 /// Most bytes of a regular expression, and of those of a file together, once compiled.
 const MAX_PATTERN: usize = 1 << 20;
@@ -35,7 +37,13 @@ impl Read for When {
 
     fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
         let table = parser.table(table, key)?;
-        Some(Self { step: table.text("step").map(Arc::from), ..parser.conditions(&table) })
+        let when = parser.conditions(&table);
+        let when = Self { step: table.text("step").map(Arc::from), authenticated: table.flag("authenticated"), ..when };
+        if when.authenticated.is_some() && !when.no_endpoint {
+            let message = "`authenticated` has no effect: it is for a `path` that no endpoint has";
+            parser.warning("scenario/no-effect", table.span_of("authenticated"), message, "drop it");
+        }
+        Some(when)
     }
 }
 
@@ -60,6 +68,7 @@ impl Parser<'_> {
             };
             when.conditions.extend(self.condition(single, key, value));
         }
+        when.no_endpoint = when.operations.is_empty() && when.is_without_endpoint();
         self.warn_of_foreign_route(&when, table);
         when
     }
@@ -75,7 +84,7 @@ impl Parser<'_> {
                 Some(operation) if operations.contains(&operation) => {}
                 Some(operation) => operations.push(operation),
                 None => {
-                    let known: Vec<&str> = ROUTES.iter().map(|route| route.operation.name()).collect();
+                    let known: Vec<&str> = Operation::ALL.map(Operation::name).to_vec();
                     let (message, hint) =
                         (format!("unknown operation `{}`", escaped(name)), nearest_hint(name, &known));
                     self.error("scenario/unknown-operation", span, message, hint);
@@ -118,7 +127,8 @@ impl Parser<'_> {
                 }
                 self.tests(&subject, &matcher, 0)
             }
-            DeValue::String(text) if subject == Subject::Path && text.contains(['*', '?']) => {
+            DeValue::String(text) if subject == Subject::Path && text.contains(['*', '?', '{']) => {
+                self.check_parameters(text, value.span())?;
                 let pattern = self.pattern(value.span(), &glob_pattern(text));
                 pattern.map(|pattern| Test::Glob(text.as_ref().into(), pattern)).into_iter().collect()
             }
@@ -129,6 +139,26 @@ impl Parser<'_> {
         }
         self.warn_of_contradiction(&subject, &tests, value.span());
         Some(Condition { subject, tests })
+    }
+
+    /// Reports a `{` in a path that begins no parameter, and a parameter that comes twice.
+    fn check_parameters(&mut self, path: &str, span: Span) -> Option<()> {
+        let mut names = Vec::new();
+        for (at, _) in path.match_indices('{') {
+            match parameter(&path[at..]) {
+                Some(name) if names.contains(&name) => {
+                    let message = format!("the path has two parameters `{name}`");
+                    return self.refuse("scenario/bad-value", span, message, "give each a different name");
+                }
+                Some(name) => names.push(name),
+                None => {
+                    let message = format!("`{}` begins no parameter", escaped(&path[at..]));
+                    let hint = "write a name of letters, digits and _ in braces, such as {id}";
+                    return self.refuse("scenario/bad-value", span, message, hint);
+                }
+            }
+        }
+        Some(())
     }
 
     fn tests(&mut self, subject: &Subject, table: &Table<'_, '_>, depth: usize) -> Vec<Test> {

@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 use super::kinds::{ANY, ANY_TABLE, KeySpec, TableKeys, ValueKind as Kind};
 use super::reader::{Parser, Table};
 use crate::contract::error::ErrorKind;
-use crate::contract::preview::WorkflowStatus;
 use crate::contract::signature::Tamper;
 
 /// A value at a key.
@@ -242,7 +241,7 @@ macro_rules! read_names {
 
 pub(crate) use read_names;
 
-read_names!(ErrorKind, Tamper, WorkflowStatus);
+read_names!(ErrorKind, Tamper);
 
 /// A table of fields that may have templates.
 impl Read for Map<String, Value> {

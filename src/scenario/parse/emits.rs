@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
-
 use super::Fingerprints;
 use super::declare::{KeyTable as _, Read, ReadKeys as _};
 use super::kinds::{ValueKind as Kind, escaped, nearest_hint};
@@ -12,7 +10,6 @@ use super::reader::{Parser, Span, Table};
 use crate::contract::rules::check_webhook_url;
 use crate::contract::signature::SigningKey;
 use crate::contract::types::SubscribeRequest;
-use crate::scenario::GivenWorkflow;
 use crate::scenario::emit::{DeliveryFaults, Emit, On, Trigger};
 
 /// Shortest period of `every`: shorter ones would only keep the machine busy.
@@ -70,15 +67,6 @@ impl Read for Vec<SubscribeRequest> {
     fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
         let tables = parser.tables(table, key);
         Some(tables.iter().filter_map(|table| SubscribeRequest::read_keys(parser, table)).collect())
-    }
-}
-
-impl Read for Vec<GivenWorkflow> {
-    const KIND: Kind = Kind::Tables(&GivenWorkflow::TABLE);
-
-    fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
-        let tables = parser.tables(table, key);
-        Some(tables.iter().filter_map(|table| GivenWorkflow::read_keys(parser, table)).collect())
     }
 }
 
@@ -148,27 +136,6 @@ impl Parser<'_> {
         }
         self.warn_of_answer_never_given(table, &on.when, on.status);
         Some(Trigger::Answer { when: on.when, status: on.status })
-    }
-
-    /// Users with any fields.
-    pub(crate) fn users(&mut self, table: &Table<'_, '_>, key: &'static str) -> Vec<Map<String, Value>> {
-        let mut users = Vec::new();
-        for user in table.entries(key) {
-            match user.get_ref().as_table() {
-                Some(fields) => users.extend(self.json_map(fields)),
-                None => self.wrong_type("given.user", "a table", user, ""),
-            }
-        }
-        users
-    }
-
-    pub(crate) fn workflow_id(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<String> {
-        let id = table.text(key)?;
-        if !id.starts_with("wf_") {
-            let message = "a workflow's id has the form wf_<id>";
-            self.error("scenario/bad-value", table.span_of(key), message, "for example \"wf_1\"");
-        }
-        Some(id.to_owned())
     }
 
     /// A URL that a client may subscribe.

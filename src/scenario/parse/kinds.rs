@@ -241,12 +241,9 @@ pub(crate) const PATTERN: ValueKind = ValueKind::TextOf(|| {
     json!({"type": "string", "anyOf": [{"format": "regex"}, {"pattern": r"\(\?(P<|[a-zA-Z-]+[:)])"}]})
 });
 pub(crate) const URL: ValueKind = ValueKind::TextOf(|| url_schema(true));
-pub(crate) const WORKFLOW_ID: ValueKind = ValueKind::TextOf(|| json!({"type": "string", "pattern": "^wf_"}));
 pub(crate) const ANYTHING: ValueKind = ValueKind::Form("any value", || json!({}));
 pub(crate) const ARRAY: ValueKind = ValueKind::Array("an array of values", "array", || json!({"type": "array"}));
 pub(crate) const ANY_TABLE: ValueKind = ValueKind::Fields("a table of fields", "table", free_form);
-pub(crate) const ANY_TABLES: ValueKind =
-    ValueKind::Array("an array of tables", "array of tables", || json!({"type": "array", "items": free_form()}));
 pub(crate) const SETTINGS: ValueKind =
     ValueKind::Fields("a table of settings", "table of settings", || reference("profile"));
 

@@ -13,7 +13,7 @@ mod rules;
 mod warnings;
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use toml::de::{DeTable, DeValue};
@@ -22,7 +22,7 @@ use super::action::{FaultTable, ScriptedQuota, ScriptedReply, Spread, Step};
 use super::emit::{DeliveryFaults, Emit, On};
 use super::matcher::{MATCHER, WHEN};
 use super::rule::{NextStep, Rule, RuleTable};
-use super::{Given, GivenWorkflow, Overlay, Scenario, ScenarioOrigin};
+use super::{Given, Overlay, Scenario, ScenarioOrigin};
 use crate::contract::types::SubscribeRequest;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::settings::{Draft, Layered, SyntaxProblem, other_language, syntax_problems};
@@ -60,7 +60,6 @@ pub(super) const TABLES: &[TableKeys] = &[
     File::TABLE,
     Given::TABLE,
     SubscribeRequest::TABLE,
-    GivenWorkflow::TABLE,
     RuleTable::TABLE,
     WHEN,
     NextStep::TABLE,
@@ -217,7 +216,6 @@ impl Parser<'_> {
             emits,
             weight,
             charge: None,
-            index: OnceLock::new(),
         })
     }
 

@@ -136,6 +136,7 @@ impl Parser<'_> {
             ..rule
         };
         self.warn_of_contradictory_counts(table, &rule);
+        self.warn_of_nothing_to_change(table, &rule);
         self.warn_of_status_never_answered(table, &rule);
         Some(rule)
     }

@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use hyper::Method;
+
 use super::kinds::{escaped, nearest_hint};
 use super::reader::{Parser, Span, Table};
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::check_key;
 use crate::contract::nearest;
 use crate::contract::quota::{ResetForm, RetryAfterForm};
-use crate::contract::routes::{Credential, Operation, ROUTES, Route};
+use crate::contract::routes::{Credential, Operation, ROUTES, Route, nearest_route};
 use crate::scenario::action::{Action, ScriptedReply};
 use crate::scenario::matcher::{Condition, Found, Subject, Test, When};
 use crate::scenario::rule::{FIRST_STEP, Rule, Then};
@@ -17,7 +19,7 @@ use crate::settings::openapi::{query_parameters, statuses};
 use crate::util::wording::any_of;
 
 /// The parts of a request that templates see.
-const PARTS: [&str; 7] = ["method", "path", "operation", "query", "headers", "body", "key"];
+const PARTS: [&str; 8] = ["method", "path", "operation", "query", "headers", "body", "key", "params"];
 
 /// Most pairs of rules compared, so that ten thousand rules are checked at once.
 const MAX_COMPARED: usize = 1_000_000;
@@ -183,7 +185,12 @@ impl Parser<'_> {
     pub(super) fn warn_of_foreign_route(&mut self, when: &When, table: &Table<'_, '_>) {
         for condition in &when.conditions {
             let (key, matches): (_, fn(&Condition, &Route) -> bool) = match condition.subject {
-                Subject::Path => ("path", |condition, route| may_have_path(condition, route.path)),
+                Subject::Path if when.no_endpoint => {
+                    self.warn_of_unknown_path(condition, table);
+                    continue;
+                }
+                Subject::Method if when.no_endpoint => continue,
+                Subject::Path => ("path", |condition, route| holds(condition, route.path)),
                 Subject::Method => ("method", |condition, route| {
                     let method = route.method.as_str();
                     holds(condition, method) || (method == "GET" && holds(condition, "HEAD"))
@@ -196,10 +203,8 @@ impl Parser<'_> {
                 continue;
             }
             let (why, hint) = if named.is_empty() {
-                let near = condition.exact().and_then(|path| nearest(path, ROUTES.iter().map(|route| route.path)));
-                let meant = near.map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
-                let hint = format!("{meant}such a request is answered before any rule is asked");
-                (format!("this never holds: no endpoint has this {key}"), hint)
+                let hint = "such a request is answered before any rule is asked";
+                (format!("this never holds: no endpoint has this {key}"), hint.to_owned())
             } else {
                 let real: Vec<_> = routes().map(|route| format!("{} {}", route.method, route.path)).collect();
                 let why = format!("this never holds: the operation is {}", any_of(&real));
@@ -207,6 +212,29 @@ impl Parser<'_> {
             };
             self.warn_never(table.span_of(key), &why, &hint);
         }
+    }
+
+    /// Warns of a path without an endpoint that is much like that of one, or belongs to the control API.
+    fn warn_of_unknown_path(&mut self, condition: &Condition, table: &Table<'_, '_>) {
+        let Some(path) = condition.exact() else { return };
+        if path == "/_emulator" || path.starts_with("/_emulator/") {
+            let why = "this never holds: paths below /_emulator belong to the control API";
+            self.warn_never(table.span_of("path"), why, "choose another path");
+        } else if let Some(near) = nearest_route(&Method::GET, path) {
+            let message = format!("no endpoint has this path, which is much like {}", near.path);
+            let hint = format!("did you mean \"{}\"? if not, the rule answers this path itself", near.path);
+            self.warning("scenario/unknown-path", table.span_of("path"), message, hint);
+        }
+    }
+
+    /// Warns of a rule that changes or delays the answers of a path that has none.
+    pub(super) fn warn_of_nothing_to_change(&mut self, table: &Table<'_, '_>, rule: &Rule) {
+        if !rule.when.no_endpoint || rule.answers_any_path() {
+            return;
+        }
+        let message = "the rule has no effect: no endpoint has this path, so there is no answer to change or delay";
+        let hint = "add `reply` to answer the path";
+        self.warning("scenario/no-effect", table.span_of("when"), message, hint);
     }
 
     /// Warns of each part named by a template that is always missing from requests like these; `None` is an event, which has none.
@@ -239,6 +267,12 @@ impl Parser<'_> {
             ("key", _) if none_has(|route| route.credential == Credential::Bearer) => {
                 (format!("`{names}` needs no key"), OTHERWISE)
             }
+            ("params", Some(name)) if !when.has_parameter(name) => {
+                return Some((
+                    format!("the rule's `path` has no parameter `{name}`"),
+                    format!("write {{{name}}} in `path`"),
+                ));
+            }
             ("headers", Some("authorization")) => {
                 ("credentials are never shown".to_owned(), "`request.key` gives the key")
             }
@@ -256,35 +290,6 @@ impl Parser<'_> {
         };
         Some((why, hint.to_owned()))
     }
-}
-
-/// True if a request to this endpoint may meet a condition on the path. Where the path has a part that can be anything, what
-/// is uncertain counts as met.
-fn may_have_path(condition: &Condition, path: &str) -> bool {
-    let Some((fixed, _)) = path.split_once('{') else { return holds(condition, path) };
-    let overlaps = |start: &str| start.starts_with(fixed) || fixed.starts_with(start);
-    let is_one = |text: &str| {
-        let (known, sent) = (path.split('/'), text.split('/'));
-        known.clone().count() == sent.clone().count()
-            && known.zip(sent).all(|(known, sent)| known == sent || (known == "{id}" && !sent.is_empty()))
-    };
-    let literal =
-        |text: &str| text.find(|at: char| !at.is_ascii_alphanumeric() && !"/_-".contains(at)).unwrap_or(text.len());
-    condition.tests.iter().all(|test| match test {
-        Test::Equals(value) => is_one(&value.text),
-        Test::OneOf(values) => values.iter().any(|value| is_one(&value.text)),
-        Test::StartsWith(start) => overlaps(start),
-        Test::Glob(glob, _) => overlaps(&glob[..literal(glob)]),
-        Test::Matches(pattern) if pattern.as_str().contains('|') => true,
-        Test::Matches(pattern) => pattern.as_str().strip_prefix('^').is_none_or(|rest| {
-            // A character that may be repeated or left out is not part of the fixed text.
-            let end = literal(rest);
-            let is_repeated = rest[end..].starts_with(['?', '*', '{']);
-            overlaps(&rest[..end - usize::from(is_repeated && end > 0)])
-        }),
-        Test::Present(expected) => *expected,
-        _ => true,
-    })
 }
 
 fn holds(condition: &Condition, text: &str) -> bool {

@@ -1,5 +1,5 @@
-//! Events fired automatically: emissions of scenarios, from their start, from answers and in time, and what the preview's
-//! workflows do when they complete. The scenario decides when.
+//! Events fired automatically: emissions of scenarios, from their start, from answers and in time. The scenario
+//! decides when.
 //!
 //! A call or a request that makes events due fires them before it is answered, by [`Engine::fire_due`] or [`Engine::fire_soon`]; later
 //! ones are fired by a task that runs while a workspace has planned events.
@@ -62,10 +62,7 @@ impl Engine {
                 let _ = state.subscribe(checked, &config.profile, now);
             }
         }
-        if config.profile.preview.enabled {
-            place_announced(state, config, now);
-        }
-        if config.profile.preview.enabled || has_timed(config) {
+        if has_timed(config) {
             // Deliveries due at this instant come after its events.
             workspace.agenda().set_next_firing(Some(Instant::default()));
             state.timeline.mark_due();
@@ -161,15 +158,11 @@ impl Engine {
             return false;
         }
         let (timed, dropped) = plan_timed(&mut state, &config, now.instant);
-        let completed = state.workflows.take_completed(&config.profile, now);
         let happened: Vec<PlannedEvent> =
             std::iter::from_fn(|| state.timeline.pop_due(now.instant)).take(MAX_AT_A_TIME).collect();
         let count = happened.iter().filter(|planned| planned.emit.is_timed()).count();
         drop(state);
         self.note_dropped_emissions(workspace, dropped);
-        for request in completed {
-            self.fire_planned(workspace, request, &config.profile, || "a workflow completed".to_owned());
-        }
         for PlannedEvent { emit, leaves, .. } in
             happened.into_iter().filter(|planned| planned.activation == config.activation)
         {
@@ -180,7 +173,7 @@ impl Engine {
         }
         let pause = budget.spend(count, self.machine.instant());
         let mut state = workspace.lock();
-        let next = [timed, state.workflows.next_completion(), state.timeline.next_due()].into_iter().flatten().min();
+        let next = [timed, state.timeline.next_due()].into_iter().flatten().min();
         if next.is_none() {
             *budget = FiringBudget::default();
         }
@@ -243,18 +236,6 @@ fn plan_timed(state: &mut WorkspaceState, config: &EffectiveConfig, now: Instant
         dropped += state.plan(emit, config.activation, now);
     }
     (found.next.map(|next| began.plus(next)), dropped)
-}
-
-fn place_announced(state: &mut WorkspaceState, config: &EffectiveConfig, now: Now) {
-    for given in config.active.iter().map(|scenario| &scenario.given) {
-        for user in &given.users {
-            state.workflows.place_user(user.clone(), &config.profile, now, &mut state.sources);
-        }
-        for workflow in &given.workflows {
-            // A full workspace stays as it is.
-            let _ = state.workflows.place(workflow.clone(), &config.profile, now, &mut state.sources);
-        }
-    }
 }
 
 /// A given subscription as a client's request. It was validated when the scenario was read.

@@ -254,20 +254,18 @@ impl Engine {
         Ok(removed)
     }
 
-    /// Removes a workspace with its access tokens, deliveries and journal entries. The workspace is removed first, so that no
+    /// Removes a workspace with its deliveries and journal entries. The workspace is removed first, so that no
     /// entry is added after they are cleared.
     pub(super) fn clear(&self, name: &Arc<str>) {
         self.registry.remove(name);
         let profile = self.profile_for(None);
-        self.registry.tokens().remove(|key| *key == **name);
         self.deliveries.clear(|of| of == name);
         self.journal.clear(|entry| entry.is_of(name, &profile.keys));
     }
 
-    /// Removes every workspace with its access tokens, deliveries and journal entries, and what the built-in receivers received.
+    /// Removes every workspace with its deliveries and journal entries, and what the built-in receivers received.
     pub(super) fn clear_all(&self) -> Vec<Arc<Workspace>> {
         let removed = self.registry.remove_all();
-        self.registry.tokens().remove(|_| true);
         self.deliveries.clear(|_| true);
         self.journal.clear_all();
         self.sinks.clear();
@@ -300,7 +298,7 @@ impl Engine {
         reload
     }
 
-    /// Logs the problems found in the files at the start, and the clashes of the scenarios that are active from then on.
+    /// Logs the problems found in the files at the start.
     pub fn log_start(&self) {
         self.log_problems(&[]);
     }
@@ -320,13 +318,8 @@ impl Engine {
     }
 
     /// All problems by kind, one line each, and what more of a kind are called.
-    fn problems(&self) -> [(Vec<String>, &'static str); 3] {
-        let clashes = self.library.load().clashes().iter().map(|clash| clash.warning.one_line()).collect();
-        [
-            (self.held_back(), "scenario files are held back"),
-            (self.not_read(), "files or folders are not read"),
-            (clashes, "clashes of active scenarios"),
-        ]
+    fn problems(&self) -> [(Vec<String>, &'static str); 2] {
+        [(self.held_back(), "scenario files are held back"), (self.not_read(), "files or folders are not read")]
     }
 
     /// A warning if the usual folder has disappeared since it was read.

@@ -90,7 +90,6 @@ impl Engine {
                 named_steps,
             },
             knobs: own_settings,
-            tokens: self.registry.tokens().of(|key| *key == **name),
             planned: state.timeline.planned(config.activation).map(emission).collect(),
             deliveries,
         }
@@ -219,13 +218,10 @@ impl Engine {
     /// Restores what belongs to a workspace that is in place, by whose clock everything is `shift` later; returns warnings about what
     /// could not be restored.
     fn install(self: &Arc<Self>, restored: RestoredWorkspace, key: Option<&str>, shift: Duration) -> Vec<String> {
-        let RestoredWorkspace { workspace, mut scenarios, tokens, planned, events, .. } = restored;
+        let RestoredWorkspace { workspace, mut scenarios, planned, events, .. } = restored;
         let config = self.config_for(key);
         scenarios.began = scenarios.began.map(|began| began.plus(shift));
         workspace.lock().restore_scenarios(&scenarios, config.activation);
-        for token in tokens {
-            self.registry.tokens().put(token);
-        }
         let by_print: HashMap<u64, _> = config.emits.iter().map(|emit| (emit.fingerprint, emit)).collect();
         let (mut lost, mut dropped) = (0, 0);
         for SavedEmission { emission, at, leaves } in planned {

@@ -285,16 +285,6 @@ pub(crate) type DeliveryRow = DeliveryWith<AttemptCount>;
 pub(crate) type DeliveryWhole = DeliveryWith<Attempts>;
 
 impl DeliveryWhole {
-    /// When it was first attempted.
-    pub(crate) fn first_at(&self) -> Option<&str> {
-        self.attempts.0.first().map(|attempt| attempt.at.0.as_str())
-    }
-
-    /// The body as it was sent first.
-    pub(crate) fn body(&self) -> &str {
-        self.attempts.0.first().map_or("", |attempt| attempt.request.body.as_text())
-    }
-
     /// Where the last attempt went.
     pub(crate) fn dialled(&self) -> Option<&str> {
         self.attempts.0.last().map(|attempt| attempt.dialled.as_str())

@@ -29,7 +29,6 @@ pub enum Origin {
     Embedding,
     /// `trigger`, or the control API.
     Command,
-    Workflow,
     Emission {
         scenario: Arc<str>,
         /// The emission: its name as `` emission `late` ``, or its position as `emission 3`.
@@ -51,7 +50,7 @@ impl Origin {
     pub fn in_scenario(&self) -> Option<String> {
         match self {
             Self::Emission { scenario, emission } => Some(format!("scenario `{scenario}`, {emission}")),
-            Self::Embedding | Self::Command | Self::Workflow => None,
+            Self::Embedding | Self::Command => None,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! One workspace: the resources that belong to an API key, in memory, with its quota, clock and random source.
 //!
 //! Nothing here waits, reads files or knows of HTTP. Time is the argument `now`.
-//! Reading order: this file, `sources`, `subscriptions`, `events`, `queue` (deliveries that wait), `workflows`,
-//! `timeline`, `outcome`, `registry`, `tokens`, `saved` and `restored` (snapshots).
+//! Reading order: this file, `sources`, `subscriptions`, `events`, `queue` (deliveries that wait), `timeline`,
+//! `outcome`, `registry`, `saved` and `restored` (snapshots).
 
 mod events;
 mod outcome;
@@ -13,8 +13,6 @@ mod saved;
 mod sources;
 mod subscriptions;
 mod timeline;
-mod tokens;
-mod workflows;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,23 +35,19 @@ pub use saved::{
 pub use sources::RandomSources;
 pub use subscriptions::{Secret, Subscribed, SubscriptionRecord};
 pub use timeline::{FiringBudget, MAX_AT_ONCE, PER_SECOND, PlannedEvent, Timeline};
-pub use tokens::AccessTokens;
-pub use workflows::Listed;
 
 use crate::clock::agenda::{Agenda, Slot};
 use crate::clock::{Clock, Instant, Now, Seed};
 use crate::contract::error::Error;
-use crate::contract::preview::{Workflow, WorkflowFields, WorkflowStatus};
 use crate::contract::quota::CountRule;
 use crate::contract::rules::CheckedSubscribe;
+use crate::scenario::Emit;
 use crate::scenario::rule_counters::RuleCounters;
-use crate::scenario::{Emit, GivenWorkflow};
 use crate::settings::Profile;
 use crate::state::budget::{Budget, Charge};
 use crate::state::quota::{Quota, QuotaCheck};
 use crate::util::flag::Flag;
 use subscriptions::Subscriptions;
-use workflows::Workflows;
 
 #[derive(Debug)]
 pub struct Workspace {
@@ -78,7 +72,6 @@ pub struct WorkspaceState {
     pub(crate) was_delayed: bool,
     quota: Quota,
     pub(crate) subscriptions: Subscriptions,
-    pub(crate) workflows: Workflows,
     pub timeline: Timeline,
     pub counters: RuleCounters,
     /// The activation of scenarios that the workspace saw last, and when it began by the workspace's clock.
@@ -99,7 +92,6 @@ impl Workspace {
             was_delayed: false,
             quota: Quota::default(),
             subscriptions: Subscriptions::within(budget),
-            workflows: Workflows::within(budget),
             timeline: Timeline::new(&agenda, budget),
             counters: RuleCounters::default(),
             started: (0, Instant::default()),
@@ -217,11 +209,6 @@ impl WorkspaceState {
 
     pub fn subscribe(&mut self, checked: CheckedSubscribe, profile: &Profile, now: Now) -> Result<Subscribed, Error> {
         self.subscriptions.subscribe(checked, profile, now, &mut self.sources)
-    }
-
-    pub fn create_workflow(&mut self, fields: WorkflowFields, profile: &Profile, now: Now) -> Result<Workflow, Error> {
-        let given = GivenWorkflow { id: None, fields, status: WorkflowStatus::Running };
-        self.workflows.place(given, profile, now, &mut self.sources)
     }
 
     pub fn plan(&mut self, emit: &Arc<Emit>, activation: u64, at: Instant) -> usize {

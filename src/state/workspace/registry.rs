@@ -10,7 +10,6 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use super::Workspace;
-use super::tokens::AccessTokens;
 use crate::clock::{Clock, Now, Random, Seed};
 use crate::state::journal::Journal;
 
@@ -28,7 +27,6 @@ pub struct Registry {
     most: usize,
     anonymous: ArcSwap<Workspace>,
     workspaces: RwLock<HashMap<Arc<str>, Arc<Workspace>>>,
-    tokens: AccessTokens,
     agendas_changed: Arc<Notify>,
     mode_changed: Notify,
     jumps: Mutex<()>,
@@ -46,7 +44,6 @@ impl Registry {
             most: most.max(1),
             anonymous: ArcSwap::from_pointee(anonymous),
             workspaces: RwLock::default(),
-            tokens: AccessTokens::default(),
             agendas_changed,
             mode_changed: Notify::new(),
             jumps: Mutex::default(),
@@ -55,10 +52,6 @@ impl Registry {
 
     pub fn clock(&self) -> &Clock {
         &self.clock
-    }
-
-    pub fn tokens(&self) -> &AccessTokens {
-        &self.tokens
     }
 
     pub fn seed(&self) -> Seed {

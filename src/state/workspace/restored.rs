@@ -8,7 +8,6 @@ use std::{fmt, io};
 
 use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::Map;
 use serde_json::value::RawValue;
 use url::Url;
 
@@ -18,15 +17,13 @@ use super::saved::{
 };
 use super::sources::{RandomSources, SavedSources};
 use super::subscriptions::{SubscriptionRecord, Subscriptions};
-use super::tokens::AccessToken;
-use super::workflows::{WorkflowRecord, Workflows};
 use super::{Registry, Workspace, WorkspaceState};
 use crate::clock::{SavedClock, Seed};
 use crate::contract::ids::IdKind;
 use crate::contract::signature::Tamper;
 use crate::redact::Redactor;
 use crate::settings::Profile;
-use crate::state::budget::{Budget, Charge, Full};
+use crate::state::budget::{Budget, Charge};
 use crate::state::quota::Quota;
 
 /// A snapshot that was read. Nothing of it is in force yet.
@@ -55,7 +52,6 @@ pub struct RestoredWorkspace {
     pub clock: SavedClock,
     pub scenarios: SavedScenarios,
     pub knobs: Box<RawValue>,
-    pub tokens: Vec<AccessToken>,
     pub planned: Vec<SavedEmission>,
     pub events: Vec<EventRecord>,
 }
@@ -71,24 +67,16 @@ impl RestoredWorkspace {
         let SavedWorkspace { clock, state: kept, scenarios, knobs, planned, .. } = saved;
         let workspace = registry.fresh(Arc::clone(key));
         let mut state = workspace.lock();
-        let WorkspaceState { sources, quota, subscriptions, workflows, counters, .. } = &mut *state;
+        let WorkspaceState { sources, quota, subscriptions, counters, .. } = &mut *state;
         *quota = kept.quota.unwrap_or_default();
         for record in &kept.subscriptions {
             let mut copy = SubscriptionRecord::clone(record);
             copy.id = sources.make_id(IdKind::Subscription, profile, registry.clock().now());
             subscriptions.restore(copy)?;
         }
-        let full = |full: Full| full.to_string();
-        for record in &kept.workflows {
-            workflows.add(WorkflowRecord::clone(record)).map_err(full)?;
-        }
-        for user in &kept.users {
-            workflows.add_user(Map::clone(user)).map_err(full)?;
-        }
         counters.restore(0, &scenarios.named_turns, &scenarios.named_steps);
         drop(state);
-        let (tokens, events) = (Vec::new(), Vec::new());
-        Ok(Self { workspace: Arc::new(workspace), clock, scenarios, knobs, tokens, planned, events })
+        Ok(Self { workspace: Arc::new(workspace), clock, scenarios, knobs, planned, events: Vec::new() })
     }
 }
 
@@ -435,10 +423,8 @@ struct WorkspaceDraft<'a> {
     sources: Option<RandomSources>,
     quota: Option<Quota>,
     subscriptions: Subscriptions,
-    workflows: Workflows,
     scenarios: SavedScenarios,
     knobs: Box<RawValue>,
-    tokens: Vec<AccessToken>,
     planned: Vec<SavedEmission>,
     events: Events,
 }
@@ -453,10 +439,8 @@ impl<'a> WorkspaceDraft<'a> {
             sources: None,
             quota: None,
             subscriptions: Subscriptions::within(with.budget),
-            workflows: Workflows::within(with.budget),
             scenarios: SavedScenarios::default(),
             knobs: Box::default(),
-            tokens: Vec::new(),
             planned: Vec::new(),
             events: Events::default(),
         }
@@ -481,29 +465,17 @@ impl<'a> WorkspaceDraft<'a> {
         let mut state = workspace.lock();
         state.sources = sources?;
         state.quota = quota.map(Quota::restored).unwrap_or_default();
-        (state.subscriptions, state.workflows) = (self.subscriptions, self.workflows);
+        state.subscriptions = self.subscriptions;
         state.counters.restore(0, &self.scenarios.named_turns, &self.scenarios.named_steps);
         drop(state);
-        let Self { scenarios, knobs, tokens, planned, events: Events { list: events, .. }, .. } = self;
-        Some(RestoredWorkspace { workspace: Arc::new(workspace), clock, scenarios, knobs, tokens, planned, events })
+        let Self { scenarios, knobs, planned, events: Events { list: events, .. }, .. } = self;
+        Some(RestoredWorkspace { workspace: Arc::new(workspace), clock, scenarios, knobs, planned, events })
     }
 }
 
 impl Draft for WorkspaceDraft<'_> {
-    const FIELDS: &'static [&'static str] = &[
-        "key",
-        "clock",
-        "sources",
-        "quota",
-        "subscriptions",
-        "workflows",
-        "users",
-        "scenarios",
-        "knobs",
-        "tokens",
-        "planned",
-        "deliveries",
-    ];
+    const FIELDS: &'static [&'static str] =
+        &["key", "clock", "sources", "quota", "subscriptions", "scenarios", "knobs", "planned", "deliveries"];
 
     fn read<'de, A: MapAccess<'de>>(&mut self, field: &str, map: &mut A) -> Result<(), A::Error> {
         let budget = self.with.budget;
@@ -515,14 +487,8 @@ impl Draft for WorkspaceDraft<'_> {
                 .map(|sources| self.sources = Some(sources)),
             "quota" => value(map, budget).map(|quota| self.quota = quota),
             "subscriptions" => each(map, budget, |record| self.subscriptions.restore(record)),
-            "workflows" => each(map, budget, |record| self.workflows.add(record).map_err(|full| full.to_string())),
-            "users" => each(map, budget, |user| self.workflows.add_user(user).map_err(|full| full.to_string())),
             "scenarios" => value(map, budget).map(|scenarios| self.scenarios = scenarios),
             "knobs" => map.next_value().map(|knobs| self.knobs = knobs),
-            "tokens" => each(map, budget, |token| {
-                self.tokens.push(token);
-                Ok(())
-            }),
             "planned" => each(map, budget, |planned| {
                 self.planned.push(planned);
                 Ok(())

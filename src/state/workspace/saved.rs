@@ -11,14 +11,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 use super::WorkspaceState;
 use super::events::{EventRecord, PlannedDelivery};
 use super::sources::SavedSources;
 use super::subscriptions::SubscriptionRecord;
-use super::tokens::AccessToken;
-use super::workflows::KeptWorkflow;
 use crate::clock::{Instant, SavedClock};
 use crate::scenario::rule_counters::SavedCounter;
 use crate::state::budget::Charged;
@@ -70,7 +67,6 @@ pub struct SavedWorkspace {
     pub(crate) state: SavedState,
     pub(crate) scenarios: SavedScenarios,
     pub(crate) knobs: Box<RawValue>,
-    pub(crate) tokens: Vec<AccessToken>,
     pub(crate) planned: Vec<SavedEmission>,
     /// Deliveries that are not settled.
     pub(crate) deliveries: Vec<PendingDelivery>,
@@ -83,8 +79,6 @@ pub struct SavedState {
     /// Null if it was not used.
     pub(super) quota: Option<Quota>,
     pub(super) subscriptions: Vec<Arc<Charged<SubscriptionRecord>>>,
-    pub(super) workflows: Vec<KeptWorkflow>,
-    pub(super) users: Vec<Arc<Charged<Map<String, Value>>>>,
 }
 
 /// The progress of a workspace's scenarios.
@@ -179,8 +173,6 @@ impl WorkspaceState {
             sources: self.sources.save(),
             quota: Some(&self.quota).filter(|quota| quota.is_used()).cloned(),
             subscriptions: self.subscriptions.save(),
-            workflows: self.workflows.records.clone(),
-            users: self.workflows.users.clone(),
         }
     }
 

@@ -13,13 +13,6 @@ function diagnostic(problem) {
     problem.hint ? h('p', null, prose(problem.hint)) : null);
 }
 
-/** Conflicting scenarios of the active list. @param {Page} page */
-function clashes(page) {
-  const active = activeScenarios(page);
-  const isInForce = (/** @type {string[]} */ [first, second]) => active.includes(second) && active.indexOf(first) > -1 && active.indexOf(first) < active.indexOf(second);
-  return (page.store.run?.clashes ?? []).filter((one) => isInForce(one.scenarios)).map((one) => guarded(() => diagnostic(one.warning), one));
-}
-
 /** Whether a scenario is active for all keys or for some. @param {Page} page @param {string} name */
 function activeSomewhere({ store: { run } }, name) {
   return Boolean(run?.verification.active_scenarios.includes(name) || run?.active?.includes(name) || run?.keys?.some((one) => one.scenarios?.includes(name)));
@@ -148,7 +141,6 @@ export function scenariosView(page) {
   return [
     chosen ? h('p', { key: 'back' }, link(page, { id: '' }, 'All scenarios'))
       : h('div.title', { key: 'title' }, h('h2', { tabindex: -1 }, 'Scenarios'), active.length ? actionButton(page, activate([], key, 'Turn all off')) : null, page.isDocument ? null : h('button.primary', { type: 'button', onclick: () => page.go({ id: '', filter: 'new' }) }, 'New scenario')),
-    ...clashes(page),
     chosen ? guarded(() => whole(page, chosen), chosen)
       : all.length ? h('div.groups', null, groups.map(([name, group]) => h('section', { key: name }, isNamed ? h('h3', null, name) : null,
         h('table.stack', null, h('tbody', null, group.map((one) => guarded(() => scenarioRow(page, one), one))))))) : h('p.empty', null, 'No scenarios.'),

@@ -125,7 +125,7 @@ function settingPart(page, knob, setting, row) {
 }
 
 /** What the first part of a name is about. @type {Record<string, string>} */
-const TITLES = { keys: 'Keys', errors: 'Errors', validation: 'Validation', status: 'System status', rate_limit: 'Quota', ids: 'Ids', time: 'Times', variation: 'Variation of answers', subscriptions: 'Subscriptions', events: 'Events', webhooks: 'Webhooks', hello: 'Hello', preview: 'Preview', oauth: 'OAuth', environment: 'Environment' };
+const TITLES = { keys: 'Keys', errors: 'Errors', validation: 'Validation', status: 'System status', rate_limit: 'Quota', ids: 'Ids', time: 'Times', variation: 'Variation of answers', subscriptions: 'Subscriptions', events: 'Events', webhooks: 'Webhooks', hello: 'Hello', environment: 'Environment' };
 
 /** Changed settings first, then the others by the first part of their name. @param {SettingRow[]} all @returns {[string, SettingRow[]][]} */
 function groupsOf(all) {

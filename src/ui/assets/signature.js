@@ -130,8 +130,6 @@ export function bodyVariants(body) {
   } catch {
     // It is not JSON.
   }
-  const decoded = /^([A-Za-z0-9+/]{4})+([A-Za-z0-9+/]{2,3}={1,2})?$/.test(body.trim()) ? fromBase64(body.trim()) : null;
-  if (decoded) variants.push(['the body decoded from base64', new TextDecoder().decode(decoded)]);
   return variants;
 }
 

@@ -114,6 +114,17 @@ function outputPart({ exec, keys }) {
 /** @param {RunDocument['clock']} clock */
 const clockFact = ({ mode, now }) => `${mode}, ${dateTime(now)}`;
 
+/** How the command ended under each reading, if `exec --under` ran it. @param {RunDocument['exec']} exec @returns {Node | null} */
+function readingsPart(exec) {
+  const under = exec?.under;
+  if (!under) return null;
+  return section('Readings', h('p.sentence', null, prose(`${under.sentence}. This report is of \`${under.reading}\`.`)),
+    h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Readings' }, h('table.grid', null,
+      h('thead', null, h('tr', null, ['Reading', 'Exit status', 'Problems', 'First failed test'].map((head) => h('th', { scope: 'col' }, head)))),
+      h('tbody', null, under.readings.map((row) => h('tr', { key: row.reading }, h('th', { scope: 'row' }, foreign(row.reading)),
+        h(row.exit_status ? 'td.bad' : 'td', null, String(row.exit_status)), h('td', null, NUMBERS.format(row.problems)), h('td', null, foreign(row.failed_test ?? '–'))))))));
+}
+
 /** @param {Page} page @param {RunDocument} run */
 function environment(page, run) {
   const { emulator } = run;
@@ -154,6 +165,7 @@ export function summaryView(page) {
     forgotten ? h('p.note', null, `${count(forgotten, 'entry', 'entries')} of the journal had been evicted from the journal and could not be checked.`) : null,
     isEmpty ? h('div', null, testButton(page)) : null,
     isEmpty ? emptyState(page, 'Send a request, or run your tests against the emulator:', [exampleLine(new URL(page.base).origin, 'sk_test_local')]) : guarded(() => timeline(page, entries, Math.min(MOST_WIDTH, (page.width || 1000) - 2 * MARGIN)), null),
+    readingsPart(run.exec),
     causesPart(page, 'What failed', failed),
     failed.length || run.exec?.exit_status ? outputPart(run) : null,
     causesPart(page, failed.length ? 'Also' : 'Warnings', causes.filter((one) => !one.isBad)),

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests with curl, each with its own key, all at the same time. Usage: wrs-emulator exec --preview -- bash suite.sh
+# Tests with curl, each with its own key, all at the same time. Usage: wrs-emulator exec -- bash suite.sh
 set -euo pipefail
 source "$(dirname "$0")/emulator.sh"
 

@@ -167,32 +167,6 @@ pub(super) const ROWS: &[(&str, &[&str], Probe, &str)] = &[
         Probe::Forwarded,
         "a 0 b 1",
     ),
-    ("preview.enabled", &["preview.enabled=true"], Probe::Workflows(""), "x-emulator-preview: true"),
-    ("preview.page_size", &["preview.enabled=true", "preview.page_size=1"], Probe::Workflows(""), "\"has_more\":true"),
-    (
-        "preview.page_limit",
-        &["preview.enabled=true", "preview.page_limit=5"],
-        Probe::Workflows("limit=6"),
-        "limit: must be a number from 1 to 5",
-    ),
-    (
-        "preview.run_time",
-        &["preview.enabled=true", "preview.run_time=0s"],
-        Probe::Workflows(""),
-        "\"status\":\"completed\"",
-    ),
-    (
-        "oauth.token_lifetime",
-        &["preview.enabled=true", "oauth.token_lifetime=10m"],
-        Probe::Token("sk_test_local"),
-        "\"expires_in\":600",
-    ),
-    (
-        "oauth.error_shape",
-        &["preview.enabled=true", "oauth.error_shape=envelope"],
-        Probe::Token("wrong"),
-        "\"code\":\"unauthorized\"",
-    ),
     ("hello.body", &["hello.body={ hi = true }"], Probe::Hello, "{\"hi\":true}"),
 ];
 
