@@ -149,7 +149,7 @@ pub(super) fn count(cassette: &Cassette) -> Observation {
     if cassette.is_traffic && algorithm(cassette)?.value != "fixed" {
         return hidden("the rest may change by itself between the calls of a client");
     }
-    // Other windows of traffic are told by their end, those of the plan by more that is left than before.
+    // In other traffic a window is recognised by its end, in the plan by a remaining count that rises.
     let is_same_window = |pair: &[Reading<'_>]| {
         let ends = pair[0].end.zip(pair[1].end);
         !cassette.is_traffic || ends.is_some_and(|(one, other)| (one - other).abs() <= 1.0)

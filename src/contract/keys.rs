@@ -93,8 +93,6 @@ named! {
         UnknownPrefix = "unknown_prefix",
         #[error("the Bearer token is not a known API key")]
         NotListed = "not_listed",
-        #[error("the Bearer token has expired")]
-        Expired = "expired",
     }
 }
 
@@ -115,7 +113,7 @@ impl KeyRefusal {
             }
         };
         let remedy = match (self, example) {
-            (Self::Missing | Self::InApiKeyHeader | Self::Expired, _) => return self.to_string(),
+            (Self::Missing | Self::InApiKeyHeader, _) => return self.to_string(),
             (Self::Doubled, _) => "send one".to_owned(),
             (Self::OtherScheme | Self::Empty, Some((_, key))) => format!("send `Authorization: Bearer {key}`"),
             (Self::OtherScheme | Self::Empty, None) => "send `Authorization: Bearer <API_KEY>`".to_owned(),
