@@ -194,9 +194,9 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 pub struct Claim {
     file: PathBuf,
     /// What was locked first. It stays locked, because the file may have had further names, which still lead to it.
-    locked: File,
+    locked: Lock,
     /// The file as it was written last.
-    written: Mutex<Option<File>>,
+    written: Mutex<Option<Lock>>,
 }
 
 impl Claim {
@@ -208,11 +208,9 @@ impl Claim {
             let locked = open(&file, OpenOptions::new().mode(0o600).read(true).write(true).create(true), true)
                 // It is replaced and not written, so it may be read-only.
                 .or_else(|problem| open(&file, OpenOptions::new().read(true), false).map_err(|_| problem))?;
-            if !try_lock(&locked)? {
-                return Ok(None);
-            }
+            let Some(locked) = Lock::new(locked)? else { return Ok(None) };
             // The previous owner may have replaced or removed it after this process opened it.
-            if is_at(&locked, &file)? {
+            if is_at(&locked.0, &file)? {
                 // A link to nothing leads to the file that was created now.
                 let file = path.canonicalize().unwrap_or(file);
                 check_replaceable(&file)?;
@@ -241,8 +239,9 @@ impl Claim {
         }
         let sibling = self.new_file()?;
         let new = create_new(&sibling, 0o600)?;
-        write_sibling(&self.file, &sibling, &new, |to| if try_lock(&new)? { content(to) } else { Err(taken_over()) })?;
-        *written = Some(new);
+        let lock = Lock::new(new.try_clone()?)?;
+        write_sibling(&self.file, &sibling, &new, |to| if lock.is_some() { content(to) } else { Err(taken_over()) })?;
+        *written = lock;
         Ok(())
     }
 
@@ -251,22 +250,22 @@ impl Claim {
         self.written
             .lock()
             .as_ref()
-            .map_or_else(|| self.file.exists(), |written| is_at(written, &self.file).unwrap_or(false))
+            .map_or_else(|| self.file.exists(), |written| is_at(&written.0, &self.file).unwrap_or(false))
     }
 
     /// True if no other process has claimed the file that has replaced this one, if any has.
-    fn is_ours(&self, written: Option<&File>) -> bool {
+    fn is_ours(&self, written: Option<&Lock>) -> bool {
         let ours = written.unwrap_or(&self.locked);
-        is_at(ours, &self.file).unwrap_or(false)
+        is_at(&ours.0, &self.file).unwrap_or(false)
             || open(&self.file, OpenOptions::new().read(true), true)
-                .map_or(true, |other| try_lock(&other).unwrap_or(true))
+                .map_or(true, |other| Lock::new(other).map_or(true, |lock| lock.is_some()))
     }
 
     /// Removes what a process that was killed while it wrote has left behind; false if it is still being written.
     fn remove_unfinished(&self) -> Result<bool, FileProblem> {
         let sibling = self.new_file()?;
         let is_written = match open(&sibling, OpenOptions::new().read(true), false) {
-            Ok(unfinished) => !try_lock(&unfinished)?,
+            Ok(unfinished) => Lock::new(unfinished)?.is_none(),
             Err(_) => false,
         };
         if !is_written {
@@ -292,12 +291,25 @@ fn sibling(path: &Path, ending: &str) -> io::Result<PathBuf> {
     Ok(path.with_file_name(name))
 }
 
-/// True if the lock is free. A file system without locks cannot guarantee a claim; it is granted anyway.
-fn try_lock(file: &File) -> io::Result<bool> {
-    match file.try_lock() {
-        Err(TryLockError::WouldBlock) => Ok(false),
-        Err(TryLockError::Error(error)) if error.kind() != ErrorKind::Unsupported => Err(error),
-        _ => Ok(true),
+/// A file that this process has locked.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Lock {
+    /// `None` if another process has the lock. A file system without locks cannot guarantee a claim; it is granted anyway.
+    fn new(file: File) -> io::Result<Option<Self>> {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) if error.kind() != ErrorKind::Unsupported => Err(error),
+            _ => Ok(Some(Self(file))),
+        }
+    }
+}
+
+impl Drop for Lock {
+    /// Closing the file is not enough: a process that is being started has it open, too, until it runs its own program.
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
     }
 }
 
@@ -392,8 +404,11 @@ mod tests {
         write(&second, "3").expect("it is written");
         assert!(write(&first, "1").is_err());
         assert_eq!(fs::read(path("state.json")).expect("it is read"), b"3");
+        // A process that is being started has every open file of this one.
+        let inherited = [&first, &second].map(|claim| claim.locked.0.try_clone().expect("it is shared"));
         drop((first, second));
         assert_eq!(names.map(free), [true; 3]);
+        drop(inherited);
     }
 
     #[test]
