@@ -72,6 +72,11 @@ pub fn timestamp_of(id: &str, instant: Timestamp, precision: Precision) -> Strin
 /// The text of an instant, such as `2026-01-31T09:30:00.000Z`.
 pub fn format_timestamp(instant: Timestamp, precision: Precision) -> String {
     let mut text = String::with_capacity("2026-01-31T09:30:00.000000000Z".len());
+    push_timestamp(&mut text, instant, precision);
+    text
+}
+
+pub fn push_timestamp(text: &mut String, instant: Timestamp, precision: Precision) {
     let digits = match precision {
         Precision::Seconds => 0,
         Precision::Milliseconds => 3,
@@ -81,10 +86,10 @@ pub fn format_timestamp(instant: Timestamp, precision: Precision) -> String {
     };
     if instant < Timestamp::UNIX_EPOCH {
         // The parts of such an instant are negative, so the printer writes it. A write to a String cannot fail.
-        let _ = DateTimePrinter::new().precision(Some(digits)).print_timestamp(&instant, &mut text);
-        return text;
+        let _ = DateTimePrinter::new().precision(Some(digits)).print_timestamp(&instant, text);
+        return;
     }
-    push_whole_second(&mut text, instant);
+    push_whole_second(text, instant);
     if digits > 0 {
         text.push('.');
         let (nanos, mut unit) = (instant.subsec_nanosecond().unsigned_abs(), 100_000_000);
@@ -95,7 +100,6 @@ pub fn format_timestamp(instant: Timestamp, precision: Precision) -> String {
         }
     }
     text.push('Z');
-    text
 }
 
 /// Writes an instant up to its seconds. Answers come many to a second, so each thread keeps the last.

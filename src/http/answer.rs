@@ -88,7 +88,11 @@ pub(super) enum Rejection {
 impl RequestContext {
     /// A 200 with this body, varied as the profile says.
     pub(super) fn ok(&self, body: &impl Serialize, reason: Reason) -> Answer {
-        Answer::json(StatusCode::OK, self.vary_body(json_bytes(body), BodyKind::Answer), reason)
+        self.ok_json(json_bytes(body), reason)
+    }
+
+    pub(super) fn ok_json(&self, body: Vec<u8>, reason: Reason) -> Answer {
+        Answer::json(StatusCode::OK, self.vary_body(body, BodyKind::Answer), reason)
     }
 
     pub(super) fn vary_body(&self, body: Vec<u8>, kind: BodyKind) -> Vec<u8> {

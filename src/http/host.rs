@@ -1,5 +1,7 @@
 //! Checks the request target and `Host`, as hyper checks neither (RFC 9112 §3.2).
 
+use std::cell::RefCell;
+
 use hyper::header::{HOST, HeaderMap};
 use hyper::{Method, Uri, Version};
 
@@ -16,6 +18,11 @@ pub enum HostProblem {
     Malformed,
     #[error("the request target must be a path")]
     NoPath,
+}
+
+thread_local! {
+    /// The last host that was well-formed: a client sends the same one with each request.
+    static LAST_HOST: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Checks the target and `Host` of a request; returns the host that it names, with its port as written, empty for HTTP/1.0 without
@@ -46,7 +53,17 @@ pub fn check_host<'r>(
 }
 
 fn is_host(bytes: &[u8]) -> bool {
-    std::str::from_utf8(bytes).is_ok_and(|host| host_name(host).is_some())
+    LAST_HOST.with_borrow_mut(|last| {
+        if last == bytes && !last.is_empty() {
+            return true;
+        }
+        let is_host = std::str::from_utf8(bytes).is_ok_and(|host| host_name(host).is_some());
+        if is_host {
+            last.clear();
+            last.extend_from_slice(bytes);
+        }
+        is_host
+    })
 }
 
 /// True if a registered name may contain this byte (RFC 3986 §3.2.2).

@@ -41,7 +41,7 @@ fn system_status(cx: &RequestContext) -> Answer {
         checked_at: ShownTime { instant: cx.request.now.wall, precision: profile.time.precision.of(&cx.identity.id) },
         checks: query.include_checks.then(|| profile.status.checks.clone()),
     };
-    cx.ok(&status, Reason::Answered)
+    cx.ok_json(status.to_json(), Reason::Answered)
 }
 
 fn events_subscribe(cx: &RequestContext) -> Answer {
