@@ -22,7 +22,7 @@ pub struct Agenda {
 struct Shared {
     notes: Mutex<Notes>,
     changed: Notify,
-    any_changed: Arc<Notify>,
+    any_due_changed: Arc<Notify>,
     moving: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -37,10 +37,11 @@ struct Notes {
 }
 
 impl Agenda {
-    /// An empty one, which also reports its changes to `any_changed`.
-    pub fn new(any_changed: Arc<Notify>) -> Self {
+    /// An empty one, which also reports changes of its due times to `any_due_changed`. The end of a task is not reported: requests end
+    /// all the time, and who waits for one waits for its workspace's agenda.
+    pub fn new(any_due_changed: Arc<Notify>) -> Self {
         let (notes, changed, moving) = (Mutex::default(), Notify::new(), Arc::default());
-        Self { shared: Arc::new(Shared { notes, changed, any_changed, moving }) }
+        Self { shared: Arc::new(Shared { notes, changed, any_due_changed, moving }) }
     }
 
     /// Records that something is running until the returned guard is dropped.
@@ -109,7 +110,6 @@ impl Agenda {
     fn change(&self, change: impl FnOnce(&mut Notes)) {
         change(&mut self.shared.notes.lock());
         self.shared.changed.notify_waiters();
-        self.shared.any_changed.notify_waiters();
     }
 }
 
@@ -166,6 +166,7 @@ impl Slot {
             old.map(|old| notes.due.remove(&(old, self.number)));
             due.map(|due| notes.due.insert((due, self.number)));
         });
+        self.agenda.shared.any_due_changed.notify_waiters();
     }
 }
 
@@ -246,20 +247,20 @@ mod tests {
 
     #[test]
     fn changes_wake_those_that_wait() {
-        let any_changed = Arc::<Notify>::default();
-        let agenda = Agenda::new(Arc::clone(&any_changed));
+        let any_due_changed = Arc::<Notify>::default();
+        let agenda = Agenda::new(Arc::clone(&any_due_changed));
         let mut slot = agenda.slot();
         let task = agenda.begin();
-        let check = |change: &mut dyn FnMut(), is_change| {
-            let (mut one, mut any) = (pin!(agenda.changed()), pin!(any_changed.notified()));
+        let check = |change: &mut dyn FnMut(), expected| {
+            let (mut one, mut any) = (pin!(agenda.changed()), pin!(any_due_changed.notified()));
             assert_eq!([one.as_mut().enable(), any.as_mut().enable()], [false; 2]);
             change();
-            assert_eq!([one.enable(), any.enable()], [is_change; 2]);
+            assert_eq!([one.enable(), any.enable()], expected);
         };
-        check(&mut || slot.set(Some(at(1))), true);
-        check(&mut || slot.set(Some(at(1))), false);
-        check(&mut || slot.set(None), true);
+        check(&mut || slot.set(Some(at(1))), [true, true]);
+        check(&mut || slot.set(Some(at(1))), [false, false]);
+        check(&mut || slot.set(None), [true, true]);
         let mut task = Some(task);
-        check(&mut || drop(task.take()), true);
+        check(&mut || drop(task.take()), [true, false]);
     }
 }

@@ -164,6 +164,8 @@ struct Shared {
     life: AtomicU64,
     state: RwLock<ClockState>,
     changed: Notify,
+    /// Shared with the clocks that follow it, whose modes may depend on its own.
+    mode_changed: Arc<Notify>,
 }
 
 #[derive(Debug)]
@@ -221,10 +223,19 @@ impl Clock {
         Self::start(Base::Clock(self.clone()), ClockState::default(), None)
     }
 
+    /// Completes when the mode of this clock, its base or any other that follows the base may have changed after the call.
+    pub fn mode_changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.shared.mode_changed.notified()
+    }
+
     fn start(base: Base, state: ClockState, origin: Option<(Stopped, Timestamp)>) -> Self {
         let (plain, life) = (AtomicBool::new(state == ClockState::default()), AtomicU64::new(0));
+        let mode_changed = match &base {
+            Base::Clock(base) => Arc::clone(&base.shared.mode_changed),
+            Base::Machine(_) => Arc::default(),
+        };
         let (state, changed) = (RwLock::new(state), Notify::new());
-        Self { shared: Arc::new(Shared { base, origin, plain, life, state, changed }) }
+        Self { shared: Arc::new(Shared { base, origin, plain, life, state, changed, mode_changed }) }
     }
 
     pub fn now(&self) -> Now {
@@ -425,13 +436,17 @@ impl Clock {
     }
 
     fn change(&self, next: impl FnOnce(ClockState, Now) -> ClockState) -> Now {
-        let now = {
+        let (now, has_new_mode) = {
             let mut state = self.shared.state.write();
+            let stopped = state.stopped;
             *state = next(*state, self.read(*state));
             self.shared.plain.store(*state == ClockState::default(), Ordering::Release);
-            self.read(*state)
+            (self.read(*state), state.stopped != stopped)
         };
         self.shared.changed.notify_waiters();
+        if has_new_mode {
+            self.shared.mode_changed.notify_waiters();
+        }
         now
     }
 

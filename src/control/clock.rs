@@ -228,9 +228,7 @@ async fn take(step: Step, cx: &Context, mover: &ClockDriver, limit: Duration) ->
         }
         Step::Mode(NewMode::Auto) => {
             log(format!("stands at {}, and moves while a call waits", time(wall)));
-            let now = clock.automate();
-            cx.registry.note_mode();
-            now
+            clock.automate()
         }
         Step::Mode(NewMode::Follow) if mover.workspace.is_none() => {
             return Err(ControlError::invalid("mode: the emulator's clock follows no other; name a key"));

@@ -9,7 +9,6 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -305,13 +304,17 @@ async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration)
     let clock = control.registry.clock();
     let began = clock.instant();
     let workspaces = scope.workspaces(control);
-    let settled = join_all(workspaces.iter().map(|workspace| {
-        wait_idle_ahead(workspace, || match workspace.clock().mode() {
-            ClockMode::Frozen => Duration::ZERO,
-            ClockMode::Real => limit.saturating_sub(clock.instant().since(began)),
-            ClockMode::Auto => Duration::MAX,
-        })
-    }));
+    // One after the other, so that a call waits for one agenda at a time, however many keys there are.
+    let settled = async {
+        for workspace in &workspaces {
+            let ahead = || match workspace.clock().mode() {
+                ClockMode::Frozen => Duration::ZERO,
+                ClockMode::Real => limit.saturating_sub(clock.instant().since(began)),
+                ClockMode::Auto => Duration::MAX,
+            };
+            wait_idle_ahead(workspace, ahead).await;
+        }
+    };
     let settled = control.while_time_passes(scope.0.clone(), settled);
     // An attempt that became due just before the limit may finish. What is pending after that is reported as undelivered.
     let _ = tokio::time::timeout(limit + limit.min(LAST_ATTEMPTS), settled).await;

@@ -154,7 +154,7 @@ async fn an_emission_that_never_ends_stops_the_clock_with_a_warning() {
     let wanted = json!({ "key": KEY, "operation": "hello", "timeout": "300s" });
     let waiting = control(&emulator, "POST", "requests/wait", &wanted);
     let warned = async {
-        let warning = "the key's clock stands still: one call moved it 1000 times";
+        let warning = "the key's clock stands still: it moved 1000 times while a call waited";
         while !notices(&emulator, true).iter().any(|notice| notice == warning) {
             tokio::task::yield_now().await;
         }
@@ -293,4 +293,45 @@ async fn a_step_does_not_wait_for_a_request() {
         moved = tokio::time::timeout(PATIENCE, step) => assert_eq!(moved.expect("a step")["mode"], "auto"),
     }
     assert_eq!(passed(&emulator, Some(KEY)).await, 3600);
+}
+
+/// A clock may become automatic in other ways than by the mode; a call that waits already notices each.
+#[tokio::test]
+async fn a_wait_notices_each_way_in_which_a_clock_becomes_automatic() {
+    let clock = |key: &str, mode: &str| ("POST", "clock", json!({ "key": key, "mode": mode }));
+    let automatic = || retrying(auto(), &[500, 200]);
+    for way in ["auto", "follow", "real", "the emulator's", "snapshot", "reset"] {
+        let emulator = automatic().await;
+        ask(&emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
+        ask(
+            &emulator,
+            "POST",
+            "deliveries/wait",
+            &json!({ "key": KEY, "count": 1, "status": "pending", "timeout": "20s" }),
+        )
+        .await;
+        let saved = view(&emulator, "snapshot?key=*").await;
+        let whose = if way == "the emulator's" || way == "reset" { "*" } else { KEY };
+        let (method, path, frozen) = clock(whose, "frozen");
+        ask(&emulator, method, path, &frozen).await;
+        let wanted = json!({ "key": KEY, "status": "delivered", "timeout": "20s" });
+        let becomes = async {
+            // The other call has begun to wait once it has been polled, which `join` does first.
+            let (method, path, body) = match way {
+                "snapshot" => ("PUT", "snapshot?key=*", saved),
+                "reset" => ("POST", "reset", json!({ "key": "*" })),
+                "the emulator's" => clock("*", "auto"),
+                mode => clock(KEY, mode),
+            };
+            ask(&emulator, method, path, &body).await;
+            if way == "reset" {
+                subscribe_sink(&emulator, "app").await;
+                ask(&emulator, "POST", "sink/app", &json!({ "respond": [500, 200] })).await;
+                ask(&emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
+            }
+        };
+        let (waited, ()) = tokio::join!(control(&emulator, "POST", "deliveries/wait", &wanted), becomes);
+        assert_eq!(waited.status, 200, "{way}: {waited:?}");
+        assert_eq!(passed(&emulator, Some(KEY)).await, 3600, "{way}");
+    }
 }

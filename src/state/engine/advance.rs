@@ -72,7 +72,7 @@ impl ClockDriver {
             let _one_at_a_time = self.registry.lock_jumps();
             let mut waiting = self.all_due(&moved);
             let stands = self.clock().mode() == ClockMode::Auto && self.clock().instant() == from;
-            if owner.is_gone() || !stands || !self.is_idle() || self.next_of(&waiting) != Some(step) {
+            if owner.is_gone() || !stands || self.busy().is_some() || self.next_of(&waiting) != Some(step) {
                 return false;
             }
             log();
@@ -90,14 +90,16 @@ impl ClockDriver {
         self.workspace.as_ref().map(|workspace| Arc::clone(workspace.name()))
     }
 
-    /// True if nothing is running that an automatic clock must not overtake, and everything due is done.
-    pub fn is_idle(&self) -> bool {
-        self.moved().iter().all(|workspace| workspace.agenda().is_idle(workspace.clock().instant()))
+    /// A workspace in which something is running that an automatic clock must not overtake, or something due is not done.
+    pub fn busy(&self) -> Option<Arc<Workspace>> {
+        let is_busy = |workspace: &&Arc<Workspace>| !workspace.agenda().is_idle(workspace.clock().instant());
+        self.moved().iter().find(is_busy).cloned()
     }
 
     /// How far the next instant is at which something is due.
     pub fn next_step(&self) -> Option<Duration> {
-        self.next_of(&self.all_due(&self.moved()))
+        let next = self.moved().iter().filter_map(|workspace| self.due(workspace)).min()?;
+        Some(next.since(self.clock().instant()))
     }
 
     fn next_of(&self, waiting: &Waiting) -> Option<Duration> {
@@ -140,8 +142,9 @@ impl ClockDriver {
         if let Some(workspace) = &self.workspace {
             return vec![Arc::clone(workspace)];
         }
-        let running = self.registry.all().into_iter().filter(|workspace| !workspace.clock().is_stopped_itself());
-        running.chain([self.registry.anonymous()]).collect()
+        let mut running = self.registry.filtered(|workspace| !workspace.clock().is_stopped_itself());
+        running.push(self.registry.anonymous());
+        running
     }
 
     /// When something is due next in a workspace, by the clock that is moved; `None` for a workspace that was evicted or reset.
@@ -187,6 +190,14 @@ async fn wait_until(workspace: &Workspace, is_done: impl Fn(&Agenda, Instant) ->
 
 pub async fn settle(workspace: &Workspace) {
     wait_until(workspace, Agenda::is_settled).await;
+}
+
+/// Waits until an automatic clock may move: nothing runs, everything due is done, and no request is in flight.
+pub(super) async fn wait_idle(workspace: &Workspace) {
+    tokio::select! {
+        () = wait_until(workspace, Agenda::is_idle) => {}
+        () = workspace.gone() => {}
+    }
 }
 
 /// Waits until nothing is running and nothing is due within `ahead` in a workspace. `ahead` is called for each check.

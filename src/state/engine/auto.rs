@@ -8,14 +8,64 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::advance::wait_idle;
 use super::{ClockDriver, Engine};
 use crate::clock::ClockMode;
 use crate::state::journal::record::time;
 use crate::state::workspace::Workspace;
 use crate::util::duration::duration_text;
 
-/// Most jumps of each clock during one wait: an emission that repeats for ever would never let it end.
+/// Most jumps of each clock for each call that waits: an emission that repeats for ever would never let it end.
 const MAX_JUMPS: usize = 1_000;
+
+/// Which clocks waiting calls move: those of a key, or all.
+type Scope = Option<Arc<str>>;
+
+/// The movers of the calls that wait at present.
+#[derive(Debug, Default)]
+pub(super) struct Movers(Mutex<HashMap<Scope, Arc<Mover>>>);
+
+/// What all calls that wait for one key, or for all keys, have in common. One of them moves the clocks for all, until it has what it waits
+/// for; so the cost does not grow with their number.
+#[derive(Debug, Default)]
+struct Mover {
+    /// How often each clock was moved since the newest call began to wait. Locked by the call that moves the clocks.
+    jumps: tokio::sync::Mutex<HashMap<Scope, usize>>,
+    /// Another call has begun to wait.
+    joined: Notify,
+}
+
+/// A call that waits.
+#[derive(Debug)]
+struct Waiter<'a> {
+    movers: &'a Movers,
+    scope: Scope,
+    mover: Arc<Mover>,
+}
+
+impl Movers {
+    fn join(&self, scope: Scope) -> Waiter<'_> {
+        let mut movers = self.0.lock();
+        if let Some(known) = movers.get(&scope) {
+            known.joined.notify_one();
+        }
+        let mover = Arc::clone(movers.entry(scope.clone()).or_default());
+        Waiter { movers: self, scope, mover }
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let mut movers = self.movers.0.lock();
+        // Only this call and the map have it.
+        if Arc::strong_count(&self.mover) == 2 {
+            movers.remove(&self.scope);
+        }
+    }
+}
 
 impl Engine {
     /// Completes with `awaited`. Until then, automatic clocks jump: that of the workspace, or all of them.
@@ -24,39 +74,69 @@ impl Engine {
         workspace: Option<Arc<Workspace>>,
         awaited: impl Future<Output = T>,
     ) -> T {
+        let waiter = self.movers.join(workspace.as_ref().map(|workspace| Arc::clone(workspace.name())));
         let mut awaited = pin!(awaited);
+        let moves = async {
+            let mut jumps = waiter.mover.jumps.lock().await;
+            self.jump_while_idle(workspace, &waiter.mover.joined, &mut jumps).await
+        };
         tokio::select! {
             // First, so that no further jump follows the one that completed the wait.
             biased;
             done = &mut awaited => done,
-            never = self.jump_while_idle(workspace) => match never {},
+            never = moves => match never {},
         }
     }
 
-    async fn jump_while_idle(self: &Arc<Self>, workspace: Option<Arc<Workspace>>) -> Infallible {
-        let mut jumps: HashMap<Option<Arc<str>>, usize> = HashMap::new();
+    async fn jump_while_idle(
+        self: &Arc<Self>,
+        mut workspace: Option<Arc<Workspace>>,
+        joined: &Notify,
+        jumps: &mut HashMap<Scope, usize>,
+    ) -> Infallible {
         loop {
-            let (mut changed, mut switched) =
-                (pin!(self.registry.agendas_changed()), pin!(self.registry.mode_changed()));
-            changed.as_mut().enable();
-            switched.as_mut().enable();
+            // Made before anything is read, so that no change is missed.
+            let mut due_changed = pin!(self.registry.due_changed());
+            let mut mode_changed = pin!(self.registry.clock().mode_changed());
+            due_changed.as_mut().enable();
+            mode_changed.as_mut().enable();
+            if let Some(known) = workspace.as_mut().filter(|known| known.is_gone()) {
+                let Some(new) = self.registry.find(known.name()) else {
+                    // A key that was reset or evicted may get a new workspace, whose first due time is noticed.
+                    due_changed.await;
+                    continue;
+                };
+                *known = new;
+            }
             let drivers = self.automatic(workspace.as_ref());
-            // While no clock is automatic, waiting costs nothing. A key that was reset or evicted may get a new workspace.
-            if drivers.is_empty() && workspace.as_ref().is_none_or(|workspace| !workspace.is_gone()) {
-                switched.await;
+            // While no clock is automatic, waiting costs nothing.
+            if drivers.is_empty() {
+                tokio::select! {
+                    () = mode_changed => {}
+                    () = gone(workspace.as_ref()) => {}
+                }
                 continue;
             }
-            let is_idle = drivers.iter().all(ClockDriver::is_idle);
+            if let Some(busy) = drivers.iter().find_map(ClockDriver::busy) {
+                tokio::select! {
+                    () = wait_idle(&busy) => {}
+                    () = mode_changed => {}
+                    () = gone(workspace.as_ref()) => {}
+                }
+                continue;
+            }
             let made = |driver: &ClockDriver| jumps.get(&driver.name()).copied().unwrap_or_default();
             let next = drivers.into_iter().filter(|driver| made(driver) < MAX_JUMPS).filter_map(|driver| {
                 let from = driver.clock().instant();
                 Some((driver.next_step()?, from, driver))
             });
             // Of equally near instants the first, so that runs are reproducible.
-            let Some((step, from, driver)) = next.min_by_key(|(step, ..)| *step).filter(|_| is_idle) else {
+            let Some((step, from, driver)) = next.min_by_key(|(step, ..)| *step) else {
                 tokio::select! {
-                    () = changed => {}
-                    () = switched => {}
+                    () = due_changed => {}
+                    () = mode_changed => {}
+                    () = gone(workspace.as_ref()) => {}
+                    () = joined.notified() => jumps.clear(),
                 }
                 continue;
             };
@@ -74,7 +154,11 @@ impl Engine {
                 let made = jumps.entry(moved.name()).or_default();
                 *made += 1;
                 if *made == MAX_JUMPS {
-                    self.note_jump(&moved, format!("stands still: one call moved it {MAX_JUMPS} times"), true);
+                    self.note_jump(
+                        &moved,
+                        format!("stands still: it moved {MAX_JUMPS} times while a call waited"),
+                        true,
+                    );
                 }
             }
             // Lets the caller see what has happened.
@@ -84,24 +168,50 @@ impl Engine {
 
     /// The automatic clocks that a call about this workspace, or about all, moves.
     fn automatic(&self, workspace: Option<&Arc<Workspace>>) -> Vec<ClockDriver> {
-        let is_automatic = |driver: &ClockDriver| driver.clock().mode() == ClockMode::Auto;
-        let of = |workspace: &Arc<Workspace>| self.mover(Some(Arc::clone(workspace)));
-        match workspace {
-            Some(workspace) if workspace.is_gone() => {
-                self.registry.find(workspace.name()).iter().map(of).filter(is_automatic).collect()
-            }
-            Some(workspace) => Some(of(workspace)).into_iter().filter(is_automatic).collect(),
-            None => {
-                let all = self.registry.all();
-                let own = all.iter().filter(|workspace| workspace.clock().is_stopped_itself()).map(of);
-                [self.mover(None)].into_iter().chain(own).filter(is_automatic).collect()
-            }
-        }
+        let own = match workspace {
+            Some(workspace) => vec![Arc::clone(workspace)],
+            None => self.registry.filtered(|workspace| workspace.clock().is_stopped_itself()),
+        };
+        let all = workspace.is_none().then(|| self.mover(None));
+        let drivers = all.into_iter().chain(own.into_iter().map(|workspace| self.mover(Some(workspace))));
+        drivers.filter(|driver| driver.clock().mode() == ClockMode::Auto).collect()
     }
 
     fn note_jump(&self, driver: &ClockDriver, did: String, is_warning: bool) {
         let (wall, name) = (driver.clock().now().wall, driver.name());
         let whose = if name.is_some() { "the key's clock" } else { "the emulator's clock" };
         self.journal.note(wall, name, format!("{whose} {did}"), is_warning);
+    }
+}
+
+/// Completes once the workspace is gone; never for all.
+async fn gone(workspace: Option<&Arc<Workspace>>) {
+    match workspace {
+        Some(workspace) => workspace.gone().await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever the number of calls that wait, one moves the clocks; and nothing remains of them.
+    #[tokio::test]
+    async fn one_call_of_those_that_wait_for_a_key_moves_its_clock() {
+        let (movers, key) = (Movers::default(), Some(Arc::from("sk_test_a")));
+        let mut waiting: Vec<_> = (0..100).map(|_| movers.join(key.clone())).collect();
+        let other = movers.join(None);
+        let first = Arc::clone(&waiting[0].mover);
+        let moves = first.jumps.try_lock().expect("nobody else moves it");
+        assert!(waiting.iter().all(|waiter| waiter.mover.jumps.try_lock().is_err()));
+        assert!(other.mover.jumps.try_lock().is_ok(), "other clocks have another");
+        drop(moves);
+        drop(first);
+        let last = waiting.pop();
+        drop(waiting);
+        assert_eq!(movers.0.lock().len(), 2, "one call of the key still waits");
+        drop((last, other));
+        assert!(movers.0.lock().is_empty());
     }
 }

@@ -78,6 +78,7 @@ pub struct Engine {
     /// The generation by which due events were last looked for in all workspaces.
     looked_at: Mutex<u64>,
     machine: Clock,
+    movers: auto::Movers,
 }
 
 /// A change in progress that is requested from outside. It is counted when this is dropped, after the change, so that a reader
@@ -126,6 +127,7 @@ impl Engine {
             reload: Mutex::default(),
             looked_at: Mutex::default(),
             machine: Clock::real(),
+            movers: auto::Movers::default(),
         };
         (Arc::new(engine), workspaces)
     }

@@ -81,12 +81,12 @@ pub struct WorkspaceState {
 }
 
 impl Workspace {
-    fn new(name: Arc<str>, seed: &Seed, clock: Clock, budget: &Budget, agendas_changed: &Arc<Notify>) -> Self {
+    fn new(name: Arc<str>, seed: &Seed, clock: Clock, budget: &Budget, due_changed: &Arc<Notify>) -> Self {
         use sha2::{Digest, Sha256};
         // The id names the workspace without exposing the key. As a hash of the key it is stable.
         let digest = Sha256::digest(name.as_bytes());
         let id = digest[..8].iter().fold(String::from("ws_"), |id, byte| format!("{id}{byte:02x}"));
-        let agenda = Agenda::new(Arc::clone(agendas_changed));
+        let agenda = Agenda::new(Arc::clone(due_changed));
         let state = WorkspaceState {
             sources: RandomSources::new(seed, &name),
             was_delayed: false,

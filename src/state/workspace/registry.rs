@@ -27,16 +27,15 @@ pub struct Registry {
     most: usize,
     anonymous: ArcSwap<Workspace>,
     workspaces: RwLock<HashMap<Arc<str>, Arc<Workspace>>>,
-    agendas_changed: Arc<Notify>,
-    mode_changed: Notify,
+    due_changed: Arc<Notify>,
     jumps: Mutex<()>,
 }
 
 impl Registry {
     pub fn new(seed: Seed, clock: Clock, most: usize, journal: Arc<Journal>) -> Self {
-        let agendas_changed = Arc::default();
+        let due_changed = Arc::default();
         let name = Arc::from(ANONYMOUS);
-        let anonymous = Workspace::new(name, &seed, clock.clone(), journal.budget(), &agendas_changed);
+        let anonymous = Workspace::new(name, &seed, clock.clone(), journal.budget(), &due_changed);
         Self {
             seed: RwLock::new(seed),
             clock,
@@ -44,8 +43,7 @@ impl Registry {
             most: most.max(1),
             anonymous: ArcSwap::from_pointee(anonymous),
             workspaces: RwLock::default(),
-            agendas_changed,
-            mode_changed: Notify::new(),
+            due_changed,
             jumps: Mutex::default(),
         }
     }
@@ -124,17 +122,7 @@ impl Registry {
     }
 
     fn new_workspace(&self, name: Arc<str>, clock: Clock) -> Workspace {
-        Workspace::new(name, &self.seed(), clock, self.journal.budget(), &self.agendas_changed)
-    }
-
-    /// Wakes the calls that wait, after a clock may have become automatic.
-    pub fn note_mode(&self) {
-        self.mode_changed.notify_waiters();
-    }
-
-    /// Completes when a clock may have become automatic after the call.
-    pub fn mode_changed(&self) -> Notified<'_> {
-        self.mode_changed.notified()
+        Workspace::new(name, &self.seed(), clock, self.journal.budget(), &self.due_changed)
     }
 
     /// Held while one automatic clock is moved.
@@ -142,9 +130,9 @@ impl Registry {
         self.jumps.lock()
     }
 
-    /// Completes when the agenda of any workspace has changed after the call.
-    pub fn agendas_changed(&self) -> Notified<'_> {
-        self.agendas_changed.notified()
+    /// Completes when a due time of any workspace has changed after the call.
+    pub fn due_changed(&self) -> Notified<'_> {
+        self.due_changed.notified()
     }
 
     /// Inserts a workspace, for which another may be evicted. An existing one of its name counts as reset and is returned.
@@ -187,9 +175,14 @@ impl Registry {
     }
 
     pub fn all(&self) -> Vec<Arc<Workspace>> {
-        let mut all: Vec<_> = self.workspaces.read().values().cloned().collect();
-        sort(&mut all);
-        all
+        self.filtered(|_| true)
+    }
+
+    /// Those for which `pick` is true.
+    pub fn filtered(&self, pick: impl Fn(&Workspace) -> bool) -> Vec<Arc<Workspace>> {
+        let mut picked: Vec<_> = self.workspaces.read().values().filter(|workspace| pick(workspace)).cloned().collect();
+        sort(&mut picked);
+        picked
     }
 
     pub fn kept(&self) -> usize {
