@@ -186,7 +186,9 @@ pub(super) fn of_request(
     let steps = request_steps(request, redactor);
     let decided = steps.iter().find(|step| step.verdict == StepVerdict::Decided);
     let why = decided.map_or("all checks passed", |step| &step.detail);
-    let summary = format!("{} because {why}", story::answer_text(request));
+    let beside =
+        story::rule_beside_api(request).map_or_else(String::new, |rule| format!("; {}", story::rule_text(rule)));
+    let summary = format!("{} because {why}{beside}", story::answer_text(request));
     let (rules, note) = rules_of(control, request);
     let advice = refusal::advice(control, request, reading, redactor);
     Explanation {

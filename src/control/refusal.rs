@@ -3,7 +3,7 @@
 
 use super::Control;
 use super::diagnosis::{Advice, advance_command, key_flag};
-use super::story::AFTER_429;
+use super::story::{self, AFTER_429};
 use crate::clock::ClockMode;
 use crate::contract::quota::RetryAfterForm;
 use crate::http::request::SCENARIO;
@@ -78,7 +78,7 @@ fn of_quota(control: &Control, workspace: &Workspace, redactor: Redactor<'_>) ->
     }
 }
 
-/// The rule that refused, how often it will again, and how to turn its scenario off.
+/// What the rule did, how often it will again, and how to turn its scenario off; of a rule beside the API's own answer only what it did.
 fn of_scenario(
     control: &Control,
     request: &RequestRecord,
@@ -97,8 +97,14 @@ fn of_scenario(
         Some(ScenarioOrigin::Inline) => "given as text".to_owned(),
         None => "removed since".to_owned(),
     };
-    let text = format!("scenario `{}` ({place}, line {}), {}, gave this answer", by.scenario, by.line, by.rule);
-    if reading == Reading::Later {
+    let did = match request.reason {
+        Reason::Scripted if request.broken.is_some() => "broke the connection".to_owned(),
+        Reason::Scripted => "gave this answer".to_owned(),
+        Reason::ClientLeft => format!("had not answered yet when the client left ({})", by.action),
+        _ => format!("did not give this answer, which is the API's own ({})", by.action),
+    };
+    let text = format!("scenario `{}` ({place}, line {}), {}, {did}", by.scenario, by.line, by.rule);
+    if reading == Reading::Later || story::rule_beside_api(request).is_some() {
         return Advice { text, command: None };
     }
     if request.transcript.headers().any(|(name, _)| name.eq_ignore_ascii_case(SCENARIO.as_str())) {
@@ -118,6 +124,9 @@ fn of_scenario(
     let left = match left {
         Some(0) => {
             return Advice { text: format!("{text}; it has no turns left"), command: None };
+        }
+        Some(left) if matches!(request.reason, Reason::ClientLeft) => {
+            format!("; it applies {}", counted(left, "more time"))
         }
         Some(left) => format!(" and will do so {}", counted(left, "more time")),
         None => String::new(),

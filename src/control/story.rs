@@ -68,10 +68,16 @@ pub(super) fn is_by_browser(request: &RequestRecord) -> bool {
     is_preflight || (method == "GET" && target == "/favicon.ico")
 }
 
-/// True if the API itself refused a request, by its own rules. A scenario's rule that only delays an answer leaves the refusal to the API.
+/// True if the API itself refused a request, by its own rules. A scenario's rule that only delays or changes an answer leaves the refusal
+/// to the API.
 pub(super) fn is_refused_by_api(request: &RequestRecord) -> bool {
-    let is_scripted = matches!(request.reason, Reason::Scripted | Reason::Answered | Reason::Subscribed { .. });
-    request.status >= 400 && request.broken.is_none() && !(is_scripted && request.scripted.is_some())
+    request.status >= 400 && request.broken.is_none() && !matches!(request.reason, Reason::Scripted)
+}
+
+/// The rule that had a part in an answer which the API itself gave.
+pub(super) fn rule_beside_api(request: &RequestRecord) -> Option<&DecidingRule> {
+    let is_own = !matches!(request.reason, Reason::Scripted | Reason::ClientLeft);
+    request.scripted.as_ref().filter(|_| is_own)
 }
 
 /// The method and target of a request.

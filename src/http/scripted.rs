@@ -92,7 +92,7 @@ impl Api {
                 Ok(reply) => scripted_reply(cx, &reply),
                 Err(problem) => template_failure(cx, &problem),
             },
-            Action::Patch(patch) if has_templates && operation != Operation::Stub => {
+            Action::Patch(patch) if has_templates => {
                 let answer = answer_operation(cx, operation);
                 match self.render(cx, &rule.when, patch).await {
                     Ok(patch) => apply_patch(answer, &patch),
@@ -106,11 +106,8 @@ impl Api {
     /// Carries out an action without templates, or whose templates are rendered.
     pub(super) fn apply_action(cx: &mut RequestContext, operation: Operation, action: Action) -> Answer {
         match action {
-            // A path without an endpoint has no answer to patch.
-            Action::Patch(patch) if operation != Operation::Stub => {
-                apply_patch(answer_operation(cx, operation), &patch)
-            }
-            Action::Pass | Action::Patch(_) => answer_operation(cx, operation),
+            Action::Patch(patch) => apply_patch(answer_operation(cx, operation), &patch),
+            Action::Pass => answer_operation(cx, operation),
             Action::Reply(reply) => scripted_reply(cx, &reply),
             Action::Fault(fault) => apply_fault(cx, operation, fault),
         }
@@ -141,11 +138,11 @@ impl Api {
 }
 
 fn apply_fault(cx: &mut RequestContext, operation: Operation, fault: Fault) -> Answer {
+    // A fault in the sending leaves the answer, and the reason for it, to the API.
     let mut answer = match operation {
         Operation::Stub => Answer::json(StatusCode::OK, Vec::new(), Reason::Scripted),
         operation => answer_operation(cx, operation),
     };
-    answer.reason = Reason::Scripted;
     let length = answer.body.len();
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let fault = match fault {

@@ -109,7 +109,7 @@ keys! {
         pub(super) delay: Option<Delay>,
         /// something that goes wrong on the connection
         pub(super) fault: Option<Fault>,
-        /// true: the ordinary answer, and no later rule applies
+        /// true: the ordinary answer, and no later rule applies, except to a path that no endpoint has
         pub(super) pass: bool => Kind::True,
     }
 }
@@ -138,6 +138,13 @@ keys! {
         ),
         KeyRule::AnyOf(&["error", "status", "reply", "patch", "remove", "delay", "fault", "pass"]),
     ], REPLY_RULES, ONE_ANSWER
+}
+
+impl Action {
+    /// True if it starts from the ordinary answer, which a path without an endpoint does not have.
+    pub fn is_ordinary(&self) -> bool {
+        matches!(self, Self::Pass | Self::Patch(_))
+    }
 }
 
 impl ScriptedReply {

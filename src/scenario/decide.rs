@@ -10,6 +10,7 @@ use super::Scenario;
 use super::matcher::{Reading, RequestView};
 use super::rule::{Decision, Rule};
 use crate::clock::Random;
+use crate::contract::routes::Operation;
 use crate::scenario::rule_counters::RuleCounters;
 use crate::util::wording::counted;
 
@@ -18,6 +19,7 @@ const MAX_LISTED: usize = 16;
 /// Most rules after the one that decided that are compared with the request: thousands would slow every request down.
 const MAX_LOOKED_AT: usize = 64;
 const NOT_REACHED: &str = "matches too, but an earlier rule decided";
+const NOT_OF_PATH: &str = "matches too, but an earlier rule left the request to those that name its path";
 
 /// What one rule did with a request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -105,6 +107,9 @@ impl RuleSet {
 
     /// The first rule that applies decides; `None` leaves the request to the ordinary answer. Counts in `counters`, and draws from
     /// `random` only for rules with a chance or a spread delay.
+    ///
+    /// A path that no endpoint has gets its ordinary answer from the rules that name it. So there a rule that passes, delays or patches
+    /// decides nothing: it uses its turn, and leaves the request to those rules.
     pub fn first_decision(
         &self,
         view: &RequestView<'_>,
@@ -113,8 +118,22 @@ impl RuleSet {
         random: &mut Random,
     ) -> (Option<Decision>, TriedRules) {
         let (reading, mut tried) = (Reading::new(view), TriedRules::default());
+        let mut only_of_path = false;
         for (at, rule) in self.rules.iter().enumerate() {
+            if only_of_path && !rule.when.no_endpoint {
+                tried.add(rule, || rule.when.failure(&reading).unwrap_or_else(|| NOT_OF_PATH.to_owned()));
+                continue;
+            }
             match rule.apply(&reading, counters, since_activation, random) {
+                Ok(Decision { action, description, .. })
+                    if view.operation == Some(Operation::Stub) && action.is_ordinary() =>
+                {
+                    rule.settle(&action, 0, counters);
+                    only_of_path = true;
+                    tried.add(rule, || {
+                        format!("matched ({description}), but no endpoint has this path: the rules that name it decide")
+                    });
+                }
                 Ok(decision) => {
                     let next = self.rules[at + 1..].iter().take(MAX_LOOKED_AT);
                     let later = next.filter(|rule| rule.when.holds(&reading)).take(MAX_LISTED);
@@ -135,7 +154,6 @@ mod tests {
 
     use super::*;
     use crate::clock::Seed;
-    use crate::contract::routes::Operation;
     use crate::scenario::valid;
 
     /// One request of a test.

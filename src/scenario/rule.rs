@@ -252,8 +252,12 @@ impl Rule {
 
     /// True if it answers requests for a path that no endpoint has.
     pub(crate) fn answers_any_path(&self) -> bool {
-        let is_answer = |entry: &SequenceEntry| matches!(entry.action, Action::Reply(_) | Action::Fault(_));
-        self.when.no_endpoint && self.sequence.entries.iter().any(is_answer)
+        self.when.no_endpoint && self.sequence.entries.iter().any(|entry| !entry.action.is_ordinary())
+    }
+
+    /// True if it leaves some answer to the API: at a path without an endpoint, to the rules that name the path.
+    pub(crate) fn leaves_an_answer(&self) -> bool {
+        self.sequence.entries.iter().any(|entry| entry.action.is_ordinary())
     }
 
     /// True if its story depends on the status of the answer, which is to be given to [`Self::settle`].
@@ -269,8 +273,7 @@ impl Rule {
         let turn = counters.of(self.fingerprint);
         turn.unsettled = turn.unsettled.saturating_sub(1);
         if status != *expected {
-            let is_ordinary = matches!(action, Action::Pass | Action::Patch(_));
-            turn.applied = turn.applied.saturating_sub(u64::from(is_ordinary));
+            turn.applied = turn.applied.saturating_sub(u64::from(action.is_ordinary()));
             return;
         }
         let answered = turn.applied.saturating_sub(turn.unsettled);

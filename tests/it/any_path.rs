@@ -66,6 +66,37 @@ async fn a_request_that_no_rule_answers_is_a_404_that_costs_nothing() {
     assert_eq!(verdict["counts"]["unmatched"], 4, "{verdict}");
 }
 
+/// What `pass`, `delay` and `patch` start from is what the rules that name the path answer.
+#[tokio::test]
+async fn a_rule_without_an_answer_leaves_the_path_to_those_that_name_it() {
+    let emulator = start().await;
+    for action in ["pass = true", "delay = '1h'", "patch = { a = 1 }", "sequence = [{ pass = true }]\nthen = 'stay'"] {
+        let text = format!(
+            "[[rule]]\nname = 'first'\n{action}\n[[rule]]\nname = 'all'\nreply = {{ status = 503 }}\n{REFERENCES}"
+        );
+        put_scenario(&emulator, "references", &text).await;
+        activate(&emulator, &["references"], None).await;
+        let answer = get(&emulator, "/v1/references/a").await;
+        assert_eq!((answer.status, answer.header("x-emulator-stub")), (200, Some("references")), "{action}");
+        let id = answer.header("x-emulator-request-id").expect("an id");
+        let explained = view(&emulator, &format!("explain/{id}")).await;
+        let outcomes = explained["rules"].as_array().expect("rules").iter();
+        let outcomes: Vec<_> = outcomes.map(|rule| (rule["applied"] == true, rule["outcome"].clone())).collect();
+        let words = |at: usize| outcomes[at].1.as_str().expect("words");
+        assert!(words(0).ends_with(", but no endpoint has this path: the rules that name it decide"), "{explained}");
+        assert_eq!(words(1), "matches too, but an earlier rule left the request to those that name its path");
+        assert_eq!((outcomes.len(), outcomes[2].0, words(2)), (3, true, "reply 200"));
+    }
+    // Its turns and its story count.
+    let text = format!(
+        "[[rule]]\nwhen.step = 'start'\ntimes = 1\npass = true\nnext = 'on'\n{}",
+        REFERENCES.replace("method = \"GET\"", "step = 'on'")
+    );
+    put_scenario(&emulator, "references", &text).await;
+    activate(&emulator, &["references"], None).await;
+    assert_eq!(get(&emulator, "/v1/references/a").await.status, 200);
+}
+
 #[tokio::test]
 async fn a_key_is_needed_where_the_rule_says_so() {
     let emulator = start().await;

@@ -184,6 +184,44 @@ async fn a_429_of_a_scenario_names_the_rule_how_to_lift_it_and_what_a_client_doe
     assert_eq!((&saved[0]["command"], &saved[1]["command"]), (&Value::Null, &Value::Null));
 }
 
+/// A rule that delays, patches or slows an answer has not given it.
+#[tokio::test]
+async fn a_rule_beside_an_answer_of_the_api_is_not_taken_for_its_author() {
+    let emulator = started(crate::support::builder()).await;
+    for (action, did) in [
+        ("delay = '0s'", "after 0 ms: the ordinary answer"),
+        ("patch = { hint = 'x' }", "the ordinary answer, patched"),
+        ("pass = true", "the ordinary answer"),
+        ("fault = { kind = 'drip', bytes = 1000 }", "fault drip"),
+    ] {
+        put_scenario(&emulator, "beside", format!("[[rule]]\n{action}\n")).await;
+        activate(&emulator, &["beside"], None).await;
+        let refused = get(&emulator, "/v1/system/status?include_checks=x").await;
+        assert_eq!(refused.status, 422, "{action}");
+        let explanation = explained(&emulator, &refused).await;
+        let (check, why) = decided(&explanation);
+        let problem = "`include_checks` must be true or false, found \"x\"";
+        assert_eq!((check.as_str(), why.as_str()), ("operation", problem), "{action}");
+        let part = format!("; scenario `beside`, rule 1, turn 1: {did}");
+        assert_eq!(explanation["summary"], format!("422 Unprocessable Entity because {why}{part}"));
+        let own = format!(
+            "scenario `beside` (given as text, line 1), rule 1, did not give this answer, which is the API's own ({did})"
+        );
+        assert_eq!(advised(&emulator, &refused).await, [(own, None)], "{action}");
+        let verdict = view(&emulator, "verdict").await;
+        assert_eq!(verdict["refusals"][0]["requests"], 1, "{verdict}");
+        // A secret that was shown once is as hidden as without the rule.
+        let secret = "a secret of my own";
+        let body = json!({ "url": "https://x.example", "events": ["workflow.completed"], "secret": secret });
+        let made = subscribe(&emulator, &body).await;
+        assert_eq!(made.status, 200);
+        let shown = explained(&emulator, &made).await;
+        assert_eq!(shown["request"]["reason"], "subscription_created");
+        assert!(!shown.to_string().contains(secret), "{shown}");
+        control(&emulator, "POST", "reset", &json!({})).await;
+    }
+}
+
 const STORY: &str = r#"
 [[rule]]
 name = "only with a header"

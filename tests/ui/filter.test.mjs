@@ -37,7 +37,7 @@ test("words are parsed and written", () => {
 test("a chip adds its word or removes it; unknown fields are named", () => {
   assert.equal(toggled("429", "is:failed"), "429 is:failed");
   assert.equal(toggled("429 is:failed", "is:failed"), "429");
-  assert.equal(matcher("is:failed", NOW)(row({ scenario: null })), true);
+  assert.equal(matcher("is:failed", NOW)(row({ scenario: null, reason: "rate_limited" })), true);
   assert.deepEqual(unknownNames("opration:x key:a is:failed https://a 429"), ["opration"]);
 });
 

@@ -7,6 +7,7 @@ const { failing, readiness, reviewView } = await import("../../src/ui/assets/rev
 const { causesOf, headline, oftenOf } = await import("../../src/ui/assets/causes.js");
 const { Store, attemptEntry, requestEntry } = await import("../../src/ui/assets/store.js");
 const { summaryView } = await import("../../src/ui/assets/summary.js");
+const { reasonOf } = await import("../../src/ui/assets/text.js");
 
 const EVIDENCE = { request: "req_1", delivery: null, detail: "GET /<b>\u202e: no endpoint" };
 const finding = (change = {}) => ({
@@ -97,8 +98,11 @@ test("causes are those of several keys, the worst first; what a scenario answere
   const entries = [request("req_1", "a"), request("req_2", "b"), request("req_3", "b", { status: 429, scenario: "burst", reason: "scripted" }), request("req_4", null, { status: 404, operation: null, reason: "not_found", error: "no endpoint" }), request("req_5", "c", { status: 200 }),
     request("req_6", null, { path: "/favicon.ico", status: 404, operation: null, reason: "not_found", by_browser: true })];
   assert.deepEqual(said({}, entries), [["warning", "GET /v1/x was refused with 422: `x` is wrong", "422 × 2 within 0 ms, no pause"], ["warning", "GET /v1/x is not an endpoint", "404, once"]]);
-  // A rule that only delays does not excuse what the client sent.
-  assert.equal(request("req_6", "d", { scenario: "slow-responses" }).failed, true);
+  // A rule that only delays does not excuse what the client sent, and makes no other cause of it.
+  const delayed = request("req_7", "d", { scenario: "slow-responses" });
+  assert.equal(delayed.failed, true);
+  assert.deepEqual(said({}, [entries[0], delayed]).map(([, title]) => title), ["GET /v1/x was refused with 422: `x` is wrong"]);
+  assert.equal(reasonOf(delayed), "`x` is wrong");
   const lost = attempt("dlv_1", "a");
   const forged = attempt("dlv_2", "a", { forged: true, damage: "tampered", outcome: { accepted: true, status: 200, body: "" } });
   assert.deepEqual(said({}, [...entries, lost, forged]).slice(0, 2), [["failed", "your receiver accepted a forged webhook", "workflow.completed, once"], ["failed", "a webhook never arrived at https://app.example/hook: connection refused", "workflow.completed, once"]]);

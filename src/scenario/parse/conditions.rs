@@ -36,10 +36,11 @@ impl Read for When {
     const KIND: Kind = Kind::Table(&WHEN);
 
     fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
+        let before = parser.errors;
         let table = parser.table(table, key)?;
         let when = parser.conditions(&table);
         let when = Self { step: table.text("step").map(Arc::from), authenticated: table.flag("authenticated"), ..when };
-        if when.authenticated.is_some() && !when.no_endpoint {
+        if when.authenticated.is_some() && !when.no_endpoint && parser.errors == before {
             let message = "`authenticated` has no effect: it is for a `path` that no endpoint has";
             parser.warning("scenario/no-effect", table.span_of("authenticated"), message, "drop it");
         }
@@ -49,6 +50,7 @@ impl Read for When {
 
 impl Parser<'_> {
     fn conditions(&mut self, table: &Table<'_, '_>) -> When {
+        let before = self.errors;
         let mut when = When { operations: self.operations(table), ..When::default() };
         for (key, value) in table.fields {
             let key = key.get_ref().as_ref();
@@ -69,7 +71,10 @@ impl Parser<'_> {
             when.conditions.extend(self.condition(single, key, value));
         }
         when.no_endpoint = when.operations.is_empty() && when.is_without_endpoint();
-        self.warn_of_foreign_route(&when, table);
+        // With a wrong condition left out, the others mean something else.
+        if self.errors == before {
+            self.warn_of_foreign_route(&when, table);
+        }
         when
     }
 

@@ -39,9 +39,10 @@ impl Read for Trigger {
             Some(_) => return Some(Self::Command),
             None => {}
         }
+        let before = parser.errors;
         let table = parser.table(table, key)?;
         let on = On::read_keys(parser, &table)?;
-        parser.trigger(&table, on)
+        parser.trigger(&table, on, before)
     }
 }
 
@@ -73,7 +74,8 @@ impl Read for Vec<SubscribeRequest> {
 impl Parser<'_> {
     fn emit(&mut self, table: &Table<'_, '_>, position: usize, fingerprints: &mut Fingerprints) -> Option<Emit> {
         let emit = Emit::read_keys(self, table);
-        self.warn_of_missing_parts(None);
+        let missing = self.missing_parts(None);
+        self.warn_of_missing_parts(missing);
         let emit = emit?;
         let is_periodic = matches!(emit.trigger, Trigger::Every(_));
         let is_single = emit.times.unwrap_or(1) == 1;
@@ -117,7 +119,8 @@ impl Parser<'_> {
         false
     }
 
-    fn trigger(&mut self, table: &Table<'_, '_>, on: On) -> Option<Trigger> {
+    /// The trigger of an `on`, before whose reading there were so many errors.
+    fn trigger(&mut self, table: &Table<'_, '_>, on: On, errors: usize) -> Option<Trigger> {
         match table.first_of(&["every", "after"]) {
             Some("every") => {
                 let period = on.every?;
@@ -134,7 +137,9 @@ impl Parser<'_> {
             let hint = "for example { operation = \"events.subscribe\", status = 200 }";
             return self.refuse("scenario/missing-key", table.span.clone(), "`on` names no trigger", hint);
         }
-        self.warn_of_answer_never_given(table, &on.when, on.status);
+        if self.errors == errors {
+            self.warn_of_answer_never_given(table, &on.when, on.status);
+        }
         Some(Trigger::Answer { when: on.when, status: on.status })
     }
 

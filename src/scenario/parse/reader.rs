@@ -122,6 +122,8 @@ pub(crate) struct Parser<'t> {
     /// Where its lines end: a file may have thousands of rules to number.
     line_ends: Vec<usize>,
     found: Vec<Diagnostic>,
+    /// How many errors were found, also those that are not shown.
+    pub(crate) errors: usize,
     unreported: usize,
     templates: usize,
     /// The paths into the request that templates name, each with its place; kept until they are taken.
@@ -151,6 +153,7 @@ impl<'t> Parser<'t> {
             base,
             line_ends: text.match_indices('\n').map(|(at, _)| at).collect(),
             found: Vec::new(),
+            errors: 0,
             unreported: 0,
             templates: 0,
             request_paths: Vec::new(),
@@ -187,6 +190,7 @@ impl<'t> Parser<'t> {
     }
 
     fn report(&mut self, severity: Level, code: Code, span: Span, message: String, hint: String) {
+        self.errors += usize::from(severity == Level::Error);
         if self.found.len() >= MAX {
             // A warning must not push an error out: only whether there is an error decides whether the file is taken.
             let warning = self.found.iter().rposition(|known| !known.is_error());

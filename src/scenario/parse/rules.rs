@@ -30,18 +30,19 @@ impl Read for Vec<Arc<Rule>> {
         let mut fingerprints = Fingerprints::new(&parser.scenario, "rule");
         let mut rules = Vec::new();
         for (position, table) in (1..).zip(&tables) {
+            let before = parser.errors;
             let rule = parser.rule(table, position, &mut fingerprints);
-            rules.extend(rule.map(|rule| (table, rule)));
+            rules.extend(rule.map(|rule| (table, rule, parser.errors == before)));
         }
         parser.check_names("rule", &tables);
         parser.warn_of_unreachable_steps(&rules);
         parser.warn_of_unreachable_rules(&rules);
-        for entry in rules.iter().flat_map(|(_, rule)| &rule.sequence.entries) {
+        for entry in rules.iter().flat_map(|(_, rule, _)| &rule.sequence.entries) {
             if let Action::Reply(reply) = &entry.action {
                 parser.scripted.insert(reply.status());
             }
         }
-        Some(rules.into_iter().map(|(_, rule)| Arc::new(rule)).collect())
+        Some(rules.into_iter().map(|(_, rule, _)| Arc::new(rule)).collect())
     }
 }
 
@@ -123,9 +124,10 @@ impl Read for Fault {
 
 impl Parser<'_> {
     fn rule(&mut self, table: &Table<'_, '_>, position: usize, fingerprints: &mut Fingerprints) -> Option<Rule> {
+        let before = self.errors;
         let RuleTable { rule, outcome, sequence, then } = RuleTable::read_keys(self, table)?;
         let sequence = self.sequence(table, outcome, sequence, then);
-        self.warn_of_missing_parts(Some(&rule.when));
+        let missing = self.missing_parts(Some(&rule.when));
         let rule = Rule {
             scenario: Arc::clone(&self.scenario),
             label: rule.name.clone().unwrap_or_else(|| format!("rule {position}").into()),
@@ -135,9 +137,13 @@ impl Parser<'_> {
             sequence: sequence?,
             ..rule
         };
-        self.warn_of_contradictory_counts(table, &rule);
-        self.warn_of_nothing_to_change(table, &rule);
-        self.warn_of_status_never_answered(table, &rule);
+        // What a rule with an error does is not known yet.
+        if self.errors == before {
+            self.warn_of_missing_parts(missing);
+            self.warn_of_contradictory_counts(table, &rule);
+            self.warn_of_nothing_to_change(table, &rule);
+            self.warn_of_status_never_answered(table, &rule);
+        }
         Some(rule)
     }
 

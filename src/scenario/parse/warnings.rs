@@ -107,12 +107,12 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn warn_of_unreachable_steps(&mut self, rules: &[(&Table<'_, '_>, Rule)]) {
+    pub(super) fn warn_of_unreachable_steps(&mut self, rules: &[(&Table<'_, '_>, Rule, bool)]) {
         // Of steps that are equally near to a mistyped one, the same is named each time.
         let mut reached: BTreeSet<&str> =
-            rules.iter().filter_map(|(_, rule)| Some(&*rule.next.as_ref()?.step)).collect();
+            rules.iter().filter_map(|(_, rule, _)| Some(&*rule.next.as_ref()?.step)).collect();
         reached.insert(FIRST_STEP);
-        for (table, rule) in rules {
+        for (table, rule, _) in rules.iter().filter(|(.., is_right)| *is_right) {
             let Some(step) = rule.when.step.as_deref().filter(|step| !reached.contains(step)) else { continue };
             let place = table.get("when").and_then(|when| when.get_ref().as_table()?.get("step"));
             let message = format!("no rule leads to the step \"{}\"", escaped(step));
@@ -125,15 +125,19 @@ impl Parser<'_> {
         }
     }
 
-    /// Warns of rules after one that decides everything they match.
-    pub(super) fn warn_of_unreachable_rules(&mut self, rules: &[(&Table<'_, '_>, Rule)]) {
+    /// Warns of rules after one that decides everything they match. A rule with an error, which is not right, neither covers others nor is
+    /// covered: what it asks for is not known.
+    pub(super) fn warn_of_unreachable_rules(&mut self, rules: &[(&Table<'_, '_>, Rule, bool)]) {
         let mut lasting: Vec<(&Rule, BTreeSet<String>)> = Vec::new();
         let mut left = MAX_COMPARED;
-        for (table, rule) in rules {
+        for (table, rule, _) in rules.iter().filter(|(.., is_right)| *is_right) {
             let step = rule.when.step.iter().map(|step| format!("step {step}"));
             let demands: BTreeSet<String> = rule.when.demands().into_iter().chain(step).collect();
             let covering = lasting.iter().take(left).find(|(earlier, needed)| {
-                earlier.spans(rule) && needed.is_subset(&demands) && earlier.when.has_every_operation_of(&rule.when)
+                earlier.spans(rule)
+                    && needed.is_subset(&demands)
+                    && earlier.when.has_every_operation_of(&rule.when)
+                    && !(rule.when.no_endpoint && earlier.leaves_an_answer())
             });
             left = left.saturating_sub(lasting.len());
             if let Some((earlier, _)) = covering {
@@ -237,8 +241,10 @@ impl Parser<'_> {
         self.warning("scenario/no-effect", table.span_of("when"), message, hint);
     }
 
-    /// Warns of each part named by a template that is always missing from requests like these; `None` is an event, which has none.
-    pub(super) fn warn_of_missing_parts(&mut self, when: Option<&When>) {
+    /// Each part named by a template that is always missing from requests like these, with the reason and what to do; `None` is an
+    /// event, which has none.
+    pub(super) fn missing_parts(&mut self, when: Option<&When>) -> Vec<(Span, String, String)> {
+        let mut missing = Vec::new();
         for (span, path) in self.take_request_paths() {
             let found = match when {
                 None => Some((
@@ -249,6 +255,13 @@ impl Parser<'_> {
             };
             let Some((why, hint)) = found else { continue };
             let message = format!("`request.{}` is always empty: {why}", escaped(&path.join(".")));
+            missing.push((span, message, hint));
+        }
+        missing
+    }
+
+    pub(super) fn warn_of_missing_parts(&mut self, missing: Vec<(Span, String, String)>) {
+        for (span, message, hint) in missing {
             self.warning("scenario/missing-part", span, message, hint);
         }
     }

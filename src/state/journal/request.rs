@@ -134,14 +134,15 @@ pub enum Reason {
     MethodNotAllowed(String),
     /// Refused before the contract's rules: not a valid HTTP request, too large, too slow.
     Refused(ErrorKind, String),
-    /// A scenario rule answered; it is in `scripted`.
+    /// A scenario rule answered, or broke the connection; it is in `scripted`. A rule that only delays, patches or slows an answer
+    /// leaves the reason for it.
     Scripted,
     Panicked(String),
     /// The client was gone before it was answered: it reset the connection, or closed its side and did not read for too long.
     ClientLeft,
 }
 
-/// The scenario rule that decided a request.
+/// The scenario rule that decided a request. Whether the answer is its own is for [`Reason`] to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecidingRule {
     pub scenario: Arc<str>,

@@ -68,13 +68,13 @@ export function testsOf(request) {
   const again = status >= 400 ? scenarioOf(request, status) : '';
   // A quota would have to be used up first.
   const isQuota = !scenario && status === 429;
-  const cause = isQuota ? 'The quota' : `Scenario ${oneLine(scenario)}`;
+  const cause = isQuota ? 'The quota gave' : `Scenario ${oneLine(scenario)} ${request.reason === 'scripted' ? 'gave' : 'had a part in'}`;
   const isScripted = isQuota || scenario && ['scripted', 'answered', 'subscribed'].includes(request.reason);
   // A refused key is refused again.
   const isKeyless = request.reason === 'unauthorized' && !request.headers?.some(([header]) => header.toLowerCase() === 'authorization');
   const wrong = request.reason === 'unauthorized' && !isKeyless ? 'Bearer not-the-key' : '';
   const python = [...(bytes ? ['import base64'] : []), ...(status >= 300 || !status ? ['import urllib.error'] : []), 'import urllib.request', '', '', `def test_${name}(wrs):`,
-    ...(isScripted ? [`    # ${cause} gave this answer.`, `    wrs.scenario(${again ? `toml=${literal(again)}` : literal(scenario ?? '')})`] : []),
+    ...(isScripted ? [`    # ${cause} this answer.`, `    wrs.scenario(${again ? `toml=${literal(again)}` : literal(scenario ?? '')})`] : []),
     `    request = urllib.request.Request(wrs.url + ${literal(path)}, method=${literal(method)}, headers=${isKeyless ? '{}' : wrong ? `{"Authorization": "${wrong}"}` : 'dict(wrs.headers)'})`,
     ...(type ? [`    request.add_header("Content-Type", ${literal(type)})`] : []),
     ...(text || bytes ? [`    request.data = ${text ? `${literal(text)}.encode()` : `base64.b64decode(${literal(bytes)})`}`] : []),
@@ -88,7 +88,7 @@ export function testsOf(request) {
   const options = `{ method: ${literal(method)}, headers: ${headers}${isSent ? `, body: ${content}` : ''}${status >= 300 && status < 400 ? ', redirect: "manual"' : ''} }`;
   const node = ['import assert from "node:assert/strict";', 'import { test } from "node:test";', 'import { withEmulator } from "wrs-emulator";', '',
     `test(${literal(`${method} ${path}`)}, withEmulator(async (wrs) => {`,
-    ...(isScripted ? [`  // ${cause} gave this answer.`, `  await wrs.scenario(${again ? `{ toml: ${literal(again)} }` : literal(scenario ?? '')});`] : []),
+    ...(isScripted ? [`  // ${cause} this answer.`, `  await wrs.scenario(${again ? `{ toml: ${literal(again)} }` : literal(scenario ?? '')});`] : []),
     ...(content && !isSent ? [`  // It had a body, which fetch does not send with ${method}.`] : []),
     ...(status ? [`  const answer = await fetch(wrs.url + ${literal(path)}, ${options});`, `  assert.equal(answer.status, ${status}, await answer.text());`] : [`  await assert.rejects(fetch(wrs.url + ${literal(path)}, ${options}));`]), '}));', ''];
   // curl takes the scenario along; only a broken connection has no answer to make one of.

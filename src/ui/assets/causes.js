@@ -1,7 +1,7 @@
 // What went wrong in a run, by cause: equal things are one cause with a count, the first and the last. Pure.
 
 import { failing } from './review.js';
-import { NUMBERS, capital, count, duration, isRefused, listed, oneLine } from './text.js';
+import { NUMBERS, capital, count, duration, isRefused, listed, oneLine, scenarioOfAnswer } from './text.js';
 
 /**
  * One cause. `isBad`: it made the run fail, or would; otherwise it is a warning. `title` is said after "Failed: ", so it begins with a
@@ -46,7 +46,8 @@ const AFTER_429 = 'After a 429, a client waits as long as `Retry-After` says, or
 /** What a refusal means, and what to do. @param {Entry[]} entries equal refusals, oldest first @param {Findings | null} findings @returns {Pick<Cause, 'title' | 'advice' | 'command' | 'finding'>} */
 function refusal(entries, findings) {
   const [entry] = entries;
-  const { status, scenario, text, operation } = entry;
+  const { status, text, operation } = entry;
+  const scenario = scenarioOfAnswer(entry);
   const has = (/** @type {string} */ code) => (findings?.data.some((one) => one.code === code) ? code : '');
   if (status === 429) {
     return isHammering(entries)
@@ -77,10 +78,11 @@ function lost(run, entry) {
 }
 
 /** What makes two entries one cause. @param {Entry} entry */
-function sameness({ kind, status, operation, text, message, scenario, path, forged, mark }) {
+function sameness(entry) {
+  const { kind, status, operation, text, message, path, forged, mark } = entry;
   if (kind === 'delivery') return forged ? 'delivery forged' : `delivery ${path} ${mark || status}`;
   const template = message.replace(/\d+/g, '#');
-  return `request ${status} ${status === 429 ? '' : operation ?? text} ${scenario} ${status === 401 || status === 429 ? '' : template} ${mark}`;
+  return `request ${status} ${status === 429 ? '' : operation ?? text} ${scenarioOfAnswer(entry)} ${status === 401 || status === 429 ? '' : template} ${mark}`;
 }
 
 /** The tests that never called, as causes: one for all that failed without any other reason. @param {RunDocument} run @param {Set<string>} explained keys with another cause @returns {Cause[]} */

@@ -72,7 +72,7 @@ function quotaActions(page, request) {
 export function requestPane(page, explanation) {
   const request = /** @type {RequestDetail} */ (explanation.request);
   const status = request.status ? String(request.status) : 'connection broken';
-  const colour = request.scenario ? 'info' : request.status >= 500 || !request.status ? 'bad' : request.status >= 400 ? 'warn' : 'ok';
+  const colour = request.reason === 'scripted' ? 'info' : request.status >= 500 || !request.status ? 'bad' : request.status >= 400 ? 'warn' : 'ok';
   const copies = /** @type {[string, string][]} */ ([['curl', repeatLine(request, page.base)], ['CLI: explain', page.cli(['explain', request.id])], ...testsOf(request).map(([name, text]) => [name === 'curl' ? 'Test: curl' : `Test: ${name}`, text]), ...(request.status >= 200 ? [['Scenario', scenarioOf(request, request.status)]] : [])]);
   return h('article', null,
     h('div', null, h('h2', null, foreign(`${request.method} ${oneLine(request.path, 400)}`)), h('p.actions.small', null, mark(status, colour), h('span.quiet', null, `${dateTime(request.at)} · ${duration(request.latency_ms)}`))),

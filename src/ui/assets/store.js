@@ -38,10 +38,10 @@ function errorMessage({ status, answer, error: known }) {
   }
 }
 
-/** A request's row. A rule that only delays an answer leaves its refusal to the client. @param {RequestRow} row @returns {Entry} */
+/** A request's row. A rule that only delays or changes an answer leaves the refusal to the API. @param {RequestRow} row @returns {Entry} */
 export function requestEntry(row) {
   if (typeof row.path !== 'string') throw new Error('no path');
-  const isScripted = row.scenario !== null && ['scripted', 'answered', 'subscribed'].includes(row.reason);
+  const isScripted = row.reason === 'scripted';
   const path = oneLine(row.path + (row.query ? `?${row.query}` : ''), MOST_TEXT);
   return entry('request', row.id, row.at, {
     text: `${oneLine(row.method, 20)} ${path}`, workspace: row.workspace, key: row.key, status: row.status, operation: row.operation, method: row.method,

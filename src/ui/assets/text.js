@@ -183,6 +183,11 @@ export function statusOf(entry) {
   }
 }
 
+/** The scenario that gave a request its answer, broke its connection, or held its answer back until the client left; none for one that only delayed or changed an answer of the API. @param {Entry} entry */
+export function scenarioOfAnswer({ status, mark, scenario }) {
+  return !status || mark === 'scripted' ? scenario : null;
+}
+
 /** Reasons of refusals whose error had no message. @type {Record<string, string>} */
 const REASONS = {
   invalid: 'the request is not valid', rate_limited: 'the quota is used up', unauthorized: 'the key is missing or not valid', not_found: 'there is nothing at this path',
@@ -192,12 +197,13 @@ const REASONS = {
 
 /** The reason of an outcome, in a few words. @param {Entry} entry @returns {string} */
 export function reasonOf(entry) {
-  const { kind, forged, failed, status, number, mark, damage, scenario, message, quota } = entry;
+  const { kind, forged, failed, status, number, mark, damage, message, quota } = entry;
   if (forged) return failed ? `forgery accepted with ${status}` : isRefused(entry) ? `forgery refused with ${status}` : `forged, ${mark}`;
   if (kind === 'delivery') return [number > 1 ? `attempt ${number}` : '', mark].filter(Boolean).join(', ');
   // Without the command or setting that asked for it.
   if (damage) return damage.replace(/ \(.*/, '');
   const words = message || (status >= 400 || !status ? REASONS[mark] ?? mark.replace(/_/g, ' ') : '');
   if (kind !== 'request') return failed ? mark.replace(/_/g, ' ') : '';
+  const scenario = status >= 400 ? scenarioOfAnswer(entry) : entry.scenario;
   return [scenario ?? '', failed || scenario ? words : ''].filter(Boolean).join(': ') || (quota ? `${NUMBERS.format(quota.remaining)} of ${NUMBERS.format(quota.limit)} left` : '');
 }
