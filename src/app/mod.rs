@@ -48,7 +48,7 @@ use crate::control::{Access, Control, ControlError, LastFindings, MAX_VIEWERS, P
 use crate::http::body::{RequestBody, ResponseBody};
 use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, Handler, Limits, Unreadable};
-use crate::http::host::check_host;
+use crate::http::host::check_head;
 use crate::http::listener::{ListenAddress, Listener};
 use crate::http::serve;
 use crate::http::service::Api;
@@ -268,14 +268,12 @@ async fn call(
     request: Request<RequestBody>,
     connection: &ConnectionState,
 ) -> Response<ResponseBody> {
-    let host = check_host(request.method(), request.uri(), request.version(), request.headers());
+    let host = check_head(request.method(), request.uri(), request.version(), request.headers());
     match host.map(|host| String::from_utf8_lossy(host).into_owned()) {
         Ok(host) => catch_panic(control.handle(request, &host, connection))
             .await
             .unwrap_or_else(|_| ControlError::internal().into_response(Redactor::default())),
-        Err(problem) => {
-            ControlError::new(ErrorKind::BadRequest, problem.to_string()).into_response(Redactor::default())
-        }
+        Err(problem) => ControlError::new(problem.kind(), problem.to_string()).into_response(Redactor::default()),
     }
 }
 

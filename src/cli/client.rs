@@ -17,7 +17,6 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
-use tokio_rustls::TlsConnector;
 use url::{Url, form_urlencoded};
 
 use super::arguments::{DEFAULT_URL, Target, address, base, is_webhook_url, reachable};
@@ -28,7 +27,7 @@ use crate::http::handler::PLAIN_ON_TLS;
 use crate::http::tls::{Trust, is_about_the_issuer};
 use crate::http::tls_problem::{certificate_problem, handshake_problem, tls_error};
 use crate::util::wording::shell_word;
-use crate::webhook::dial::{Sender, open};
+use crate::webhook::dial::{ClientTls, Sender, open};
 
 /// How long a command waits before it repeats a call that the emulator was too busy for.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
@@ -235,7 +234,7 @@ impl<'a> Call<'a> {
             Failure::usage(format!("--ca: {problem}")).with_hint(hint)
         })?;
         let name = ServerName::try_from(host.to_owned()).map_err(|error| self.unreachable(error))?;
-        let connected = TlsConnector::from(trust.config().await).connect(name, stream).await;
+        let connected = ClientTls::connect(name, stream, &trust).await;
         let stream = connected.map_err(|error| self.tls_failure(url, &error))?;
         open(Box::new(stream)).await.map_err(|error| self.unreachable(error))
     }

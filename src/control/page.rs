@@ -10,12 +10,11 @@ use hyper::{Method, Request, Response, StatusCode};
 
 use super::{Access, ControlError, PREFIX};
 use crate::clock::{Instant, Now, machine};
-use crate::contract::error::ErrorKind;
 use crate::http::answer::{JSON, answer};
 use crate::http::body::{RequestBody, ResponseBody};
 use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, Handler, Unreadable};
-use crate::http::host::check_host;
+use crate::http::host::check_head;
 use crate::redact::Redactor;
 use crate::ui;
 use crate::ui::{asks_for_page, to_page};
@@ -49,8 +48,8 @@ impl Viewer {
     }
 
     fn answer(&self, request: Request<RequestBody>) -> Result<Response<ResponseBody>, ControlError> {
-        let host = check_host(request.method(), request.uri(), request.version(), request.headers());
-        let host = host.map_err(|problem| ControlError::new(ErrorKind::BadRequest, problem.to_string()))?;
+        let host = check_head(request.method(), request.uri(), request.version(), request.headers());
+        let host = host.map_err(|problem| ControlError::new(problem.kind(), problem.to_string()))?;
         let host = String::from_utf8_lossy(host).into_owned();
         let (parts, _) = request.into_parts();
         if let Some(answered) = page(&self.access, &parts, &host) {

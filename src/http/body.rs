@@ -10,8 +10,9 @@ use std::{fmt, io};
 
 use futures_util::Stream;
 use futures_util::stream::unfold;
+use hyper::Version;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
-use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -53,7 +54,8 @@ impl BodyProblem {
 }
 
 /// The body of a request. The handler may read it; the rest is dropped before the answer is sent, so that
-/// the fate of the connection depends on the request and not on how its bytes arrive.
+/// the fate of the connection depends on the request and not on how its bytes arrive. A body that the client only sends once it is asked
+/// (`Expect: 100-continue`) is not dropped but left unasked: hyper asks for it when it is first read.
 #[derive(Clone, Debug, Default)]
 pub struct RequestBody(Option<Arc<Mutex<Unread>>>);
 
@@ -64,12 +66,17 @@ struct Unread {
     read: usize,
     /// It is malformed, or did not arrive in time.
     is_lost: bool,
+    /// The client waits to be asked for it.
+    is_unasked: bool,
 }
 
 impl RequestBody {
-    pub fn new(body: Incoming) -> Self {
-        let unread = Unread { body, read: 0, is_lost: false };
-        Self((!unread.body.is_end_stream()).then(|| Arc::new(Mutex::new(unread))))
+    pub fn new(body: Incoming, version: Version, headers: &HeaderMap) -> Self {
+        if body.is_end_stream() {
+            return Self(None);
+        }
+        let (is_lost, is_unasked) = (has_other_transfer_coding(headers), expects_continue(version, headers));
+        Self(Some(Arc::new(Mutex::new(Unread { body, read: 0, is_lost, is_unasked }))))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -79,6 +86,7 @@ impl RequestBody {
     /// Its next bytes; `None` at its end.
     async fn next(&self) -> Option<Result<Bytes, BodyProblem>> {
         let unread = self.0.as_ref()?;
+        unread.lock().is_unasked = false;
         loop {
             let frame = poll_fn(|cx| Pin::new(&mut unread.lock().body).poll_frame(cx)).await?;
             let Ok(frame) = frame else {
@@ -98,11 +106,13 @@ impl RequestBody {
         }
     }
 
-    /// True if it is known to be longer than `most`, or its end will not be seen.
+    /// True if it is known to be longer than `most`, or its end will not be seen, as of one that nobody asked for.
     fn is_beyond(&self, most: usize) -> bool {
         self.0.as_ref().is_some_and(|unread| {
             let unread = unread.lock();
-            unread.is_lost || unread.body.size_hint().lower().saturating_add(unread.read as u64) > most as u64
+            unread.is_lost
+                || unread.is_unasked
+                || unread.body.size_hint().lower().saturating_add(unread.read as u64) > most as u64
         })
     }
 
@@ -238,11 +248,19 @@ fn content_coding(headers: &HeaderMap) -> Option<String> {
     is_coded.then(|| values.join(&b", "[..]).escape_ascii().to_string().chars().take(MAX_SHOWN).collect())
 }
 
-fn has_other_transfer_coding(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(TRANSFER_ENCODING)
-        .iter()
-        .any(|value| !value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"))
+/// True if the body has any transfer coding but `chunked`, once; several lines are one list (RFC 9110 §5.3). hyper itself refuses a list
+/// that does not end with `chunked`: the end of such a body cannot be known.
+pub fn has_other_transfer_coding(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(TRANSFER_ENCODING).iter().map(HeaderValue::as_bytes);
+    let codings = lines.flat_map(|line| line.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+    let mut codings = codings.filter(|coding| !coding.is_empty());
+    codings.next().is_some_and(|first| !first.eq_ignore_ascii_case(b"chunked") || codings.next().is_some())
+}
+
+/// True if the client sends the body only when it is asked for it, by the rules that hyper has.
+fn expects_continue(version: Version, headers: &HeaderMap) -> bool {
+    let last = headers.get_all(EXPECT).iter().last();
+    version > Version::HTTP_10 && last.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
 /// Most bytes handed to hyper at a time. It copies them behind the head, so that one write takes both, and a connection keeps

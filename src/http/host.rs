@@ -1,15 +1,17 @@
-//! Checks the request target and `Host`, as hyper checks neither (RFC 9112 §3.2).
+//! Checks what hyper does not check of a request's head: target and `Host` (RFC 9112 §3.2), and the transfer codings (§6.1).
 
 use std::cell::RefCell;
 
 use hyper::header::{HOST, HeaderMap};
 use hyper::{Method, Uri, Version};
 
+use crate::contract::error::ErrorKind;
 use crate::contract::keys::values_of;
 use crate::contract::routes::ALL_OF_SERVER;
+use crate::http::body::has_other_transfer_coding;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HostProblem {
+pub enum HeadProblem {
     #[error("the Host header is missing")]
     Missing,
     #[error("there is more than one Host header")]
@@ -18,6 +20,8 @@ pub enum HostProblem {
     Malformed,
     #[error("the request target must be a path")]
     NoPath,
+    #[error("the only transfer coding accepted is chunked")]
+    TransferCoding,
 }
 
 thread_local! {
@@ -25,29 +29,41 @@ thread_local! {
     static LAST_HOST: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Checks the target and `Host` of a request; returns the host that it names, with its port as written, empty for HTTP/1.0 without
+impl HeadProblem {
+    pub fn kind(self) -> ErrorKind {
+        match self {
+            Self::TransferCoding => ErrorKind::NotImplemented,
+            Self::Missing | Self::Doubled | Self::Malformed | Self::NoPath => ErrorKind::BadRequest,
+        }
+    }
+}
+
+/// Checks the head of a request; returns the host that it names, with its port as written, empty for HTTP/1.0 without
 /// `Host`. With an absolute target that is the target's, and `Host` is only checked (RFC 9112 §3.2.2).
-pub fn check_host<'r>(
+pub fn check_head<'r>(
     method: &Method,
     uri: &'r Uri,
     version: Version,
     headers: &'r HeaderMap,
-) -> Result<&'r [u8], HostProblem> {
+) -> Result<&'r [u8], HeadProblem> {
+    if has_other_transfer_coding(headers) {
+        return Err(HeadProblem::TransferCoding);
+    }
     let is_for_server = *method == Method::OPTIONS && uri.path() == ALL_OF_SERVER;
     if *method == Method::CONNECT || !(uri.path().starts_with('/') || is_for_server) {
-        return Err(HostProblem::NoPath);
+        return Err(HeadProblem::NoPath);
     }
     let mut values = values_of(headers, &HOST);
     let host = match (values.next(), values.next()) {
-        (Some(_), Some(_)) => return Err(HostProblem::Doubled),
+        (Some(_), Some(_)) => return Err(HeadProblem::Doubled),
         (Some(value), None) if is_host(value.as_bytes()) => value.as_bytes(),
-        (Some(_), None) => return Err(HostProblem::Malformed),
+        (Some(_), None) => return Err(HeadProblem::Malformed),
         (None, _) if version < Version::HTTP_11 => b"",
-        (None, _) => return Err(HostProblem::Missing),
+        (None, _) => return Err(HeadProblem::Missing),
     };
     match uri.authority() {
         Some(authority) if is_host(authority.as_str().as_bytes()) => Ok(authority.as_str().as_bytes()),
-        Some(_) => Err(HostProblem::Malformed),
+        Some(_) => Err(HeadProblem::Malformed),
         None => Ok(host),
     }
 }

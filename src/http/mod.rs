@@ -208,8 +208,9 @@ impl Connection {
         let stream = TimedStream::new(stream, Arc::clone(&state), Arc::clone(&self.handler), self.limits);
         let service = service_fn(|request: Request<Incoming>| {
             let (state, stop) = (&state, &stop);
-            let request = request.map(RequestBody::new);
-            let body = request.body().clone();
+            let (head, body) = request.into_parts();
+            let body = RequestBody::new(body, head.version, &head.headers);
+            let request = Request::from_parts(head, body.clone());
             state.note_request(!body.is_empty());
             let answering = self.handler.handle(request, state);
             async move {

@@ -20,7 +20,7 @@ use crate::http::answer::{Answer, REQUEST_ID, Rejection, SendFault, all_headers,
 use crate::http::body::{BodyReader, RequestBody, ResponseBody, paced};
 use crate::http::connection_state::{ConnectionFault, ConnectionState};
 use crate::http::handler::{Answering, NO_HTTP_2, PLAIN_ON_TLS, Unreadable};
-use crate::http::host::check_host;
+use crate::http::host::check_head;
 use crate::http::operations::answer_operation;
 use crate::http::request::{AuthenticatedKey, Identity, Request, RequestContext, authenticate, draw_id};
 use crate::scenario::{Decision, Emit, ScenarioSnapshot, after_answer};
@@ -183,8 +183,8 @@ impl Api {
 
     fn find_target(&self, request: &mut Request, snapshot: &ScenarioSnapshot) -> Result<RequestTarget, Rejection> {
         let Parts { method, uri, version, headers, .. } = &request.head;
-        if let Err(problem) = check_host(method, uri, *version, headers) {
-            return Err(Rejection::Invalid(ErrorKind::BadRequest, problem.to_string()));
+        if let Err(problem) = check_head(method, uri, *version, headers) {
+            return Err(Rejection::Invalid(problem.kind(), problem.to_string()));
         }
         if uri.path_and_query().is_some_and(|target| target.as_str().len() > self.uri_bytes) {
             let text = format!("the request target is longer than {} bytes", self.uri_bytes);

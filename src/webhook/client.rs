@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use hyper::body::Bytes;
-use hyper::header::{AUTHORIZATION, DATE, HOST, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, DATE, HOST, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use hyper::http::response;
 use hyper::{Method, Request, Version};
 use jiff::Timestamp;
@@ -271,21 +271,15 @@ async fn send(
     let (head, mut body) = response.into_parts();
     let status = head.status.as_u16();
     progress.0.store(status, Ordering::Relaxed);
-    let (mut read, mut is_whole) = (Vec::new(), true);
+    let (mut read, mut is_whole, mut broken_off) = (Vec::new(), true, None);
     while let Some(frame) = body.frame().await {
         let frame = match frame {
             Ok(frame) => frame,
-            // The status of a refusal counts, whatever follows it.
-            Err(_) if !head.status.is_success() => {
-                is_whole = false;
-                break;
-            }
+            // The status decides whether the delivery succeeded, whatever follows it.
             Err(error) => {
-                let (received, cause) = (counted(read.len(), "byte"), body_problem(&error));
-                let detail =
-                    format!("the receiver answered {status}, but its body broke off after {received}: {cause}");
-                let problem = DialProblem::new(FailureReason::ConnectionReset, detail);
-                return Err(Unanswered { problem, unsent: None });
+                is_whole = false;
+                broken_off = Some(missing_body(&head.headers, read.len(), &error));
+                break;
             }
         };
         let Ok(data) = frame.into_data() else { continue };
@@ -296,14 +290,14 @@ async fn send(
             break;
         }
     }
-    let (retry_after, note) = remarks(&head);
+    let (retry_after, note) = remarks(&head, broken_off);
     let outcome = AttemptOutcome::Answered { status, retry_after, note, body: Bytes::from(read) };
     Ok(Exchanged { outcome, is_whole, headers: head.headers })
 }
 
-/// How long a receiver asks to wait, and what else of its headers is worth knowing: where a redirect leads, and a wait that cannot
-/// be read.
-fn remarks(head: &response::Parts) -> (Option<Duration>, Option<Box<str>>) {
+/// How long a receiver asks to wait, and what else of its answer is worth knowing: where a redirect leads, a wait that cannot be read,
+/// and a body that broke off.
+fn remarks(head: &response::Parts, broken_off: Option<String>) -> (Option<Duration>, Option<Box<str>>) {
     let location = location(head.status.as_u16(), &head.headers).map(|location| format!("Location: {location}"));
     let (wait, unreadable) = match retry_after(&head.headers) {
         None => (None, None),
@@ -312,7 +306,7 @@ fn remarks(head: &response::Parts) -> (Option<Duration>, Option<Box<str>>) {
             (None, Some(format!("Retry-After: {text}, which is neither a number of seconds nor an HTTP date")))
         }
     };
-    let notes: Vec<String> = location.into_iter().chain(unreadable).collect();
+    let notes: Vec<String> = location.into_iter().chain(unreadable).chain(broken_off).collect();
     (wait, (!notes.is_empty()).then(|| notes.join("; ").into()))
 }
 
@@ -359,13 +353,26 @@ fn broken(error: &hyper::Error) -> DialProblem {
     )
 }
 
-/// Why a body broke off.
-fn body_problem(error: &hyper::Error) -> String {
-    match (tls_error(error), error.source()) {
+/// How much of a body that broke off came, and why no more did.
+fn missing_body(headers: &HeaderMap, received: usize, error: &hyper::Error) -> String {
+    let cause = match (tls_error(error), error.source()) {
         (Some(problem), _) => tls_problem(problem),
+        // Its own text names no length.
+        (None, _) if error.is_incomplete_message() || is_end(error) => "the connection ended".to_owned(),
         (None, Some(cause)) => cause.to_string(),
         (None, None) => error.to_string(),
+    };
+    let declared = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    match declared {
+        Some(length) => format!("its body broke off after {received} of {length} bytes: {cause}"),
+        None => format!("its body broke off after {}: {cause}", counted(received, "byte")),
     }
+}
+
+/// True if a body ended before the length that was declared.
+fn is_end(error: &hyper::Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::UnexpectedEof)
 }
 
 #[cfg(test)]

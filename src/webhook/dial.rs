@@ -4,14 +4,16 @@
 use std::fmt::Debug;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, Error as TlsError};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -28,6 +30,40 @@ use crate::webhook::resolve::{Resolver, lacks_descriptors, no_descriptors};
 pub trait ByteStream: AsyncRead + AsyncWrite + Debug + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Debug + Unpin + Send> ByteStream for S {}
+
+/// A TLS connection to a server. Many servers close the connection without `close_notify`: that is its end, as a close is over plain TCP.
+/// Whether something is missing before it is a matter of the lengths that HTTP declares.
+#[derive(Debug)]
+pub struct ClientTls(TlsStream<TcpStream>);
+
+impl ClientTls {
+    pub async fn connect(name: ServerName<'static>, stream: TcpStream, trust: &Trust) -> io::Result<Self> {
+        TlsConnector::from(trust.config().await).connect(name, stream).await.map(Self)
+    }
+}
+
+impl AsyncRead for ClientTls {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match ready!(Pin::new(&mut self.0).poll_read(cx, buf)) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Poll::Ready(Ok(())),
+            read => Poll::Ready(read),
+        }
+    }
+}
+
+impl AsyncWrite for ClientTls {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
 
 /// Sends requests on a connection. One type, so that the code of a client's connection is compiled once.
 pub type Sender = http1::SendRequest<ResponseBody>;
@@ -120,12 +156,11 @@ async fn handshake(
     stream: TcpStream,
     trust: &Trust,
     limit: Duration,
-) -> Result<(TlsStream<TcpStream>, bool), DialProblem> {
+) -> Result<(ClientTls, bool), DialProblem> {
     let host = target.host_text().trim_start_matches('[').trim_end_matches(']');
     let name = ServerName::try_from(host.to_owned())
         .map_err(|_| DialProblem::new(FailureReason::TlsFailed, format!("`{host}` cannot be a certificate's name")))?;
-    let connected = async { TlsConnector::from(trust.config().await).connect(name, stream).await };
-    match timeout(limit, noting_requests(connected)).await {
+    match timeout(limit, noting_requests(ClientTls::connect(name, stream, trust))).await {
         Ok((Ok(stream), asked)) => Ok((stream, asked)),
         Ok((Err(error), false)) => Err(connect_problem(target, host, trust, &error)),
         Ok((Err(error), true)) => Err(without_certificate(connect_problem(target, host, trust, &error))),

@@ -547,6 +547,11 @@ impl Certificates {
         Self { folder, chain: self.chain.clone(), key, config: Arc::new(config) }
     }
 
+    /// A server with this certificate.
+    pub(crate) fn acceptor(&self) -> tokio_rustls::TlsAcceptor {
+        tokio_rustls::TlsAcceptor::from(Arc::clone(&self.config))
+    }
+
     /// The certificate of the server itself.
     pub(crate) fn leaf_file(&self) -> PathBuf {
         self.folder.path().join("leaf.pem")
@@ -580,8 +585,7 @@ impl Receiver {
     }
 
     pub(crate) async fn tls(certificates: &Certificates, statuses: &[u16]) -> Self {
-        let tls = tokio_rustls::TlsAcceptor::from(Arc::clone(&certificates.config));
-        Self::start(Answers::script(statuses), Some(tls)).await
+        Self::start(Answers::script(statuses), Some(certificates.acceptor())).await
     }
 
     /// Answers with the status that is chosen for a delivery.

@@ -72,13 +72,49 @@ async fn other_transfer_codings_are_refused() {
         "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
         "Transfer-Encoding: identity, chunked\r\n",
         "Transfer-Encoding: chunked, chunked\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nX-A: a\r\nTransfer-Encoding: gzip, chunked\r\n",
     ] {
-        let mut peer = Peer::sending(&emulator, subscription(fields) + &chunk("{}") + "0\r\n\r\n").await;
-        let answer = peer.answer().await;
-        assert_error(&answer, 501, "not_implemented", fields);
-        assert_journaled(&emulator, &answer).await;
-        peer.ends().await;
+        for head in on_every_kind_of_route(fields) {
+            let mut peer = Peer::sending(&emulator, head.clone() + &chunk("{}") + "0\r\n\r\n").await;
+            let answer = peer.answer().await;
+            assert_eq!((answer.status, answer.code().as_str()), (501, "not_implemented"), "{head}");
+            if !head.contains("/_emulator/") {
+                assert_error(&answer, 501, "not_implemented", fields);
+                assert_journaled(&emulator, &answer).await;
+            }
+            peer.ends().await;
+        }
     }
+}
+
+#[tokio::test]
+async fn the_lines_of_transfer_codings_are_one_list() {
+    let emulator = start().await;
+    for (fields, status) in [
+        // Without `chunked` at the end, the end of the body is unknown (RFC 9112 §6.3).
+        ("Transfer-Encoding: gzip\r\n", 400),
+        ("Transfer-Encoding: identity\r\n", 400),
+        ("Transfer-Encoding: chunked, gzip\r\n", 400),
+        ("Transfer-Encoding: chunked\r\nTransfer-Encoding: gzip\r\n", 400),
+        // An element of a list may be empty.
+        ("Transfer-Encoding: , chunked\r\n", 200),
+        ("Transfer-Encoding:\r\nTransfer-Encoding: chunked\r\n", 200),
+    ] {
+        for head in on_every_kind_of_route(fields) {
+            let body = if head.starts_with("POST /v1") { proper_body() } else { "{}".to_owned() };
+            let mut peer = Peer::sending(&emulator, head.clone() + &chunk(&body) + "0\r\n\r\n").await;
+            let answer = peer.answer().await;
+            let status = if status == 200 && head.contains("nowhere") { 404 } else { status };
+            assert_eq!(answer.status, status, "{head}: {answer:?}");
+        }
+    }
+}
+
+/// Heads of requests with these fields: to a route with a body, one without, to none, and to the control API.
+fn on_every_kind_of_route(fields: &str) -> [String; 4] {
+    let of = |line: &str| format!("{line} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n");
+    [subscription(fields), of("GET /v1/hello"), of("POST /nowhere"), of("GET /_emulator/health")]
 }
 
 #[tokio::test]

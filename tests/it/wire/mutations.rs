@@ -98,7 +98,7 @@ fn exchange(served: &Served, bytes: &[u8]) -> Result<(Vec<u8>, bool), String> {
     }
 }
 
-/// Every answer is whole, none is a 5xx, and each error is in the envelope with the id of its header; gives how many there are.
+/// Every answer is whole, none is a 5xx but the refusal of a transfer coding, and each error is in the envelope with the id of its header; gives how many there are.
 fn judge(mut read: &[u8], clean: bool) -> Result<usize, String> {
     // Only a reset excuses an answer that is cut short.
     let cut = |count| if clean { Err("an answer was cut short".to_owned()) } else { Ok(count) };
@@ -109,7 +109,9 @@ fn judge(mut read: &[u8], clean: bool) -> Result<usize, String> {
         let head = std::str::from_utf8(head).map_err(|error| error.to_string())?;
         let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
         let status = head.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)?.parse::<u16>().ok());
-        let status = status.filter(|status| *status < 500).ok_or_else(|| format!("not a good status: {head}"))?;
+        let status = status
+            .filter(|status| *status < 500 || *status == 501)
+            .ok_or_else(|| format!("not a good status: {head}"))?;
         let size = field("content-length").map_or(Ok(0), str::parse).map_err(|_| "not a valid length")?;
         // The answer to HEAD has the length of a body and no body: what follows is the end or another answer, and no body begins so.
         let size = if rest.is_empty() || rest.starts_with(b"HTTP/1.") { 0 } else { size };

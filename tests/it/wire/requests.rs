@@ -238,10 +238,41 @@ async fn a_client_that_asks_first_is_told_to_go_on() {
     assert_eq!(peer.head().await.status, 100);
     peer.send(body).await;
     assert_eq!(peer.answer().await.status, 200);
-    // Refused without asking for the body.
-    let mut peer = Peer::sending(&emulator, head(10_000_000)).await;
-    assert_error(&peer.answer().await, 413, "payload_too_large", "Expect");
-    peer.stream.set_zero_linger().expect("an open socket");
+}
+
+#[tokio::test]
+async fn a_client_that_asks_first_is_not_asked_for_a_body_that_nobody_reads() {
+    let emulator = start().await;
+    let (key, json) = ("Authorization: Bearer sk_test_local\r\n", "Content-Type: application/json\r\n");
+    let (length, subscribe) = ("Content-Length: 64\r\n", "POST /v1/events/subscribe");
+    for (line, fields, status) in [
+        (subscribe, length.to_owned(), 401),
+        (subscribe, format!("{key}Content-Length: 10000000\r\n"), 413),
+        (subscribe, format!("{key}Content-Encoding: gzip\r\n{length}"), 415),
+        (subscribe, format!("{key}Transfer-Encoding: gzip, chunked\r\n"), 501),
+        ("POST /nowhere", length.to_owned(), 404),
+        ("PUT /v1/hello", length.to_owned(), 405),
+        ("PUT /v1/hello", "Transfer-Encoding: chunked\r\n".to_owned(), 405),
+        ("GET /v1/hello", length.to_owned(), 200),
+        ("HEAD /v1/hello", length.to_owned(), 200),
+        ("HEAD /nowhere", length.to_owned(), 404),
+        ("POST /_emulator/nowhere", format!("{json}{length}"), 404),
+        ("POST /_emulator/events", format!("Content-Type: text/plain\r\n{length}"), 415),
+        ("POST /_emulator/events", format!("{json}Origin: http://elsewhere.example\r\n{length}"), 400),
+    ] {
+        for connection in ["keep-alive", "close"] {
+            let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\nConnection: {connection}\r\n{fields}");
+            let mut peer = Peer::sending(&emulator, head + "Expect: 100-continue\r\n\r\n").await;
+            let answer = if line.starts_with("HEAD") { peer.head().await } else { peer.answer().await };
+            let what = format!("{line} with {fields:?}, {connection}");
+            assert_eq!((answer.status, answer.header("connection")), (status, Some("close")), "{what}");
+            peer.stream.set_zero_linger().expect("an open socket");
+        }
+    }
+    // A client of HTTP/1.0 waits for nothing.
+    let mut peer =
+        Peer::sending(&emulator, "POST /nowhere HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}").await;
+    assert_eq!(peer.answer().await.status, 404);
 }
 
 #[tokio::test]
