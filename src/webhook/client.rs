@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use hyper::body::Bytes;
-use hyper::header::{AUTHORIZATION, DATE, HOST, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
+use hyper::header::{AUTHORIZATION, DATE, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use hyper::http::response;
 use hyper::{Method, Request, Version};
 use jiff::Timestamp;
@@ -301,8 +301,11 @@ async fn send(
     Ok(Exchanged { outcome, is_whole, headers: head.headers })
 }
 
-/// How long a receiver asks to wait, and what else of its headers is worth knowing: where a redirect leads, and a wait that cannot
-/// be read.
+/// The header by which `listen` says which URL of the application an answer is from, because the sender dialled `listen` alone.
+pub const ANSWERED_BY: HeaderName = HeaderName::from_static("x-emulator-answered-by");
+
+/// How long a receiver asks to wait, and what else of its headers is worth knowing: where a redirect leads, a wait that cannot be
+/// read, and whose a refusal is.
 fn remarks(head: &response::Parts) -> (Option<Duration>, Option<Box<str>>) {
     let location = location(head.status.as_u16(), &head.headers).map(|location| format!("Location: {location}"));
     let (wait, unreadable) = match retry_after(&head.headers) {
@@ -312,7 +315,9 @@ fn remarks(head: &response::Parts) -> (Option<Duration>, Option<Box<str>>) {
             (None, Some(format!("Retry-After: {text}, which is neither a number of seconds nor an HTTP date")))
         }
     };
-    let notes: Vec<String> = location.into_iter().chain(unreadable).collect();
+    let by = head.headers.get(ANSWERED_BY).filter(|_| !head.status.is_success());
+    let by = by.map(|by| format!("by {}", String::from_utf8_lossy(by.as_bytes())));
+    let notes: Vec<String> = location.into_iter().chain(unreadable).chain(by).collect();
     (wait, (!notes.is_empty()).then(|| notes.join("; ").into()))
 }
 
