@@ -16,6 +16,8 @@ import { timeline } from './timeline.js';
 /** The width of the sections, and the margin beside them, as in the style. */
 const MOST_WIDTH = 1080;
 const MARGIN = 24;
+/** Most causes with a card in a section. */
+const MOST_CAUSES = 50;
 /** Most tests and occurrences named in a card. */
 const MOST_NAMED = 12;
 
@@ -79,8 +81,8 @@ function causePart(page, cause) {
   if (also.length) facts.push(['Also', h('ul', null, also.map((one) => h('li', null, prose(one))))]);
   if (records.length) facts.push([view === 'deliveries' ? 'Delivery' : 'Request', link(page, { view: view === 'deliveries' ? view : 'activity', id: records[0], filter: '' }, records[0])]);
   if (entries.length) facts.push([entries.length > 1 ? 'First, last' : 'When', h('span', null, see(entries[0]), entries.length > 1 ? [' – ', see(entries[entries.length - 1])] : null)]);
-  const codes = page.store.findings ? findings.map((code) => [' ', link(page, { view: 'review', id: code, filter: '' }, code)]) : [];
-  if (remedy || codes.length) facts.push(['What to do', h('span', null, remedy ? prose(capital(remedy)) : null, codes)]);
+  const codes = page.store.findings ? findings.flatMap((code) => [' ', link(page, { view: 'review', id: code, filter: '' }, code)]) : [];
+  if (remedy || codes.length) facts.push(['What to do', h('span', null, remedy ? prose(capital(remedy)) : null, ...codes)]);
   return h(cause.isBad ? 'article.card.cause.bad-cause' : 'article.card.cause.warn', { key: cause.id },
     h('h4.title', null, h('span', null, prose(sentence)), cause.isBad ? null : mark('warning', 'warn')),
     pairs(facts),
@@ -90,7 +92,8 @@ function causePart(page, cause) {
 
 /** @param {Page} page @param {string} title @param {Cause[]} causes @returns {Node | null} */
 function causesPart(page, title, causes) {
-  return causes.length ? section(title, h('div.causes', null, causes.slice(0, 50).map((cause) => guarded(() => causePart(page, cause), cause.id)))) : null;
+  const more = causes.length - MOST_CAUSES;
+  return causes.length ? section(title, h('div.causes', null, causes.slice(0, MOST_CAUSES).map((cause) => guarded(() => causePart(page, cause), cause.id))), more > 0 ? h('p.quiet', null, `And ${count(more, 'more cause')}.`) : null) : null;
 }
 
 /** Parts of active scenarios that did not happen: information, unless the verdict was asked for them. @param {Page} page @param {RunDocument} run @returns {Node | null} */
