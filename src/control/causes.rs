@@ -29,7 +29,7 @@ pub(crate) struct Cause {
     pub(crate) name: String,
     /// What happened. The same sentence wherever the cause is shown.
     pub(crate) sentence: String,
-    /// What came of it since, of its first delivery.
+    /// What came of its first delivery since; absent for a failed test.
     pub(crate) outcome: Option<String>,
     /// What to check or do first.
     pub(crate) remedy: Option<String>,
@@ -195,8 +195,8 @@ impl Judge<'_> {
         let are_all_silent = runs.is_whole && runs.arrived == 0 && runs.failed.len() > 1;
         for run in runs.failed.iter().take(MAX_TESTS) {
             let own = of.get(&**run.workspace.name()).map_or(&[][..], Vec::as_slice);
-            let own: Vec<DeliveryRecord> = own.iter().filter(|it| run.concerns(it)).map(|it| (*it).clone()).collect();
-            let (cause, taken) = self.of_test(run, runs, &own, are_all_silent);
+            let then: Vec<DeliveryRecord> = own.iter().filter_map(|delivery| run.as_it_was(delivery)).collect();
+            let (cause, taken) = self.of_test(run, runs, &then, are_all_silent);
             causes.taken.extend(taken);
             causes.add(cause);
         }
@@ -477,7 +477,8 @@ impl Cause {
 
     fn of(fact: &Fact, test: Option<FailedTest>) -> Self {
         Self {
-            outcome: fact.outcome.clone(),
+            // A test failed of what had happened until then.
+            outcome: fact.outcome.clone().filter(|_| test.is_none()),
             remedy: fact.remedy.clone(),
             tests: test.into_iter().collect(),
             records: fact.records.clone(),

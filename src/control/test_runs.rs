@@ -8,7 +8,7 @@ use super::call::Scope;
 use super::snapshot::reset_notice;
 use super::test_outcome::{Ending, TestOutcome, is_outcome, shown};
 use crate::redact::Redactor;
-use crate::state::engine::deliveries::DeliveryRecord;
+use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::journal::{Entry, Reason, RequestRecord};
 use crate::state::workspace::Workspace;
 
@@ -25,15 +25,31 @@ pub(super) struct TestRun {
     pub(super) strangers: Vec<Arc<RequestRecord>>,
     /// True if another test ran meanwhile, to which these may belong.
     pub(super) overlaps: bool,
-    /// Deliveries with an attempt.
-    attempted: HashSet<String>,
+    /// The last attempt of each delivery.
+    attempted: HashMap<String, u32>,
+    /// Events.
+    fired: HashSet<String>,
     is_whole: bool,
 }
 
 impl TestRun {
-    /// True if it may have failed of a delivery: one that was attempted before it ended, or never.
-    pub(super) fn concerns(&self, delivery: &DeliveryRecord) -> bool {
-        !self.is_whole || delivery.attempts.is_empty() || self.attempted.contains(&delivery.planned.id)
+    /// A delivery as it was when the test ended; `None` if its event was later. A receiver often ends with its test, so what a retry meets
+    /// after that is not why the test failed.
+    pub(super) fn as_it_was(&self, delivery: &DeliveryRecord) -> Option<DeliveryRecord> {
+        if !self.is_whole {
+            return Some(delivery.clone());
+        }
+        if !self.fired.contains(&delivery.event.id) {
+            return None;
+        }
+        let last = self.attempted.get(&delivery.planned.id).copied().unwrap_or_default();
+        let mut delivery = delivery.clone();
+        if delivery.attempts_made() > last {
+            delivery.attempts.retain(|attempt| attempt.number <= last);
+            delivery.made = last.saturating_sub(delivery.planned.attempts_before);
+            (delivery.status, delivery.note) = (DeliveryStatus::Pending, None);
+        }
+        Some(delivery)
     }
 }
 
@@ -72,7 +88,8 @@ impl TestRuns {
                 foreign: Vec::new(),
                 strangers: Vec::new(),
                 overlaps: false,
-                attempted: HashSet::new(),
+                attempted: HashMap::new(),
+                fired: HashSet::new(),
                 is_whole,
             };
             failed.insert(workspace.name(), run);
@@ -91,6 +108,7 @@ impl TestRuns {
                         {
                             run.requests.clear();
                             run.attempted.clear();
+                            run.fired.clear();
                         }
                         running.insert(name);
                         if running.len() > 1 {
@@ -106,7 +124,7 @@ impl TestRuns {
                 }
                 Entry::Attempt(attempt) => {
                     if let Some(run) = failed.get_mut(&*attempt.event.workspace) {
-                        run.attempted.insert(attempt.delivery.id.clone());
+                        run.attempted.entry(attempt.delivery.id.clone()).or_insert(attempt.number);
                     }
                 }
                 Entry::Request(request) => {
@@ -137,7 +155,12 @@ impl TestRuns {
                         }
                     }
                 }
-                Entry::Event(_) | Entry::Gone => {}
+                Entry::Event(event) => {
+                    if let Some(run) = failed.get_mut(&*event.workspace) {
+                        run.fired.insert(event.id.clone());
+                    }
+                }
+                Entry::Gone => {}
             }
             None
         });

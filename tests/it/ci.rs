@@ -348,6 +348,22 @@ exit 1"#;
     assert!(explained.starts_with(expected[0].2) && explained.contains("\ndlv_"), "the first cause: {explained}");
 }
 
+/// What a retry meets after the test has ended is not why it failed.
+#[test]
+fn a_test_failed_of_the_answer_that_it_saw() {
+    let script = r#"
+control() { curl -s -o /dev/null -H 'Content-Type: application/json' -d "$2" "$WRS_EMULATOR_URL/_emulator/$1"; }
+control sink/app '{"respond":[401,503]}'
+control subscriptions '{"key":"sk_test_a","url":"https://app.sink.localhost/hooks"}'
+control 'events?wait=20s' '{"key":"sk_test_a","type":"workflow.completed"}'
+control outcome '{"key":"sk_test_a","test":"a","outcome":"failed","message":"assert 0 == 1"}'
+control clock '{"advance":"1s"}'
+exit 1"#;
+    let said = text(&exec_bash(&[], &["--clock", "frozen", "--fail-on", "undelivered"], script).stderr);
+    let cause = "✗ tests: 1 test failed\n    workflow.completed to https://app.sink.localhost/hooks: the receiver answered 401; only 2xx accepts an event\n";
+    assert!(said.starts_with(cause), "{said}");
+}
+
 /// Totals are true beyond what is listed.
 #[test]
 fn two_thousand_failed_tests_are_two_thousand() {
