@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use hyper::body::Bytes;
-use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, DATE, HOST, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, DATE, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use hyper::http::response;
 use hyper::{Method, Request, Version};
 use jiff::Timestamp;
@@ -295,8 +295,11 @@ async fn send(
     Ok(Exchanged { outcome, is_whole, headers: head.headers })
 }
 
+/// The header by which `listen` says which URL of the application an answer is from, because the sender dialled `listen` alone.
+pub const ANSWERED_BY: HeaderName = HeaderName::from_static("x-emulator-answered-by");
+
 /// How long a receiver asks to wait, and what else of its answer is worth knowing: where a redirect leads, a wait that cannot be read,
-/// and a body that broke off.
+/// a body that broke off, and whose a refusal is.
 fn remarks(head: &response::Parts, broken_off: Option<String>) -> (Option<Duration>, Option<Box<str>>) {
     let location = location(head.status.as_u16(), &head.headers).map(|location| format!("Location: {location}"));
     let (wait, unreadable) = match retry_after(&head.headers) {
@@ -306,7 +309,9 @@ fn remarks(head: &response::Parts, broken_off: Option<String>) -> (Option<Durati
             (None, Some(format!("Retry-After: {text}, which is neither a number of seconds nor an HTTP date")))
         }
     };
-    let notes: Vec<String> = location.into_iter().chain(unreadable).chain(broken_off).collect();
+    let by = head.headers.get(ANSWERED_BY).filter(|_| !head.status.is_success());
+    let by = by.map(|by| format!("by {}", String::from_utf8_lossy(by.as_bytes())));
+    let notes: Vec<String> = location.into_iter().chain(unreadable).chain(broken_off).chain(by).collect();
     (wait, (!notes.is_empty()).then(|| notes.join("; ").into()))
 }
 

@@ -182,7 +182,9 @@ fn an_application_gets_the_query_and_the_user_of_its_address_and_its_redirect_is
         line.contains("(Location: https://app.example.com/login), answered 302") && !line.contains("secret"),
         "{line}"
     );
-    served.call(&["explain"]).prints(&["the receiver answered 302 (Location: https://app.example.com/login)"]);
+    served
+        .call(&["explain"])
+        .prints(&["the receiver answered 302 (Location: https://app.example.com/login; by http://"]);
     let expected = ("POST /hooks?token=abc HTTP/1.1".to_owned(), "Basic dXNlcjpzZWNyZXQ=".to_owned());
     assert_eq!(*seen.lock().expect("no panic"), [expected]);
     listening.stop();
@@ -209,6 +211,20 @@ fn a_502_says_why_the_application_gave_no_answer() {
         assert!(line.contains(&format!("not forwarded to {application}: ")) && line.contains(&why), "{line}");
         listening.stop();
     }
+}
+
+/// What refused is the application, at its own address and path, and not `listen`.
+#[test]
+fn a_refusal_names_the_application_that_gave_it() {
+    let application = format!("http://127.0.0.1:{}/hooks", crate::diagnosis::receiver(404, "no such page"));
+    let served = Served::start(&["--quiet", "--set", "webhooks.retry.preset=none"]);
+    let mut listening = forwarding(&served.url, &application);
+    listening.line();
+    let said = text(&served.call(&["trigger", "workflow.completed", "--wait"]).exits(1).stdout);
+    assert!(said.contains(&format!("answered 404 (by {application}): no such page")), "{said}");
+    let verdict = text(&served.call(&["verdict"]).stdout);
+    assert!(verdict.contains(&format!("the receiver answered 404 (by {application}): no such page; ")), "{verdict}");
+    listening.stop();
 }
 
 /// A scheme that signs the URL signs the one that `listen` subscribed.

@@ -35,7 +35,7 @@ use crate::redact::{Redactor, visible};
 use crate::settings::{target_url, with_rest};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
 use crate::util::flag::Flag;
-use crate::webhook::client::{Client, Post};
+use crate::webhook::client::{ANSWERED_BY, Client, Post};
 use crate::webhook::dial::DialContext;
 use crate::webhook::egress::{Egress, Target};
 use crate::webhook::resolve::{LookUp, Resolver};
@@ -247,6 +247,9 @@ impl Forwarded {
         let why = self.problem.map_or_else(String::new, |problem| format!("{} gave no answer: {problem}", self.to));
         let mut response = text_answer(self.status, &visible(&Redactor::default().text(&why)));
         response.headers_mut().extend(self.headers);
+        if let (true, Ok(by)) = (why.is_empty(), HeaderValue::from_str(&Redactor::default().text(&self.to))) {
+            response.headers_mut().insert(ANSWERED_BY, by);
+        }
         if !self.body.is_empty() {
             *response.body_mut() = self.body.into();
         }

@@ -1,10 +1,10 @@
 // One request, or one event: what happened and why in a sentence, the next action, the checks, the messages.
 
 import { againPart, scenarioOf, testsOf } from './again.js';
-import { advance, changeSetting, repeatLine, trigger } from './command.js';
+import { activate, advance, changeSetting, repeatLine, trigger } from './command.js';
 import { foreign, h, icon, prose, s } from './element.js';
 import { actionButton, adviceList, bodyBlock, copyMenu, filterable, fold, headersTable, link, mark, meter, pairs, statusMark } from './parts.js';
-import { capital, count, dateTime, duration, oneLine, sentence } from './text.js';
+import { capital, count, dateTime, duration, listed, oneLine, sentence } from './text.js';
 
 /** @param {string} verdict @returns {Node} */
 function stepMark(verdict) {
@@ -68,6 +68,20 @@ function quotaActions(page, request) {
     knob === 'off' ? actionButton(page, { ...changeSetting('rate_limit.retry_after', 'seconds', ''), id: `retry after ${request.id}`, label: 'Send Retry-After' }) : null);
 }
 
+/** A button that turns off the scenario that refused a request. @param {Page} page @param {RequestDetail} request @returns {Node | null} */
+function scenarioActions(page, request) {
+  const { scenario } = request;
+  if (page.isDocument || !scenario || (request.status > 0 && request.status < 400)) return null;
+  const { run } = page.store;
+  const own = run?.keys?.find((one) => one.key === request.key)?.scenarios;
+  // A key with a list of its own ignores the one for all keys.
+  const key = own && listed(own) !== listed(run?.active ?? []) ? request.key ?? '' : '';
+  const active = (key ? own : run?.active) ?? [];
+  if (!active.includes(scenario)) return null;
+  const off = activate(active.filter((name) => name !== scenario), key, `Turn ${oneLine(scenario, 40)} off`);
+  return h('div.actions', null, actionButton(page, { ...off, id: `off ${request.id}` }, false, 'primary'));
+}
+
 /** @param {Page} page @param {Explanation} explanation @returns {Node} */
 export function requestPane(page, explanation) {
   const request = /** @type {RequestDetail} */ (explanation.request);
@@ -80,6 +94,7 @@ export function requestPane(page, explanation) {
     request.warnings?.map((warning) => h('p.note', null, mark('warning', 'warn'), ' ', prose(warning))),
     h('div.actions', null, copyMenu(page, request.id, copies)),
     adviceList(page, explanation),
+    scenarioActions(page, request),
     quotaActions(page, request),
     quotaPart(page, request),
     stepsTable(explanation.steps),
