@@ -12,6 +12,16 @@ const MOST_ANSWER = 64 * 1024 * 1024;
 /** A text with what drives a terminal as escapes; line ends are kept. */
 const visible = (text) => text.replace(/[^\P{C}\n]|[\u2028\u2029]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 
+/** A text with commands as calls of `wrs`: by the time that it is read, the emulator has ended, and its address was another than a command's default. */
+function inTest(text) {
+  const literal = (value) => (/^(true|false|\d+)$/.test(value) ? value : JSON.stringify(value));
+  return text
+    .replace(/`wrs-emulator profile set (\w+)\.(\w+)=([^`\s]+)`/g, (_, section, name, value) => `\`wrs.set({ ${section}: { ${name}: ${literal(value)} } })\``)
+    .replace(/`wrs-emulator forwards add '?([^`'=\s]+)=([^`'\s]+)'?`(, or --forward at the start)?/g, '`wrs.forward("$1", "$2")`')
+    .replaceAll("`wrs-emulator forwards add`", "`wrs.forward(…)`")
+    .replace(/`wrs-emulator scenarios use ([^`\s]+)`/g, '`wrs.scenario("$1")`');
+}
+
 /** A refused control call: `status`, `code`, and the whole answer in `body`. */
 class ControlError extends Error {
   constructor(call, status, body) {
@@ -167,7 +177,7 @@ class Emulator {
     return this.post("outcome", { test: name, outcome: failure ? "failed" : "passed", message, output: end });
   }
 
-  /** The last requests of this key, oldest first, each with the reason for its answer, and the deliveries that went wrong. */
+  /** Why the test with this key failed, if that was reported; its last requests, oldest first, each with the reason for its answer; and the deliveries that went wrong. */
   async story() {
     const requests = (await this.get("requests", { limit: 10 })).data.reverse();
     const deliveries = (await this.get("deliveries", { limit: 10 })).data.reverse();
@@ -175,23 +185,11 @@ class Emulator {
     const lines = [
       ...requests.map((row) => [`${row.method} ${row.path}${row.query ? `?${row.query}` : ""}`, row.id]),
       ...failed.map((row) => [`${row.type} to ${row.url}`, row.id]),
-    ].map(async ([what, id]) => visible(`${what}  ${id}: ${await told(this, id)}`));
-    return lines.length ? Promise.all(lines) : [visible(`no request carried the key ${this.key}${await refusedMeanwhile(this)}`)];
+    ].map(async ([what, id]) => visible(inTest(`${what}  ${id}: ${await this.explain(id)}`)));
+    const cause = (await this.get("verdict")).causes.find(({ tests }) => tests.length > 0);
+    const first = cause ? [visible(inTest(`cause: ${[cause.sentence, cause.remedy].filter(Boolean).join("; ")}`))] : [];
+    return [...first, ...(lines.length ? await Promise.all(lines) : [visible(`no request carried the key ${this.key}`)])];
   }
-}
-
-/** An explanation with the first question to ask, if there is one. */
-async function told(emulator, id) {
-  const { summary, advice } = await emulator.control("GET", `explain/${id}`);
-  const question = (advice ?? []).find(({ command }) => !command);
-  return question ? `${summary}; ${question.text}` : summary;
-}
-
-/** The first request that was refused for want of a valid key while the failed test of this key ran. */
-async function refusedMeanwhile(emulator) {
-  const { keys } = await emulator.get("verdict");
-  const found = keys.map(({ failure }) => failure).find((failure) => failure?.request);
-  return found ? `; ${found.request}: ${found.reason}` : "";
 }
 
 /** Status and text of an answer. Not by `fetch` and not by the agent for everything, because both may be made to use a proxy. */

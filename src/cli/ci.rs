@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::failure::warn;
-use super::report::{Cause, Report};
+use super::report::{Report, ShownCause};
 use crate::clock::machine;
 use crate::redact::visible_lines;
 use crate::util::file;
@@ -93,11 +93,11 @@ fn summary_of(title: &str, text: &str) -> String {
 /// A workflow command of GitHub for each cause.
 fn annotations(report: &Report, level: &str) -> String {
     let mut found: Vec<(&str, String)> = Vec::new();
-    for case in report.judged().filter(|case| !case.has_passed()) {
-        if case.causes.is_empty() {
+    for case in report.judged().filter(|case| case.has_failed()) {
+        if case.causes.is_empty() && !case.is_told {
             found.push((&case.name, case.message.clone()));
         }
-        found.extend(case.causes.iter().map(|cause| (&*case.name, Cause::sentence(cause))));
+        found.extend(case.causes.iter().map(|cause| (&*case.name, ShownCause::line(cause))));
     }
     let more = found.len().saturating_sub(MAX_ANNOTATIONS);
     if more > 0 {
@@ -127,8 +127,11 @@ mod tests {
     use crate::cli::report::Case;
 
     fn report(messages: &[&str]) -> Report {
-        let cause =
-            |message: &&str| Cause { message: (*message).to_owned(), shown_by: vec!["req_1".to_owned(); 2], more: 0 };
+        let cause = |message: &&str| ShownCause {
+            names: vec!["a".to_owned()],
+            sentence: (*message).to_owned(),
+            details: vec!["2 times; first req_1".to_owned()],
+        };
         let causes = messages.iter().map(cause).collect();
         let failed = Case { causes, ..Case::failed("a:b,c", "kind", "message", Vec::new()) };
         Report { cases: vec![Case::passed("fine"), failed], ..Report::empty("verdict") }
@@ -136,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_message_of_a_client_stays_within_its_annotation() {
-        let expected = "::error title=wrs-emulator%3A a%3Ab%2Cc::/%25zz%0A::set-output a:b, 2 times, first by req_1\n";
+        let expected = "::error title=wrs-emulator%3A a%3Ab%2Cc::/%25zz%0A::set-output a:b; 2 times; first req_1\n";
         assert_eq!(annotations(&report(&["/%zz\n::set-output a:b"]), "error"), expected);
     }
 

@@ -1,19 +1,22 @@
 //! `explain --from RUN`: the explanation of a record in a saved run, when no emulator is left to ask. What a running emulator explains,
 //! `control::explain` does.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 use serde::Deserialize;
 
 use super::arguments::LAST;
 use super::document::RunDocument;
 use super::failure::{Code, Failure};
-use super::output::show;
+use super::output::{cell, show};
 use super::run::workspace_of;
 use crate::control::api::{
-    Attempt, AttemptResult, DeliveryWhole, Event, Explained, Explanation, NEWEST, RunRecord, RunRequest, WorkspaceId,
+    Attempt, AttemptResult, Cause, DeliveryWhole, Event, ExecFacts, Explained, Explanation, NEWEST, RunRecord,
+    RunRequest, WorkspaceId,
 };
 use crate::control::render::Text as _;
 use crate::control::story;
@@ -48,9 +51,26 @@ pub(super) fn saved(file: &Path, matches: &ArgMatches) -> Result<ExitCode, Failu
     let records: SavedRecords = serde_json::from_str(&run.json)
         .map_err(|error| Failure::invalid_file(format!("cannot use `{shown}`: it is not as it was saved: {error}")))?;
     let text = |name| matches.get_one::<String>(name).map(String::as_str);
-    let id = text("id").unwrap_or(NEWEST);
+    let key = text("key").filter(|key| *key != "*");
+    let mut id = text("id").unwrap_or(NEWEST);
+    let mut cause = None;
+    let has_failed = |exec: &ExecFacts| exec.exit_status != 0 || !exec.failed_by.is_empty();
+    if matches.value_source("id") != Some(ValueSource::CommandLine) && run.records.exec.as_ref().is_none_or(has_failed)
+    {
+        let is_of = |cause: &&Cause| {
+            key.is_none_or(|key| cause.keys.iter().chain(cause.tests.iter().map(|test| &test.key)).any(|of| of == key))
+        };
+        cause = run.records.verification.causes.iter().find(is_of);
+        // Without an id, what has to be explained is why the run failed.
+        match cause.map(|cause| (cause, cause.records.first())) {
+            Some((_, Some(record))) => id = record,
+            Some((cause, None)) if !cause.tests.is_empty() => {
+                return Ok(show(matches.get_flag("json"), cause, || told(cause)));
+            }
+            _ => cause = None,
+        }
+    }
     let found = if id == NEWEST {
-        let key = text("key").filter(|key| *key != "*");
         let of = key.map(|key| workspace_of(key, &run.records)).transpose()?;
         records.newest(of.as_ref())
     } else {
@@ -65,7 +85,13 @@ pub(super) fn saved(file: &Path, matches: &ArgMatches) -> Result<ExitCode, Failu
         let hint = format!("{omitted} older records are not in it; `--key` of `run save` leaves more room for one key");
         if omitted > 0 { failure.with_hint(hint) } else { failure }
     })?;
-    Ok(show(matches.get_flag("json"), &explanation, || explanation.text()))
+    Ok(show(matches.get_flag("json"), &explanation, || cause.map(told).unwrap_or_default() + &explanation.text()))
+}
+
+/// A cause as lines.
+fn told(cause: &Cause) -> String {
+    let details: String = cause.details(None, &HashMap::new()).iter().map(|line| format!("    {line}\n")).collect();
+    format!("{}\n{details}", cell(&cause.sentence))
 }
 
 impl SavedRecords {

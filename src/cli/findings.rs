@@ -13,7 +13,7 @@ use super::failure::{Failure, colored, note};
 use super::output::{YELLOW, cell, mark, painted, pretty, print_as_is};
 use super::report::{Case, Report};
 use crate::contract::nearest;
-use crate::control::api::{Finding, Findings, GetFindings, ProblemLine};
+use crate::control::api::{Finding, Findings, GetFindings};
 use crate::redact::visible_lines;
 use crate::review::findings::{Check, Confidence, Severity, ShownGroup, check, checks};
 use crate::util::file;
@@ -135,7 +135,9 @@ fn text(review: &Review, colors: bool) -> String {
             "note: {forgotten} entries were evicted from the journal and not judged; --max-journal-entries keeps more\n"
         );
     }
-    text + &format!("{} {}\n", mark(!review.failed, colors), sentence(review))
+    let is_idle = !review.failed && review.findings.judged_requests + review.findings.judged_deliveries == 0;
+    let mark = if is_idle { "·".to_owned() } else { mark(!review.failed, colors) };
+    text + &format!("{mark} {}\n", sentence(review))
 }
 
 /// A case for each check, and one for each accepted finding that fails. What does not fail the review is a note.
@@ -261,10 +263,14 @@ impl Review {
         Self { findings, accepted, failing, failing_at, failed }
     }
 
-    /// What fails the review.
-    pub(super) fn problems(&self) -> Vec<ProblemLine> {
-        let found = self.failing_at.iter().map(|at| problem(&self.findings.data[*at]));
-        found.chain(self.stale().map(|accepted| ProblemLine::of_no_record(&accepted.line()))).collect()
+    /// The findings that fail the review.
+    pub(super) fn failing(&self) -> impl Iterator<Item = &Finding> {
+        self.failing_at.iter().map(|at| &self.findings.data[*at])
+    }
+
+    /// The accepted findings that fail it, a line each.
+    pub(super) fn stale_lines(&self) -> Vec<String> {
+        self.stale().map(Acceptance::line).collect()
     }
 
     /// Likely findings that do not fail the review and were not accepted, a line each.
@@ -275,26 +281,16 @@ impl Review {
                 && !failing.contains(&finding.code)
                 && self.accepted.iter().all(|accepted| accepted.code != finding.code)
         };
-        let line = |finding| format!("findings: likely: {}", problem(finding));
+        let line = |finding: &Finding| {
+            let first = finding.shown_by().next().map_or_else(String::new, |id| format!("{} ", cell(id)));
+            format!("findings: likely: {first}{}", finding.sentence())
+        };
         self.findings.data.iter().filter(is_shown).map(line).collect()
     }
 
     /// Accepted findings that fail the review.
     fn stale(&self) -> impl Iterator<Item = &Acceptance> {
         self.accepted.iter().filter(|accepted| accepted.fails)
-    }
-}
-
-/// A finding with the first request or delivery that shows it.
-fn problem(finding: &Finding) -> ProblemLine {
-    let Finding { code, title, severity, count, .. } = finding;
-    let (severity, first) = (severity.name(), finding.evidence.first());
-    let times = if *count > 1 { format!(", {count} times") } else { String::new() };
-    let detail = first.map_or_else(String::new, |shown| format!("{}: ", shown.detail));
-    ProblemLine {
-        id: first.map_or_else(String::new, |shown| cell(shown.id())),
-        message: cell(format!("{detail}{title} ({code}, {severity}{times})")),
-        of: String::new(),
     }
 }
 

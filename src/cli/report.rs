@@ -1,6 +1,7 @@
 //! Reports of checks: the verdict, findings and the probe. A report is a list of cases; here they become text,
 //! or the `JUnit` XML that every CI system reads. Independent of the checks.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 use std::time::Instant;
 
@@ -12,6 +13,7 @@ use super::failure::{Failure, colored};
 use super::output::{BOLD_RED, GREEN, YELLOW, cell, mark, painted, print_as_is, print_json};
 use crate::clock::machine;
 use crate::redact::visible_lines;
+use crate::util::wording::counted;
 
 /// When the program began, which is when the check did.
 static BEGAN: LazyLock<(Timestamp, Instant)> = LazyLock::new(|| (machine::wall_time(), machine::monotonic()));
@@ -37,38 +39,39 @@ pub(super) struct Case {
     /// What was found, or why it was not run.
     pub(super) message: String,
     pub(super) lines: Vec<String>,
-    /// The same as the lines, those with one cause together; empty if the case is the cause.
-    pub(super) causes: Vec<Cause>,
+    /// Why it failed; empty if the case says all.
+    pub(super) causes: Vec<ShownCause>,
+    /// True if it failed of nothing but the causes of a case before it.
+    pub(super) is_told: bool,
 }
 
-/// A problem, however often it occurred.
-pub(super) struct Cause {
-    pub(super) message: String,
-    /// The request or delivery, its test and its key, of those that are listed.
-    pub(super) shown_by: Vec<String>,
-    /// How often it occurred besides.
-    pub(super) more: usize,
+/// A cause as reports show it.
+pub(super) struct ShownCause {
+    /// What it is about: the names of the tests that failed of it, or one of its own.
+    pub(super) names: Vec<String>,
+    pub(super) sentence: String,
+    /// What to do, whose it is, and the command that shows more.
+    pub(super) details: Vec<String>,
 }
 
-impl Cause {
-    pub(super) fn count(&self) -> usize {
-        self.shown_by.len().saturating_add(self.more)
-    }
-
-    /// How often it occurred, and where first.
-    pub(super) fn sentence(&self) -> String {
-        let (first, count) = (self.shown_by.first().filter(|first| !first.is_empty()), self.count());
-        let times = if count > 1 { format!(", {count} times, first by ") } else { ", by ".to_owned() };
-        let first = first.map_or_else(String::new, |first| format!("{times}{first}"));
-        format!("{}{first}", self.message)
+impl ShownCause {
+    /// All of it in one line.
+    pub(super) fn line(&self) -> String {
+        let parts = std::iter::once(&self.sentence).chain(&self.details);
+        parts.map(String::as_str).collect::<Vec<_>>().join("; ")
     }
 }
+
+/// Most causes of a case in a text; XML has all.
+const MAX_CAUSES: usize = 20;
 
 #[derive(PartialEq)]
 pub(super) enum CaseResult {
     Passed,
     /// It was not run, or proves nothing.
     Skipped,
+    /// It had nothing to judge, which is worth a line.
+    Idle,
     /// With the kind of the problem.
     Failed(String),
 }
@@ -101,11 +104,16 @@ impl Case {
             message: String::new(),
             lines: Vec::new(),
             causes: Vec::new(),
+            is_told: false,
         }
     }
 
     pub(super) fn skipped(name: impl Into<String>, why: impl Into<String>) -> Self {
         Self { result: CaseResult::Skipped, message: why.into(), ..Self::passed(name) }
+    }
+
+    pub(super) fn idle(name: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { result: CaseResult::Idle, message: why.into(), ..Self::passed(name) }
     }
 
     /// The kind of the problem, and its description; the lines show it.
@@ -118,8 +126,8 @@ impl Case {
         Self { result: CaseResult::Failed(kind.into()), message: message.into(), lines, ..Self::passed(name) }
     }
 
-    pub(super) fn has_passed(&self) -> bool {
-        self.result == CaseResult::Passed
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self.result, CaseResult::Failed(_))
     }
 }
 
@@ -137,8 +145,19 @@ impl Report {
     pub(super) fn text(&self, colors: bool) -> String {
         let mut text = String::new();
         for case in self.judged() {
-            let (mark, message) = (mark(case.has_passed(), colors), visible_lines(&case.message));
-            text.push_str(&format!("{mark} {}: {message}\n", cell(&case.name)));
+            let mark = match case.result {
+                CaseResult::Idle => "·".to_owned(),
+                _ => mark(!case.has_failed(), colors),
+            };
+            text.push_str(&format!("{mark} {}: {}\n", cell(&case.name), visible_lines(&case.message)));
+            for cause in case.causes.iter().take(MAX_CAUSES) {
+                text.push_str(&format!("    {}\n", visible_lines(&cause.sentence)));
+                text.extend(cause.details.iter().map(|line| format!("        {}\n", visible_lines(line))));
+            }
+            let more = case.causes.len().saturating_sub(MAX_CAUSES);
+            if more > 0 {
+                text.push_str(&format!("    … and {}\n", counted(more, "more cause")));
+            }
             text.extend(case.lines.iter().map(|line| format!("    {}\n", visible_lines(line))));
         }
         let warning = painted(YELLOW, '!', colors);
@@ -147,39 +166,46 @@ impl Report {
         text
     }
 
-    /// A test case for each case, or for each cause of one that failed.
+    /// A test case for each case, or of one that failed for each test that failed, and for each other cause.
     pub(super) fn junit(&self) -> String {
         let name = self.name;
         let (mut cases, mut tests, mut failures, mut skipped) = (String::new(), 0, 0, 0);
-        let mut add = |case_name: &str, inner: &str| {
+        let mut add = |class: &str, case_name: &str, inner: &str| {
             tests += 1;
-            let case_name = escaped(case_name);
+            let (class, case_name) = (escaped(class), escaped(case_name));
             cases.push_str(&format!(
-                "    <testcase classname=\"wrs-emulator.{name}\" name=\"{case_name}\" time=\"0\">\n{inner}    </testcase>\n"
+                "    <testcase classname=\"wrs-emulator.{name}{class}\" name=\"{case_name}\" time=\"0\">\n{inner}    </testcase>\n"
             ));
         };
+        let failure = |kind: &str, message: &str, lines: &[String]| {
+            let lines: String = lines.iter().map(|line| format!("\n{}", escaped(line))).collect();
+            let (kind, message) = (escaped(kind), escaped(message));
+            format!("      <failure type=\"{kind}\" message=\"{message}\">{lines}\n      </failure>\n")
+        };
         for case in &self.cases {
-            let failure = |kind: &str, message: &str, lines: &[String]| {
-                let lines: String = lines.iter().map(|line| format!("\n{}", escaped(line))).collect();
-                let (kind, message) = (escaped(kind), escaped(message));
-                format!("      <failure type=\"{kind}\" message=\"{message}\">{lines}\n      </failure>\n")
-            };
             match &case.result {
-                CaseResult::Passed => add(&case.name, ""),
-                CaseResult::Skipped => {
+                CaseResult::Passed => add("", &case.name, ""),
+                CaseResult::Skipped | CaseResult::Idle => {
                     skipped += 1;
-                    add(&case.name, &format!("      <skipped>{}</skipped>\n", escaped(&case.message)));
+                    add("", &case.name, &format!("      <skipped>{}</skipped>\n", escaped(&case.message)));
                 }
                 CaseResult::Failed(kind) if case.causes.is_empty() => {
                     failures += 1;
-                    add(&case.name, &failure(kind, &case.message, &case.lines));
+                    add("", &case.name, &failure(kind, &case.message, &case.lines));
                 }
                 CaseResult::Failed(kind) => {
+                    let class = format!(".{}", case.name);
+                    // Readers take cases of one name for one.
+                    let mut known: HashMap<&str, usize> = HashMap::new();
                     for cause in &case.causes {
-                        failures += 1;
-                        let lines = [std::slice::from_ref(&case.message), &cause.shown_by].concat();
-                        let inner = failure(kind, &cause.sentence(), &lines);
-                        add(&format!("{}: {}", case.name, cause.message), &inner);
+                        let inner = failure(kind, &cause.sentence, &cause.details);
+                        for case_name in &cause.names {
+                            failures += 1;
+                            let count = known.entry(case_name).or_default();
+                            *count += 1;
+                            let number = if *count > 1 { format!(" ({count})") } else { String::new() };
+                            add(&class, &format!("{case_name}{number}"), &inner);
+                        }
                     }
                 }
             }
@@ -208,7 +234,7 @@ impl TableReport {
         let outcome = |row: &Row, width: usize| {
             let color = match row.case.result {
                 CaseResult::Passed => GREEN,
-                CaseResult::Skipped => YELLOW,
+                CaseResult::Skipped | CaseResult::Idle => YELLOW,
                 CaseResult::Failed(_) => BOLD_RED,
             };
             painted(color, format!("{:width$}", row.outcome), colors)

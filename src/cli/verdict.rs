@@ -3,7 +3,6 @@
 //!
 //! The control API finds the problems; `--fail-on` decides which kinds fail a run.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,10 +17,10 @@ use super::document::{RunDocument, RunRecords};
 use super::failure::{Failure, colored};
 use super::findings::{Accepted, Review};
 use super::output::{cell, pretty, print_as_is};
-use super::report::{Case, Cause, Report};
+use super::report::{Case, Report, ShownCause};
 use super::run::is_stream;
 use crate::control::api::{
-    Coverage, DurationInput, Findings, GetFindings, GetVerdict, GridRow, JudgedKey, ProblemLine, SharedGap,
+    Cause, CauseKind, Coverage, DurationInput, Findings, GetFindings, GetVerdict, GridRow, JudgedKey, SharedGap,
     Verification, grid_rows, name_of,
 };
 use crate::review::findings::Severity;
@@ -34,7 +33,7 @@ pub(super) enum VerdictFormat {
     Text,
     /// One JSON object.
     Json,
-    /// XML as test runners write it: a test case for each kind without a problem, and for each cause of problems.
+    /// XML as test runners write it: a test case for each kind without a problem, each failed test, and each other cause.
     Junit,
 }
 
@@ -130,8 +129,7 @@ pub(super) fn render(verdict: &Verdict, format: VerdictFormat, colors: bool) -> 
     match format {
         VerdictFormat::Text => verdict.report().text(colors),
         VerdictFormat::Json => pretty(&verdict.judged()) + "\n",
-        // The test runner reports its tests itself.
-        VerdictFormat::Junit => verdict.report_of_kinds().junit(),
+        VerdictFormat::Junit => verdict.report().junit(),
     }
 }
 
@@ -157,25 +155,6 @@ fn grid(rows: &[GridRow]) -> String {
 
 /// Most tests without a request that are named.
 const MAX_SILENT: usize = 20;
-/// How many reasons of refusals are printed for a command that failed.
-const MAX_REASONS: usize = 20;
-
-/// Problems with the same message, in the order of their first.
-fn causes(problems: &[ProblemLine]) -> Vec<Cause> {
-    let mut causes: Vec<Cause> = Vec::new();
-    let mut known: HashMap<&str, usize> = HashMap::new();
-    for problem in problems {
-        let line = [&*problem.id, &*problem.of].into_iter().filter(|part| !part.is_empty());
-        let line = line.collect::<Vec<_>>().join("; ");
-        let at = *known.entry(&problem.message).or_insert(causes.len());
-        match causes.get_mut(at) {
-            Some(cause) => cause.shown_by.push(line),
-            None => causes.push(Cause { message: problem.message.clone(), shown_by: vec![line], more: 0 }),
-        }
-    }
-    causes
-}
-
 /// Kinds of problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
@@ -205,6 +184,18 @@ impl Kind {
 
     pub(super) fn name(self) -> String {
         name_of(self)
+    }
+
+    /// The causes that it has, besides those of failed tests.
+    fn cause(self) -> Option<CauseKind> {
+        match self {
+            Self::Unmatched => Some(CauseKind::Unmatched),
+            Self::Undelivered => Some(CauseKind::Undelivered),
+            Self::Forged => Some(CauseKind::Forged),
+            Self::Unfinished => Some(CauseKind::Unfinished),
+            Self::Findings | Self::LikelyFindings => Some(CauseKind::Finding),
+            Self::Unused => None,
+        }
     }
 
     pub(super) fn sentence(self, count: usize) -> String {
@@ -264,6 +255,21 @@ impl Records {
             Self::Saved(file) => format!("`wrs-emulator explain {id} --from {}` shows why", Self::word(file)),
             Self::Ended => "`--report report.html` writes a page that shows why".to_owned(),
         }
+    }
+
+    /// Where a cause is explained.
+    fn more(&self, cause: &Cause) -> Option<String> {
+        if let Some(id) = cause.records.first() {
+            return Some(self.explain(&cell(id)));
+        }
+        let key = &cause.tests.first()?.key;
+        Some(match self {
+            Self::Running => format!("`wrs-emulator requests list --key {}` lists its requests", shell_word(key)),
+            Self::Saved(file) => {
+                format!("`wrs-emulator run view {}` shows its output and its requests", Self::word(file))
+            }
+            Self::Ended => "`--report report.html` writes a page that shows its output and its requests".to_owned(),
+        })
     }
 
     /// Where the review is read.
@@ -417,26 +423,74 @@ impl Verdict {
         unused.map(|entry| cell(&entry.message))
     }
 
-    /// How many problems of a kind there are, and those that are listed.
-    fn problems(&self, kind: Kind) -> (usize, Vec<ProblemLine>) {
+    /// How many problems of a kind there are.
+    fn count(&self, kind: Kind) -> usize {
+        let counts = &self.body.counts;
         match kind {
+            Kind::Unmatched => counts.unmatched,
+            Kind::Undelivered => counts.undelivered,
+            Kind::Forged => counts.forged,
+            Kind::Unfinished => counts.unfinished,
             Kind::Findings | Kind::LikelyFindings => {
-                let lines = self.review.as_ref().map(Review::problems).unwrap_or_default();
-                (lines.len(), lines)
+                self.review.as_ref().map_or(0, |review| review.failing().count() + review.stale_lines().len())
             }
-            Kind::Unused => {
-                // The check of requests is reported always, any other only if --fail-on names it.
-                let concerns = |name: &str| {
-                    name == Kind::Unmatched.name() || self.fail_on.iter().any(|named| name == named.name())
-                };
-                let unused = self.body.unused.iter().filter(|entry| concerns(&entry.kind));
-                let lines: Vec<ProblemLine> = unused.map(|entry| ProblemLine::of_no_record(&entry.message)).collect();
-                (lines.len(), lines)
+            Kind::Unused => self.unused().len(),
+        }
+    }
+
+    /// What had nothing to judge: the check of requests if nothing happened at all, or `unused` is named; any other only if it is named.
+    fn unused(&self) -> Vec<String> {
+        let is_asked = self.is_idle() || self.fail_on.contains(&Kind::Unused);
+        let concerns = |name: &str| {
+            (is_asked && name == Kind::Unmatched.name()) || self.fail_on.iter().any(|named| name == named.name())
+        };
+        let unused = self.body.unused.iter().filter(|entry| concerns(&entry.kind));
+        unused.map(|entry| cell(&entry.message)).collect()
+    }
+
+    /// The causes of a kind's problems, and how many of them failed tests have.
+    fn causes(&self, kind: Kind) -> (Vec<&Cause>, usize) {
+        let of_kind =
+            self.body.causes.iter().filter(|cause| cause.tests.is_empty() && Some(cause.kind) == kind.cause());
+        if kind != Kind::Findings {
+            let causes: Vec<&Cause> = of_kind.collect();
+            let listed: usize = causes.iter().map(|cause| cause.count.max(1)).sum();
+            return (causes, self.count(kind).saturating_sub(listed));
+        }
+        let (mut causes, mut others): (Vec<&Cause>, usize) = (Vec::new(), 0);
+        for finding in self.review.iter().flat_map(Review::failing) {
+            let is_of = |cause: &&Cause| {
+                cause.findings.contains(&finding.code)
+                    && (cause.kind != CauseKind::Finding || cause.sentence == finding.sentence())
+            };
+            let before = causes.len();
+            for cause in self.body.causes.iter().filter(is_of).filter(|cause| !self.is_above(cause)) {
+                if causes.iter().all(|listed| !std::ptr::eq(*listed, cause)) {
+                    causes.push(cause);
+                }
             }
-            _ => {
-                let found = self.body.kinds().into_iter().find(|(name, ..)| *name == kind.name());
-                found.map(|(_, count, lines)| (count, lines)).unwrap_or_default()
-            }
+            others += usize::from(causes.len() == before);
+        }
+        (causes, others)
+    }
+
+    /// True if a case before that of the findings has this cause.
+    fn is_above(&self, cause: &Cause) -> bool {
+        let is_judged =
+            Kind::all().any(|kind| kind != Kind::Findings && self.judges(kind) && kind.cause() == Some(cause.kind));
+        !cause.tests.is_empty() || is_judged || self.explains_command(cause)
+    }
+
+    fn shown(&self, cause: &Cause) -> ShownCause {
+        let names = match cause.tests.as_slice() {
+            [] => vec![cause.name.clone()],
+            tests => tests.iter().map(|test| test.test.clone()).collect(),
+        };
+        let more = self.records.more(cause);
+        ShownCause {
+            names,
+            sentence: cell(&cause.sentence),
+            details: cause.details(more.as_deref(), &self.body.test_of_key()),
         }
     }
 
@@ -448,7 +502,7 @@ impl Verdict {
     }
 
     fn has(&self, kind: Kind) -> bool {
-        self.problems(kind).0 > 0
+        self.count(kind) > 0
     }
 
     /// The kinds that fail the run: those of --fail-on that were found, and `unused` if nothing was judged.
@@ -464,17 +518,17 @@ impl Verdict {
 
     /// How many problems of all reported kinds there are.
     pub(super) fn problem_count(&self) -> usize {
-        Kind::all().filter(|kind| self.judges(*kind)).map(|kind| self.problems(kind).0).sum()
+        Kind::all().filter(|kind| self.judges(*kind)).map(|kind| self.count(kind)).sum()
     }
 
     /// The first test that failed, as its runner reported it.
     pub(super) fn failed_test(&self) -> Option<&str> {
-        self.body.keys.iter().find(|key| key.failure.is_some())?.test.as_deref()
+        self.of_tests().next()?.tests.first().map(|test| &*test.test)
     }
 
     /// How many problems of a kind there are, in words.
     fn sentence(&self, kind: Kind) -> String {
-        kind.sentence(self.problems(kind).0)
+        kind.sentence(self.count(kind))
     }
 
     pub(super) fn fails(&self) -> bool {
@@ -482,13 +536,13 @@ impl Verdict {
     }
 
     /// Why the tests that failed did.
-    fn failed_tests(&self) -> Vec<ProblemLine> {
-        self.body.keys.iter().filter_map(JudgedKey::failure).collect()
+    fn of_tests(&self) -> impl Iterator<Item = &Cause> {
+        self.body.causes.iter().filter(|cause| !cause.tests.is_empty())
     }
 
     /// True if the run failed: by --fail-on, its command or a test.
     pub(super) fn is_red(&self) -> bool {
-        self.fails() || self.exit_status.is_some_and(|status| status != 0) || !self.failed_tests().is_empty()
+        self.fails() || self.exit_status.is_some_and(|status| status != 0) || self.body.failed_tests > 0
     }
 
     /// Notes about why a list without problems may prove little.
@@ -531,13 +585,15 @@ impl Verdict {
     /// What does not fail the run and may be a problem: likely findings, and tests that made no request.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = self.review.as_ref().map(Review::warnings).unwrap_or_default();
-        let is_silent = |key: &&JudgedKey| key.test.is_some() && key.requests == 0 && key.deliveries == 0;
+        // Of a failed one, that is the cause.
+        let has_failed = |name: &str| self.of_tests().any(|cause| cause.tests.iter().any(|test| test.key == name));
+        let is_silent = |key: &&JudgedKey| key.is_silent() && !has_failed(&key.key);
         if self.body.forgotten_entries == 0 && self.body.forgotten_deliveries == 0 {
             let silent: Vec<&JudgedKey> = self.body.keys.iter().filter(is_silent).collect();
             warnings.extend(
                 silent.iter().take(MAX_SILENT).map(|key| format!("{} made no request with its key", key.text())),
             );
-            let more = silent.len().saturating_sub(MAX_SILENT);
+            let more = self.body.silent_tests.saturating_sub(silent.len().min(MAX_SILENT));
             if more > 0 {
                 let whose = if more == 1 { "its key" } else { "their keys" };
                 warnings.push(format!("{} made no request with {whose}", counted(more, "more test")));
@@ -546,70 +602,84 @@ impl Verdict {
         warnings
     }
 
-    /// What may be why the command failed, if its tests do not tell: the requests that were refused.
+    /// What may be why the command failed, if its tests do not tell: whatever went wrong that no kind below reports.
     fn failed_command(&self) -> Option<Case> {
-        let status = self.exit_status.filter(|status| *status != 0)?;
-        let refusals = &self.body.refusals;
-        if refusals.is_empty() || self.body.keys.iter().any(|key| key.test.is_some()) {
-            return None;
-        }
-        let message = format!("it exited with {status}, and these requests were refused");
-        let problems: Vec<ProblemLine> = refusals.iter().map(crate::control::api::Refusal::line).collect();
-        let mut causes = causes(&problems);
-        let mut more: HashMap<&str, usize> = HashMap::new();
-        for (problem, refusal) in problems.iter().zip(refusals) {
-            let count = more.entry(&problem.message).or_default();
-            *count = count.saturating_add(refusal.requests.saturating_sub(1));
-        }
-        for cause in &mut causes {
-            cause.more = more.get(&*cause.message).copied().unwrap_or_default();
-        }
-        let others = causes.len().checked_sub(MAX_REASONS).filter(|others| *others > 0);
-        let others = others.map(|others| format!("and {}", counted(others, "more reason")));
-        let lines = causes.iter().take(MAX_REASONS).map(Cause::sentence).chain(others).collect();
-        Some(Case { causes, ..Case::failed("command", "command", message, lines) })
+        let status = self.exit_status?;
+        let causes = self.body.causes.iter().filter(|cause| self.explains_command(cause));
+        let causes: Vec<ShownCause> = causes.map(|cause| self.shown(cause)).collect();
+        let message = format!("it exited with {status}, and this went wrong");
+        (!causes.is_empty()).then(|| Case { causes, ..Case::failed("command", "command", message, Vec::new()) })
+    }
+
+    fn explains_command(&self, cause: &Cause) -> bool {
+        let is_below = Kind::all().any(|it| self.judges(it) && it.cause() == Some(cause.kind));
+        self.exit_status.is_some_and(|status| status != 0)
+            && self.body.tests == 0
+            && !is_below
+            && !matches!(cause.kind, CauseKind::Unfinished | CauseKind::Finding | CauseKind::Silent)
+    }
+
+    /// Why the tests failed.
+    fn failed_tests(&self) -> Option<Case> {
+        let failed = self.body.failed_tests;
+        let causes: Vec<ShownCause> = self.of_tests().map(|cause| self.shown(cause)).collect();
+        let listed: usize = causes.iter().map(|cause| cause.names.len()).sum();
+        let lines = match failed.saturating_sub(listed) {
+            0 => Vec::new(),
+            more => vec![format!("… and {}", counted(more, "more failed test"))],
+        };
+        let message = format!("{} failed", counted(failed, "test"));
+        (failed > 0).then(|| Case { causes, ..Case::failed("tests", "tests", message, lines) })
     }
 
     /// The tests that failed, or the command, then the kinds of problems.
     pub(super) fn report(&self) -> Report {
-        let failed = self.failed_tests();
-        let lines = failed.iter().map(ProblemLine::to_string).collect();
-        let message = format!("{} failed", counted(failed.len(), "test"));
-        let tests = Case { causes: causes(&failed), ..Case::failed("tests", "tests", message, lines) };
-        let mut report = self.report_of_kinds();
-        report.cases.splice(0..0, (!failed.is_empty()).then_some(tests).or_else(|| self.failed_command()));
-        report
+        let first = self.failed_tests().or_else(|| self.failed_command());
+        let kinds = Kind::all().filter(|kind| self.judges(*kind)).map(|kind| self.of_kind(kind));
+        let cases = first.into_iter().chain(kinds).collect();
+        Report { name: "verdict", cases, warnings: self.warnings(), notes: self.notes() }
     }
 
-    fn report_of_kinds(&self) -> Report {
-        let case = |kind: Kind| {
-            let (count, problems) = self.problems(kind);
-            let mut lines: Vec<String> = problems.iter().map(ProblemLine::to_string).collect();
-            let more = count.saturating_sub(lines.len());
-            if more > 0 {
-                lines.push(format!("… and {more} more"));
+    fn of_kind(&self, kind: Kind) -> Case {
+        let count = self.count(kind);
+        let refused = match (kind, self.body.refused_forgeries) {
+            (Kind::Undelivered, 1) => "; 1 forged delivery was refused, as intended".to_owned(),
+            (Kind::Undelivered, 2..) => {
+                format!("; {} forged deliveries were refused, as intended", self.body.refused_forgeries)
             }
-            let refused = match (kind, self.body.refused_forgeries) {
-                (Kind::Undelivered, 1) => "; 1 forged delivery was refused, as intended".to_owned(),
-                (Kind::Undelivered, 2..) => {
-                    format!("; {} forged deliveries were refused, as intended", self.body.refused_forgeries)
-                }
-                _ => String::new(),
-            };
-            let sentence = match (kind, count) {
-                // A check that had nothing to judge passes, but probably not on purpose.
-                (_, 0) => self.idle_of(kind).unwrap_or_else(|| kind.sentence(0)),
-                (Kind::Forged, _) => self.forged_text(count),
-                (Kind::Findings, _) => format!("{}; {}", kind.sentence(count), self.records.review()),
-                _ => kind.sentence(count),
-            };
-            let message = format!("{sentence}{refused}");
-            match count {
-                0 => Case { message, ..Case::passed(kind.name()) },
-                _ => Case { causes: causes(&problems), ..Case::failed(kind.name(), kind.name(), message, lines) },
-            }
+            _ => String::new(),
         };
-        let cases = Kind::all().filter(|kind| self.judges(*kind)).map(case).collect();
-        Report { name: "verdict", cases, warnings: self.warnings(), notes: self.notes() }
+        if count == 0 {
+            // A check that had nothing to judge has not passed.
+            return match self.idle_of(kind) {
+                Some(why) => Case::idle(kind.name(), format!("{why}{refused}")),
+                None => Case { message: format!("{}{refused}", kind.sentence(0)), ..Case::passed(kind.name()) },
+            };
+        }
+        let (causes, others) = self.causes(kind);
+        let mut causes: Vec<ShownCause> = causes.into_iter().map(|cause| self.shown(cause)).collect();
+        let plain = match kind {
+            Kind::Unused => self.unused(),
+            Kind::Findings => self.review.as_ref().map(Review::stale_lines).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let plain = plain.into_iter();
+        causes.extend(plain.map(|sentence| ShownCause { names: vec![kind.name()], sentence, details: Vec::new() }));
+        // A saved run of an earlier version has no causes.
+        let has_causes = !self.body.causes.is_empty();
+        let others = if kind == Kind::Unused { 0 } else { others };
+        let all = if others == count { String::new() } else { format!("{others} of them: ") };
+        let lines = match others {
+            0 => Vec::new(),
+            _ if has_causes => vec![format!("{all}see above")],
+            _ => vec![format!("… and {others} more")],
+        };
+        let is_told = others == count && has_causes;
+        let sentence = match kind {
+            Kind::Forged => self.forged_text(count),
+            Kind::Findings => format!("{}; {}", kind.sentence(count), self.records.review()),
+            _ => kind.sentence(count),
+        };
+        Case { causes, is_told, ..Case::failed(kind.name(), kind.name(), format!("{sentence}{refused}"), lines) }
     }
 }

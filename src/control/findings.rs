@@ -62,6 +62,14 @@ impl ShownGroup {
 }
 
 impl Finding {
+    /// What the first request or delivery shows, and what that is.
+    pub(crate) fn sentence(&self) -> String {
+        let Self { code, title, severity, count, .. } = self;
+        let times = if *count > 1 { format!(", {count} times") } else { String::new() };
+        let detail = self.evidence.first().map_or_else(String::new, |shown| format!("{}: ", shown.detail));
+        cell(format!("{detail}{title} ({code}, {}{times})", severity.name()))
+    }
+
     /// The evidence, and what to do, as lines.
     pub(crate) fn details(&self) -> String {
         let mut text: String = self.groups.iter().map(|group| format!("    {}\n", group.line())).collect();

@@ -7,6 +7,7 @@
 
 mod activation;
 mod call;
+mod causes;
 mod clock;
 mod deliveries;
 mod diagnosis;
@@ -39,15 +40,16 @@ mod stream;
 mod subscriptions;
 mod system;
 mod test_outcome;
+mod test_runs;
 mod verdict;
 
 /// The calls that the command line makes, and their answers.
 pub(crate) mod api {
     pub(crate) use crate::control::endpoint::{Answer, Command, Endpoint, Sent, properties, required};
     pub(crate) use crate::control::{
-        activation::*, clock::*, deliveries::*, events::*, explain::*, fields::*, findings::*, grid::*, judged::*,
-        plain::*, profile::*, requests::*, run::*, scenarios::*, snapshot::*, stream::*, subscriptions::*, system::*,
-        verdict::*,
+        activation::*, causes::*, clock::*, deliveries::*, events::*, explain::*, fields::*, findings::*, grid::*,
+        judged::*, plain::*, profile::*, requests::*, run::*, scenarios::*, snapshot::*, stream::*, subscriptions::*,
+        system::*, verdict::*,
     };
     pub(crate) use crate::state::journal::record::*;
 }

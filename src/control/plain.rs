@@ -1,74 +1,95 @@
-//! What a report says in plain elements: the first sentence, and the causes of a verdict.
+//! What a report says in plain elements: the first sentence, and the causes of a verdict. The same as the page's `causes.js` says.
 
-use super::judged::{JudgedKey, ProblemLine, Refusal};
+use std::collections::HashSet;
+
+use super::causes::{Cause, CauseKind};
 use super::run::ExecFacts;
 use super::verdict::Verification;
+use crate::state::journal::record::name_of;
 use crate::ui::{Plain, PlainCause};
 use crate::util::wording::{counted, shell_word};
 
 /// The report of a verdict, after the command of `exec`, in a file of this name.
 pub(crate) fn plain(verdict: &Verification, exec: Option<&ExecFacts>, file: &str) -> Plain {
-    let found = causes(verdict, exec);
+    let (bad, warnings): (Vec<&Cause>, Vec<&Cause>) = shown(verdict).partition(|cause| is_bad(verdict, exec, cause));
+    // What is unfinished may still come, and an idle emulator is no warning.
+    let is_warning = |cause: &&Cause| match cause.kind {
+        CauseKind::Unfinished => false,
+        CauseKind::Silent => !cause.tests.is_empty(),
+        _ => true,
+    };
+    let warnings: Vec<&Cause> = warnings.into_iter().filter(is_warning).collect();
+    let tests = verdict.test_of_key();
+    let found = bad
+        .iter()
+        .chain(&warnings)
+        .map(|cause| PlainCause { sentence: cause.sentence.clone(), lines: cause.details(None, &tests) });
     let file = shell_word(file);
-    let first = found.iter().find(|cause| !cause.id.is_empty());
+    let first = bad.iter().chain(&warnings).find_map(|cause| cause.records.first());
     let commands = [
         Some(format!("wrs-emulator verdict --from {file}")),
-        first.map(|cause| format!("wrs-emulator explain {} --from {file}", cause.id)),
+        first.map(|id| format!("wrs-emulator explain {} --from {file}", shell_word(id))),
         Some(format!("wrs-emulator run view {file}")),
     ];
     Plain {
-        sentence: sentence(verdict, exec, &found),
+        sentence: sentence(verdict, exec, &bad, &warnings),
         command: exec.map(|exec| format!("{}: {}", command_line(exec), ending(exec))),
-        causes: found.iter().map(|cause| PlainCause { sentence: cause.to_string(), lines: Vec::new() }).collect(),
+        causes: found.collect(),
         commands: commands.into_iter().flatten().collect(),
     }
 }
 
-/// Why the run failed, then every other problem.
-fn causes(verdict: &Verification, exec: Option<&ExecFacts>) -> Vec<ProblemLine> {
-    let mut found: Vec<ProblemLine> = verdict.keys.iter().filter_map(JudgedKey::failure).collect();
-    let has_tests = verdict.keys.iter().any(|key| key.test.is_some());
-    if !has_tests && exec.is_some_and(|exec| exec.exit_status != 0) {
-        found.extend(verdict.refusals.iter().map(Refusal::line));
-    }
-    let fails = |kind: &str| exec.is_some_and(|exec| exec.failed_by.iter().any(|failed| failed == kind));
-    let mut kinds = verdict.kinds();
-    kinds.sort_by_key(|(kind, ..)| !fails(kind));
-    let is_idle = verdict.judged_requests == 0 && verdict.judged_deliveries == 0;
-    for (kind, _, lines) in kinds {
-        // What had nothing to judge is no problem, unless nothing had.
-        if kind != "unused" {
-            found.extend(lines);
-        } else if is_idle {
-            found.extend(lines.into_iter().take(1));
-        }
-    }
-    found
+/// The causes, without a finding that another cause names.
+fn shown(verdict: &Verification) -> impl Iterator<Item = &Cause> {
+    let others = verdict.causes.iter().filter(|cause| cause.kind != CauseKind::Finding);
+    let told: HashSet<&String> = others.flat_map(|cause| &cause.findings).collect();
+    verdict.causes.iter().filter(move |cause| cause.kind != CauseKind::Finding || !told.contains(&cause.name))
 }
 
-fn sentence(verdict: &Verification, exec: Option<&ExecFacts>, causes: &[ProblemLine]) -> String {
-    let judged = format!(
-        "{} and {}",
-        counted(verdict.judged_requests, "request"),
-        counted(verdict.judged_deliveries, "delivery")
-    );
-    let others =
-        |count: usize| if count > 1 { format!(", and {}", counted(count - 1, "other problem")) } else { String::new() };
-    let has_failed = match exec {
-        Some(exec) => exec.exit_status != 0 || exec.problem.is_some() || !exec.failed_by.is_empty(),
-        None => verdict.keys.iter().any(|key| key.failure.is_some()),
+/// Whether a cause made the run fail; without a command, webhooks and failed tests do.
+fn is_bad(verdict: &Verification, exec: Option<&ExecFacts>, cause: &Cause) -> bool {
+    let Some(exec) = exec else {
+        return !cause.tests.is_empty() || matches!(cause.kind, CauseKind::Forged | CauseKind::Undelivered);
     };
-    match (exec, causes.first()) {
-        (Some(ExecFacts { problem: Some(problem), .. }), _) => {
-            format!("Failed: the command could not be run ({problem})")
-        }
-        (_, Some(first)) if has_failed => format!("Failed: {}{}", first.message, others(causes.len())),
-        (Some(exec), _) if has_failed && exec.exit_status == 0 => format!("Failed: {}", exec.failed_because.join("; ")),
-        (Some(exec), _) if has_failed => format!("Failed: the command ended with {}", ending(exec)),
-        (Some(_), Some(first)) => format!("Passed, but {}{}", first.message, others(causes.len())),
-        (Some(_), None) => format!("Passed: {judged}, nothing went wrong"),
-        (None, Some(_)) => format!("{judged}; {} to look at", counted(causes.len(), "thing")),
-        (None, None) => format!("{judged}, nothing went wrong"),
+    let kind = match cause.kind {
+        CauseKind::Silent => "unused".to_owned(),
+        CauseKind::Finding => "findings".to_owned(),
+        kind => name_of(kind),
+    };
+    let may_fail =
+        !matches!(cause.kind, CauseKind::Scripted | CauseKind::Runner | CauseKind::Unfinished | CauseKind::Finding);
+    if !cause.tests.is_empty() {
+        return exec.exit_status != 0;
+    }
+    // A command may have failed of any of them, if its tests do not tell.
+    exec.failed_by.contains(&kind) || (exec.exit_status != 0 && verdict.tests == 0 && may_fail)
+}
+
+fn sentence(verdict: &Verification, exec: Option<&ExecFacts>, bad: &[&Cause], warnings: &[&Cause]) -> String {
+    let (requests, deliveries) = (verdict.judged_requests, verdict.judged_deliveries);
+    let judged = format!("{} and {}", counted(requests, "request"), counted(deliveries, "delivery"));
+    let others = |causes: &[&Cause], what: &str| match causes.len() {
+        0 | 1 => String::new(),
+        count => format!(", and {}", counted(count - 1, what)),
+    };
+    let Some(exec) = exec else {
+        return match (bad.first(), warnings.len()) {
+            (Some(first), _) => format!("Failed: {}{}", first.sentence, others(bad, "other cause")),
+            (None, 0) if requests == 0 && deliveries == 0 => "Nothing happened yet".to_owned(),
+            (None, 0) => format!("{judged}, nothing went wrong"),
+            (None, count) => format!("{judged}; {} to look at", counted(count, "thing")),
+        };
+    };
+    if let Some(problem) = &exec.problem {
+        return format!("Failed: the command could not be run ({problem})");
+    }
+    let has_failed = exec.exit_status != 0 || !exec.failed_by.is_empty();
+    match (bad.first().filter(|_| has_failed), warnings.first()) {
+        (Some(first), _) => format!("Failed: {}{}", first.sentence, others(bad, "other cause")),
+        (None, _) if exec.exit_status != 0 => format!("Failed: the command ended with {}", ending(exec)),
+        (None, _) if has_failed => format!("Failed: {}", exec.failed_because.join("; ")),
+        (None, Some(first)) => format!("Passed, but {}{}", first.sentence, others(warnings, "other warning")),
+        (None, None) => format!("Passed: {judged}, nothing went wrong"),
     }
 }
 

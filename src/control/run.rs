@@ -348,7 +348,7 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         exec: None,
         viewing: None,
         last_event_id: control.texts.id(history.next - 1),
-        verification: judge(control, scope, redactor),
+        verification: judge(control, scope, findings.as_ref(), redactor),
         findings,
         clock: clock::shown(&mover, now, redactor),
         due,

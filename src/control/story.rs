@@ -108,6 +108,11 @@ pub(super) fn quota_text(quota: &QuotaCheck) -> String {
     text
 }
 
+/// How large a quota is that was used up.
+pub(super) fn quota_limit(quota: &QuotaCheck) -> String {
+    format!("the quota of {} in {} is used up", counted(quota.limit, "request"), duration_text(quota.window))
+}
+
 /// Where an event went.
 pub(super) fn of_event(event: &EventRecord) -> String {
     match (event.deliveries.len(), event.skipped.len()) {
@@ -147,6 +152,31 @@ pub(super) fn of_delivery(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> 
             let failed = deciding.map_or(attempts, |attempt| attempt.number);
             format!("attempt {failed} failed and another is due: {}", last())
         }
+    }
+}
+
+/// Why a delivery failed, without how often it was tried and what came of that, so that it stays the same while it is retried.
+pub(super) fn failure_of(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> String {
+    match delivery.deciding_attempt() {
+        Some(attempt) if delivery.status != DeliveryStatus::Cancelled || !attempt.outcome.is_unreached() => {
+            of_attempt(attempt, redactor)
+        }
+        _ => of_delivery(delivery, redactor),
+    }
+}
+
+/// What became of a delivery that failed.
+pub(super) fn outcome_of(delivery: &DeliveryRecord) -> Option<String> {
+    let attempts = delivery.attempts_made();
+    let deciding = delivery.deciding_attempt()?;
+    let after = since(delivery, deciding);
+    match (delivery.status, &delivery.note) {
+        (DeliveryStatus::Exhausted, _) => Some(format!("given up after {}{after}", counted(attempts, "attempt"))),
+        (DeliveryStatus::Pending, _) => Some(format!("attempt {} failed and another is due{after}", deciding.number)),
+        (DeliveryStatus::Cancelled, Some(note)) => {
+            Some(format!("cancelled after {}: {note}", counted(attempts, "attempt")))
+        }
+        _ => None,
     }
 }
 

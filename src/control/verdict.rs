@@ -4,8 +4,7 @@
 //! Each call computes it from the journal, the deliveries and the rule counters, and changes none of them.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
-use std::fmt::Display;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,21 +13,24 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::call::{Context, Scope, wait_limit};
+use super::causes::{Cause, Judge, NO_REQUEST};
 use super::diagnosis::Diagnosis;
 use super::endpoint::{Call, Endpoint};
 use super::fields::{AnyKey, DurationInput};
+use super::findings::Findings;
 use super::grid::{Coverage, GridRow, MetStatuses};
-use super::judged::{JudgedKey, ProblemLine, Refusal, Refusals, judged_keys};
+use super::judged::{JudgedKey, judged_keys};
 use super::render::{Text, cell};
-use super::{Control, ControlError, deliveries, requests, story};
+use super::test_runs::TestRuns;
+use super::{Control, ControlError, deliveries, findings, requests, story};
 use crate::clock::ClockMode;
 use crate::redact::Redactor;
 use crate::scenario::rule_counters::RuleCounters;
 use crate::scenario::{EffectiveConfig, Rule, Scenario, ScenarioSnapshot, StoryProgress, Trigger};
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::engine::wait_idle_ahead;
+use crate::state::journal::RequestRecord;
 use crate::state::journal::record::{DeliveryRow, Request, WorkspaceId};
-use crate::state::journal::{Entry, RequestRecord};
 use crate::state::workspace::{Forgery, Workspace};
 use crate::util::wording::{any_of, counted};
 
@@ -67,9 +69,16 @@ pub(crate) struct Verification {
     /// The keys of the scope, those of tests first; at most 1,000.
     #[serde(default)]
     pub(crate) keys: Vec<JudgedKey>,
-    /// Why the API refused requests to its endpoints, which is right where a test expects it; at most 1,000, the oldest first.
+    /// Why the tests failed, and every other problem, once: those of failed tests first, then the worst.
     #[serde(default)]
-    pub(crate) refusals: Vec<Refusal>,
+    pub(crate) causes: Vec<Cause>,
+    /// How many tests reported how they ended, how many of them failed, and how many others had neither a request nor a delivery.
+    #[serde(default)]
+    pub(crate) tests: usize,
+    #[serde(default)]
+    pub(crate) failed_tests: usize,
+    #[serde(default)]
+    pub(crate) silent_tests: usize,
     pub(crate) active_scenarios: Vec<String>,
     /// For each operation of the contract, how many requests got each status.
     #[serde(default)]
@@ -144,50 +153,12 @@ pub(crate) struct Unused {
 }
 
 impl Verification {
-    /// Each kind of problem: how many there are, and a line for each that is listed.
-    pub(crate) fn kinds(&self) -> [(&'static str, usize, Vec<ProblemLine>); 5] {
-        let keys: HashMap<&str, &JudgedKey> = self.keys.iter().rev().map(|key| (&*key.workspace.0, key)).collect();
-        let of_key = |workspace: Option<&WorkspaceId>| keys.get(&*workspace?.0).map(|key| key.text());
-        let line = |id: &dyn Display, message: &str, workspace: Option<&WorkspaceId>| ProblemLine {
-            id: cell(id),
-            message: cell(message),
-            of: of_key(workspace).unwrap_or_default(),
-        };
-        let requests = self.unmatched.iter().map(|ProblemWith { row, message, .. }| {
-            let of = of_key(row.workspace.as_ref());
-            let of = of.or_else(|| row.key.as_ref().map(|key| format!("key {}", cell(key)))).unwrap_or_default();
-            ProblemLine { of, ..line(&row.id, message, None) }
-        });
-        let deliveries = |found: &[ProblemWith<DeliveryRow>]| {
-            found
-                .iter()
-                .map(|problem| line(&problem.row.id, &problem.message, problem.row.workspace.as_ref()))
-                .collect()
-        };
-        // Their messages name the key already.
-        let unfinished = self.unfinished.iter().map(|part| {
-            let key = part.workspace.as_ref().and_then(|workspace| keys.get(&*workspace.0));
-            let test = key.and_then(|key| key.test_text());
-            ProblemLine { of: test.unwrap_or_default(), ..ProblemLine::of_no_record(&part.message) }
-        });
-        let unused = self.unused.iter().map(|unused| ProblemLine::of_no_record(&unused.message));
-        [
-            ("unmatched", self.counts.unmatched, requests.collect()),
-            ("undelivered", self.counts.undelivered, deliveries(&self.undelivered)),
-            ("forged", self.counts.forged, deliveries(&self.forged)),
-            ("unfinished", self.counts.unfinished, unfinished.collect()),
-            ("unused", self.counts.unused, unused.collect()),
-        ]
-    }
-}
-
-impl Verification {
     /// The same with what follows from it: the kinds that had nothing to judge. The lists are shortened, `counts` has counted all already.
     pub(super) fn concluded(mut self, is_of_key: bool) -> Self {
         let no_requests = if is_of_key {
             "0 requests arrived with this key; does your code read WRS_BASE_URL and WRS_API_KEY?"
         } else {
-            "0 requests arrived; does your code read WRS_BASE_URL?"
+            NO_REQUEST
         };
         let unused_kinds = [
             (self.judged_requests == 0 && self.forgotten_entries == 0, "unmatched", no_requests),
@@ -210,18 +181,52 @@ impl Verification {
         self.unfinished.truncate(MAX_SHOWN);
         self.keys.sort_by(|a, b| (a.test.is_none(), &a.key).cmp(&(b.test.is_none(), &b.key)));
         self.keys.truncate(MAX_SHOWN);
-        self.refusals.truncate(MAX_SHOWN);
         self
+    }
+}
+
+impl Verification {
+    /// The tests of keys, in words, by key.
+    pub(crate) fn test_of_key(&self) -> HashMap<&str, String> {
+        self.keys.iter().filter(|key| key.test.is_some()).map(|key| (&*key.key, key.text())).collect()
+    }
+
+    /// The kinds of problems with how many there are, and whether there was something to judge.
+    pub(crate) fn kinds(&self) -> [(&'static str, usize, bool); 5] {
+        let ProblemCounts { unmatched, undelivered, forged, unfinished, unused } = self.counts;
+        let kinds = [
+            ("unmatched", unmatched),
+            ("undelivered", undelivered),
+            ("forged", forged),
+            ("unfinished", unfinished),
+            ("unused", unused),
+        ];
+        kinds.map(|(kind, count)| (kind, count, self.unused.iter().all(|unused| unused.kind != kind)))
     }
 }
 
 impl Text for Verification {
     fn text(&self) -> String {
         let mut text = String::new();
-        for (kind, count, lines) in self.kinds() {
-            let mark = if count == 0 { '✓' } else { '✗' };
+        if self.failed_tests > 0 {
+            text.push_str(&format!("✗ tests: {} failed\n", counted(self.failed_tests, "test")));
+        }
+        for (kind, count, is_judged) in self.kinds() {
+            let mark = if count > 0 {
+                '✗'
+            } else if is_judged {
+                '✓'
+            } else {
+                '·'
+            };
             text.push_str(&format!("{mark} {kind}: {count}\n"));
-            text.extend(lines.iter().map(|line| format!("    {line}\n")));
+        }
+        text.extend(self.unused.iter().map(|unused| format!("    {}\n", cell(&unused.message))));
+        let tests = self.test_of_key();
+        for (number, cause) in (1..).zip(&self.causes) {
+            text.push_str(&format!("{number}. {}\n", cell(&cause.sentence)));
+            let more = cause.records.first().map(|id| format!("`wrs-emulator explain {}` shows why", cell(id)));
+            text.extend(cause.details(more.as_deref(), &tests).iter().map(|line| format!("    {line}\n")));
         }
         let (requests, deliveries) = (self.judged_requests, self.judged_deliveries);
         text + &format!("judged: {} and {}\n", counted(requests, "request"), counted(deliveries, "delivery"))
@@ -241,13 +246,27 @@ async fn verify(request: GetVerdict, cx: Arc<Context>) -> Result<Verification, C
         wait_for_what_is_due(&cx, &scope, wait_limit("wait", wait)?).await;
     }
     let (control, is_disconnected) = (Arc::clone(&cx.control), Arc::clone(&cx.is_disconnected));
-    control.read(&is_disconnected, move |control| judge(control, &scope, cx.redactor())).await
+    control
+        .read(&is_disconnected, move |control| {
+            let findings = findings::judge(control, &scope);
+            judge(control, &scope, Some(&findings), cx.redactor())
+        })
+        .await
 }
 
-pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verification {
+/// The problems of a scope. With its findings, the causes have those that are about no other problem.
+pub(super) fn judge(
+    control: &Control,
+    scope: &Scope,
+    findings: Option<&Findings>,
+    redactor: Redactor<'_>,
+) -> Verification {
     let snapshot = control.library.load();
     let configs = configs(&snapshot, scope);
-    let (unmatched, judged_requests, met, refused) = unmatched(control, scope, redactor);
+    let runs = TestRuns::read(control, scope, redactor);
+    let mut met = MetStatuses::default();
+    runs.requests.iter().for_each(|request| met.count(request));
+    let unmatched = unmatched(&runs, redactor);
     let found = control.deliveries.list(None, usize::MAX, |delivery| scope.covers(Some(&delivery.event.workspace)));
     let deliveries: Vec<DeliveryRecord> = found.into_iter().rev().map(|(_, delivery)| delivery).collect();
     let problem = |delivery: &DeliveryRecord, what: String| {
@@ -278,6 +297,16 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
         unfinished: unfinished.len(),
         unused: 0,
     };
+    let keys = judged_keys(control, scope, &runs, &deliveries, redactor);
+    let of: HashMap<&WorkspaceId, &String> = keys.iter().map(|key| (&key.workspace, &key.key)).collect();
+    let key =
+        |part: &Unfinished| part.workspace.as_ref().and_then(|workspace| of.get(workspace)).map(|key| (*key).clone());
+    let parts = unfinished.iter().map(|part| (format!("scenario {}", part.scenario), part.message.clone(), key(part)));
+    let (causes, failed_tests) = Judge { control, redactor }.causes(&runs, &deliveries, parts, findings);
+    let failed: HashSet<&str> = runs.failed.iter().map(|run| run.workspace.id()).collect();
+    let is_silent = |key: &&JudgedKey| key.is_silent() && !failed.contains(&*key.workspace.0);
+    let (tests, silent_tests) =
+        (keys.iter().filter(|key| key.test.is_some()).count(), keys.iter().filter(is_silent).count());
     let verification = Verification {
         unmatched,
         undelivered,
@@ -285,12 +314,15 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
         unfinished,
         unused: Vec::new(),
         counts,
-        keys: judged_keys(control, scope, &deliveries, redactor),
-        refusals: refused.shown(redactor),
+        keys,
+        causes,
+        tests,
+        failed_tests,
+        silent_tests,
         active_scenarios: active.into_iter().map(str::to_owned).collect(),
         grid: met.grid(&control.profile_for(scope.key().as_deref()), &snapshot),
         coverage: Coverage::default(),
-        judged_requests,
+        judged_requests: runs.requests.len(),
         judged_deliveries: deliveries.len(),
         refused_forgeries: answered(Forgery::Refused).count(),
         forgotten_entries: control.journal.fill().evicted,
@@ -317,30 +349,15 @@ async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration)
     let _ = tokio::time::timeout(limit + limit.min(LAST_ATTEMPTS), settled).await;
 }
 
-/// Requests that matched no endpoint, oldest first; the number of requests judged; the statuses they were answered with; and why some were
-/// refused.
-fn unmatched(
-    control: &Control,
-    scope: &Scope,
-    redactor: Redactor<'_>,
-) -> (Vec<ProblemWith<Request>>, usize, MetStatuses, Refusals) {
-    let (mut judged, mut met, mut refused) = (0_usize, MetStatuses::default(), Refusals::default());
-    let mut found = control.journal.search(None, usize::MAX, |_, entry| match entry {
-        Entry::Request(request) if scope.covers_request(request, redactor.key_settings()) => {
-            judged += 1;
-            met.count(request);
-            refused.count(request);
-            Some((Arc::clone(request), story::no_endpoint(request).filter(|_| !story::is_by_browser(request))?))
-        }
-        _ => None,
-    });
-    found.reverse();
-    let entry = |(request, why): &(Arc<RequestRecord>, String)| {
+/// Requests that matched no endpoint, oldest first.
+fn unmatched(runs: &TestRuns, redactor: Redactor<'_>) -> Vec<ProblemWith<Request>> {
+    let entry = |request: &Arc<RequestRecord>| {
+        let why = story::no_endpoint(request).filter(|_| !story::is_by_browser(request))?;
         let row = requests::row(request, redactor);
         let (line, status) = (story::request_line(&row.method, &row.path), row.status_text());
-        ProblemWith { message: format!("{line}: {why} ({status})"), row, remedy: None }
+        Some(ProblemWith { message: format!("{line}: {why} ({status})"), row, remedy: None })
     };
-    (found.iter().map(entry).collect(), judged, met, refused)
+    runs.requests.iter().rev().filter_map(entry).collect()
 }
 
 /// A workspace, or all requests without a key, with its rule counters.

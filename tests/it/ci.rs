@@ -28,12 +28,12 @@ fn github_shows_each_cause_and_a_summary() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("::error ")).collect();
     assert_eq!(errors.len(), 2, "one for each cause\n{said}");
-    let first = "::error title=wrs-emulator%3A unmatched::GET /v1/helo: no endpoint `/v1/helo`; did you mean GET /v1/hello? (404), 2 times, first by req_";
+    let first = "::error title=wrs-emulator%3A unmatched::GET /v1/helo: no endpoint `/v1/helo`; did you mean GET /v1/hello? (404); correct the path; 2 times; first req_";
     assert!(errors[0].starts_with(first), "{said}");
     assert!(errors[1].starts_with("::error title=wrs-emulator%3A unmatched::GET /v1/100%2525: "), "{said}");
     assert_eq!(said.lines().last(), Some(format!("note: the report is in `{report}`").as_str()));
     let written = std::fs::read_to_string(&summary).expect("a summary");
-    for part in ["before\n### wrs-emulator: verdict\n\n    ✗ unmatched: 3 requests", "    ✓ undelivered: ", &report]
+    for part in ["before\n### wrs-emulator: verdict\n\n    ✗ unmatched: 3 requests", "    · undelivered: ", &report]
     {
         assert!(written.contains(part), "{part}: {written}");
     }
@@ -80,8 +80,11 @@ exit 1"#;
         refused.contains("POST /v1/events/subscribe was refused with 422 Unprocessable Entity: `events` "),
         "{said}"
     );
-    assert!(refused.contains("2 times, first by req_") && refused.contains("test subscribes sk_test_a"), "{said}");
-    assert!(other.contains("tests::1 != 2") && other.contains("test adds"), "{said}");
+    assert!(
+        refused.contains("; 2 times; first req_") && refused.contains("; test subscribes sk_test_a, test sub"),
+        "{said}"
+    );
+    assert!(other.contains("tests::1 != 2; the test made no request") && other.contains("test adds"), "{said}");
     assert!(said.contains("✗ tests: 3 tests failed\n"), "{said}");
     let written = std::fs::read_to_string(&summary).expect("a summary");
     assert!(written.contains("    ✗ tests: 3 tests failed\n"), "{written}");
@@ -131,11 +134,12 @@ fn a_receiver_that_ended_with_the_command_is_judged_by_its_answer() {
     let output = exec(&github, &flags, &format!("{ONE_EVENT} exit 1"));
     receiver.join().expect("it answered");
     let said = text(&output.stderr);
-    let cause = "the receiver answered 401: bad signature; only 2xx accepts an event; then cancelled: nothing listened there after the \
-                 command had ended; does your receiver use the secret of this subscription, and verify the body as received?";
+    let cause = "the receiver answered 401: bad signature; only 2xx accepts an event; \
+                 does your receiver use the secret of this subscription, and verify the body as received?";
     let error = said.lines().find(|line| line.starts_with("::error "));
-    assert!(error.is_some_and(|error| error.contains(cause) && error.contains(", by dlv_")), "{said}");
-    assert_eq!(said.matches(cause).count(), 2, "the verdict and the annotation\n{said}");
+    assert!(error.is_some_and(|error| error.contains(cause) && error.contains("; dlv_")), "{said}");
+    let sentence = "the receiver answered 401: bad signature; only 2xx accepts an event";
+    assert_eq!(said.matches(sentence).count(), 2, "the verdict and the annotation\n{said}");
     assert!(said.contains("✗ undelivered: 1 delivery failed\n"), "{said}");
     let written = std::fs::read_to_string(&summary).expect("a summary");
     assert!(
@@ -168,7 +172,8 @@ fn a_webhook_after_the_end_of_the_command_is_told_as_that() {
     let late = "[[emit]]\nevent = 'workflow.completed'\non = { operation = 'events.subscribe' }\ndelay = '1s'\n";
     let said = text(&exec(&[], &[&flags[..], &["--scenario-text", late]].concat(), ONE_EVENT).stderr);
     receiver.join().expect("it answered");
-    let cause = ": cancelled: nothing listened there after the command had ended; should the test wait for this event?";
+    let cause =
+        ": cancelled: nothing listened there after the command had ended\n        should the test wait for this event?";
     assert!(said.contains("✗ undelivered: 1 delivery failed\n") && said.contains(cause), "{said}");
     // One that never ran did not end with the command.
     let flags = forwarding(closed_port());
@@ -191,7 +196,7 @@ fn a_deleted_subscription_does_not_hide_the_answer() {
     served.call(&["subscriptions", "delete", &id]);
     let cause = "the receiver answered 401; only 2xx accepts an event; then cancelled: the subscription was deleted or disabled";
     served.call(&["clock", "advance", "1s"]);
-    let verdict = text(&served.call(&["verdict"]).stdout);
+    let verdict = text(&served.call(&["verdict", "--json"]).stdout);
     assert!(verdict.contains(cause), "{verdict}");
 }
 
@@ -214,12 +219,12 @@ get wrong; get wrong; get sk_test_a '?include_checks=x'; get sk_test_a
     let [key, parameter] = errors[..] else { panic!("one for each cause\n{said}") };
     let refused = "GET /v1/system/status was refused with 401 Unauthorized: the Bearer token does not have the prefix of an API key";
     assert!(key.starts_with(&format!("::error title=wrs-emulator%3A command::{refused}")), "{said}");
-    assert!(key.contains(", 2 times, first by req_") && key.ends_with("; without a valid key"), "{said}");
+    assert!(key.contains("; 2 times; first req_"), "{said}");
     assert!(
-        parameter.contains(" 422 Unprocessable Entity: `include_checks` ") && parameter.ends_with("; key sk_test_a"),
+        parameter.contains(" 422 Unprocessable Entity: `include_checks` ") && parameter.contains("; key sk_test_a; "),
         "{said}"
     );
-    assert!(said.contains("✗ command: it exited with 3, and these requests were refused\n    GET /v1/"), "{said}");
+    assert!(said.contains("✗ command: it exited with 3, and this went wrong\n    GET /v1/"), "{said}");
     let written = std::fs::read_to_string(&summary).expect("a summary");
     assert!(written.contains("    ✗ command: it exited with 3"), "{written}");
     let saved = text(&wrs_emulator(&["verdict", "--from", &report]).output().expect("it runs").stdout);
@@ -244,18 +249,122 @@ post '{"key":"sk_test_b"}' reset
 post '{"key":"sk_test_b","test":"b","outcome":"failed","message":"assert 1 == 2"}' outcome
 exit 1"#;
     let said = text(&exec(&[], &["--fail-on", "unmatched"], script).stderr);
-    let a = said.lines().find(|line| line.contains("; test a, ")).expect("a line");
-    assert!(
-        a.contains(
-            "assert 401 == 200; GET /v1/system/status?first was refused with 401 Unauthorized: the Bearer token "
+    let lines: Vec<&str> = said.lines().collect();
+    let a =
+        lines.iter().position(|line| line.starts_with("    GET /v1/system/status was refused with 401 Un")).expect("a");
+    assert!(lines[a].ends_with("; it came without a valid key while the test ran"), "{said}");
+    assert!(lines[a + 2].ends_with("said: assert 401 == 200"), "{said}");
+    assert!(lines[a + 3].contains("2 times; first req_") && lines[a + 3].ends_with("; test a"), "{said}");
+    assert!(said.contains("    assert 1 == 2; the test made no request with its key\n"), "{said}");
+}
+
+/// Each of eight causes is one, whatever the tests' runner says, with one sentence in the terminal, the summary, the annotation, the
+/// JUnit file and the report.
+#[test]
+fn a_red_job_has_one_cause_for_each_failed_test_and_one_sentence_everywhere() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (summary, report, junit) = (path("summary"), path("run.json"), path("verdict.xml"));
+    let github = [("GITHUB_ACTIONS", "true"), ("GITHUB_STEP_SUMMARY", summary.as_str())];
+    let script = r#"
+control() { curl -s -o /dev/null -X "${3-POST}" -H 'Content-Type: application/json' -d "$2" "$WRS_EMULATOR_URL/_emulator/$1"; }
+call() { curl -s -o /dev/null "$WRS_BASE_URL/v1/$1" -H "Authorization: Bearer $key" "${@:2}"; }
+begin() { key=sk_test_$1; control reset "{\"key\":\"$key\"}"; }
+fail() { control outcome "{\"key\":\"$key\",\"test\":\"$1\",\"outcome\":\"failed\",\"message\":\"assert 0 == 1\"}"; }
+begin value; call 'system/status?include_checks=True'; fail 'wrong value'
+begin path; call nowhere; fail 'wrong path'
+begin method; call system/status -X DELETE; fail 'wrong method'
+begin field; call events/subscribe -H 'Content-Type: application/json' -d '{"url":"https://a.example","event":["workflow.completed"]}'; fail 'wrong field'
+begin key; key=test_wrong; call system/status; key=sk_test_key; fail 'bad key'
+begin silent; fail 'silent'
+begin other; key=sk_test_local; call system/status; key=sk_test_other; fail 'other key'
+begin gone; control subscriptions "{\"key\":\"$key\",\"url\":\"https://127.0.0.1:1/hooks\"}"
+control 'events?wait=20s' "{\"key\":\"$key\",\"type\":\"workflow.completed\"}"; fail 'receiver gone'
+begin fine; call 'system/status?include_checks=maybe'
+control outcome "{\"key\":\"$key\",\"test\":\"expects a 422\",\"outcome\":\"passed\"}"
+exit 1"#;
+    let flags =
+        ["--clock", "frozen", "--fail-on", "unmatched,undelivered", "--report", &report, "--verdict-file", &junit];
+    let output = exec_bash(&github, &flags, script);
+    let said = text(&output.stderr);
+    let read = |path: &str| std::fs::read_to_string(path).expect("it is written");
+    let run: serde_json::Value = serde_json::from_str(&read(&report)).expect("JSON");
+    let causes = run["verification"]["causes"].as_array().expect("causes");
+    let found: Vec<(&str, &str, &str)> = causes
+        .iter()
+        .filter_map(|cause| {
+            let text = |field: &str| cause[field].as_str();
+            Some((cause["tests"][0]["test"].as_str()?, text("kind")?, text("sentence")?))
+        })
+        .collect();
+    let expected = [
+        ("receiver gone", "undelivered", "workflow.completed to https://127.0.0.1:1/hooks: "),
+        (
+            "wrong method",
+            "unmatched",
+            "DELETE /v1/system/status: `/v1/system/status` accepts GET, HEAD, not DELETE (405)",
         ),
-        "{said}"
-    );
-    assert!(
-        a.contains("; the first of 2 requests that came without a valid key while the test ran; test a, key sk_test_a"),
-        "{said}"
-    );
-    assert!(said.contains("    assert 1 == 2; test b, key sk_test_b\n"), "{said}");
+        ("wrong path", "unmatched", "GET /v1/nowhere: no endpoint `/v1/nowhere`"),
+        (
+            "bad key",
+            "refused",
+            "GET /v1/system/status was refused with 401 Unauthorized: the Bearer token does not have the prefix",
+        ),
+        (
+            "wrong field",
+            "refused",
+            "POST /v1/events/subscribe was refused with 422 Unprocessable Entity: `events` is required",
+        ),
+        (
+            "wrong value",
+            "refused",
+            "GET /v1/system/status was refused with 422 Unprocessable Entity: `include_checks` must be",
+        ),
+        (
+            "other key",
+            "silent",
+            "assert 0 == 1; the test made no request with its key; while it ran, 1 request came with the key sk_test_local",
+        ),
+        ("silent", "silent", "assert 0 == 1; the test made no request with its key"),
+    ];
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+    for (cause, expected) in found.iter().zip(&expected) {
+        assert!((cause.0, cause.1) == (expected.0, expected.1) && cause.2.starts_with(expected.2), "{cause:?}");
+    }
+    let xml = read(&junit);
+    let document = roxmltree::Document::parse(&xml).unwrap_or_else(|error| panic!("{error}: {xml}"));
+    for (test, _, sentence) in found {
+        assert_eq!(said.matches(&format!("    {sentence}\n")).count(), 1, "the terminal: {sentence}\n{said}");
+        assert!(said.contains(&format!("::error title=wrs-emulator%3A tests::{sentence}; ")), "{sentence}\n{said}");
+        assert!(read(&summary).contains(&format!("        {sentence}\n")), "the summary: {sentence}");
+        let mut cases = document.descendants().filter(|node| node.attribute("name") == Some(test));
+        let failure = cases.next().and_then(|case| case.first_element_child()).expect("a failure of each test");
+        assert_eq!(failure.attribute("message"), Some(sentence), "{xml}");
+    }
+    // No cause is told a second time as a kind of problem.
+    assert_eq!(said.matches("::error ").count(), expected.len(), "{said}");
+    assert!(said.contains("✗ unmatched: 2 requests matched no endpoint\n    see above\n"), "{said}");
+    let explained = text(&wrs_emulator(&["explain", "--from", &report]).output().expect("it runs").stdout);
+    assert!(explained.starts_with(expected[0].2) && explained.contains("\ndlv_"), "the first cause: {explained}");
+}
+
+/// Totals are true beyond what is listed.
+#[test]
+fn two_thousand_failed_tests_are_two_thousand() {
+    let script = r#"
+for number in $(seq 2001); do
+  [ $number = 1 ] || echo next
+  printf 'url = "%s/_emulator/outcome"\ndata = "{\\"key\\":\\"sk_test_%s\\",\\"test\\":\\"t%s\\",\\"outcome\\":\\"failed\\",\\"message\\":\\"no\\"}"\nheader = "Content-Type: application/json"\noutput = /dev/null\n' "$WRS_EMULATOR_URL" $number $number
+done | curl -s -K -
+curl -s -o /dev/null $WRS_BASE_URL/v1/hello; exit 1"#;
+    let output = exec_bash(&[], &["--fail-on", "unmatched"], script);
+    assert!(text(&output.stderr).contains("✗ tests: 2001 tests failed\n"), "{}", text(&output.stderr));
+}
+
+/// `exec` of a script for bash.
+fn exec_bash(variables: &[(&str, &str)], flags: &[&str], script: &str) -> Output {
+    let arguments = [&["exec"], flags, &["--", "bash", "-c", script]].concat();
+    wrs_emulator(&arguments).envs(variables.iter().copied()).output().expect("it runs")
 }
 
 #[test]

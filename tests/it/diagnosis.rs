@@ -94,7 +94,10 @@ fn a_receiver_that_is_gone_by_the_next_attempt_is_explained_by_its_answer() {
     );
     let verdict = text(&served.call(&["verdict"]).stdout);
     assert!(
-        verdict.contains("attempt 2 found no receiver; does your receiver use the secret of this subscription, and verify the body as received?"),
+        verdict.contains(
+            "        does your receiver use the secret of this subscription, and verify the body as received?\n        \
+             attempt 1 failed and another is due; attempt 2 found no receiver\n"
+        ),
         "{verdict}"
     );
 }

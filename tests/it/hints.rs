@@ -124,16 +124,16 @@ fn a_file_and_an_emulator_exclude_each_other() {
 }
 
 #[test]
-fn what_had_nothing_to_judge_says_so_at_its_tick() {
+fn what_had_nothing_to_judge_has_no_tick() {
     let hello = format!("{CURL} $WRS_BASE_URL/v1/hello");
     let flags = ["--allow-unused", "--fail-on", "unmatched,undelivered,forged,unfinished,findings"];
     let idle = text(&exec(&flags, "true").exits(0).stderr);
     for line in [
-        "✓ unmatched: 0 requests arrived; does your code read WRS_BASE_URL?\n",
-        "✓ undelivered: there was no delivery\n",
-        "✓ forged: no receiver accepted or refused a forged webhook\n",
-        "✓ unfinished: no scenario is active\n",
-        "✓ findings: there was nothing to review\n",
+        "· unmatched: 0 requests arrived; does your code read WRS_BASE_URL?\n",
+        "· undelivered: there was no delivery\n",
+        "· forged: no receiver accepted or refused a forged webhook\n",
+        "· unfinished: no scenario is active\n",
+        "· findings: there was nothing to review\n",
     ] {
         assert!(idle.contains(line), "no {line:?} in {idle}");
     }
@@ -147,18 +147,18 @@ fn what_had_nothing_to_judge_says_so_at_its_tick() {
 }
 
 #[test]
-fn an_unfinished_part_names_its_test() {
+fn a_429_of_a_scenario_explains_a_test_that_names_it() {
     let rule = "[[rule]]\nname = 'two'\nwhen = { operation = 'system.status' }\ntimes = 2\nreply = { error = 'rate_limit_exceeded' }\n";
     let script = format!(
         "{CURL} -H 'Authorization: Bearer sk_test_one' $WRS_BASE_URL/v1/system/status; {CURL} -H 'Content-Type: application/json' \
          -d '{{\"key\":\"sk_test_one\",\"test\":\"test_one\",\"outcome\":\"failed\",\"message\":\"assert 429 == 200\"}}' $WRS_EMULATOR_URL/_emulator/outcome"
     );
     let said = text(&exec(&["--scenario-text", rule, "--fail-on", "unfinished"], &script).exits(1).stderr);
-    assert!(said.contains("(key sk_test_one); 1 left; test test_one\n"), "{said}");
-    // Its runner's words come first, because a test may have met the 429 on purpose.
-    let why = "assert 429 == 200; GET /v1/system/status was refused with 429 Too Many Requests: scenario `inline-1`, two, turn 1: ";
-    assert!(said.contains("✗ tests: 1 test failed\n    req_") && said.contains(why), "{said}");
-    assert!(said.contains("; after a 429, a client waits as long as `Retry-After` says"), "{said}");
+    assert!(said.contains("(key sk_test_one); 1 left\n        test test_one, key sk_test_one\n"), "{said}");
+    let why = "GET /v1/system/status was refused with 429 Too Many Requests by scenario `inline-1`, two\n";
+    assert!(said.contains(&format!("✗ tests: 1 test failed\n    {why}")), "{said}");
+    assert!(said.contains("        after a 429, a client waits as long as `Retry-After` says"), "{said}");
+    assert!(said.contains("        said: assert 429 == 200\n"), "{said}");
 }
 
 #[test]

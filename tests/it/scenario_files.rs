@@ -210,7 +210,7 @@ fn exec_warns_of_a_broken_file_in_its_folder() {
 
 #[test]
 fn a_format_of_the_verdict_asks_for_the_verdict() {
-    for (format, begin) in [("junit", "<?xml "), ("json", "{\n"), ("text", "✓ unmatched")] {
+    for (format, begin) in [("junit", "<?xml "), ("json", "{\n"), ("text", "· unmatched")] {
         let output = run(&["exec", "--verdict-format", format, "--", "true"]).exits(0);
         assert!(text(&output.stderr).starts_with(begin), "{format}: {output:?}");
     }

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import "./dom.mjs";
 
 const { gridPart } = await import("../../src/ui/assets/grid.js");
-const { causesOf, headline, isFailed } = await import("../../src/ui/assets/causes.js");
+const { isFailed } = await import("../../src/ui/assets/causes.js");
 
 const page = { address: ({ view, id, filter }) => `#/${view}/${id}?${filter}` };
 const advice = (name) => ({ scenario: name, advice: `\`wrs-emulator scenarios use ${name}\`, then a valid request` });
@@ -42,11 +42,4 @@ test("a failed test counts unless the command of its run succeeded", () => {
   const keys = [{ key: "k", workspace: "ws_1", requests: 1, subscriptions: 0, test: failed }];
   const run = (status) => ({ exec: exec(status), keys, verification: { judged_requests: 1, judged_deliveries: 0, forgotten_entries: 0 } });
   assert.deepEqual([0, 1].map((status) => isFailed(run(status), failed)), [false, true]);
-  const causes = causesOf(run(1), [], null);
-  assert.deepEqual(causes.filter((one) => one.isBad).flatMap(({ keys: own }) => own), ["k"]);
-  assert.equal(headline(run(1), causes).text, "Failed: no");
-  // A refusal is a cause where the command failed, and a warning where it did not.
-  const refused = { kind: "request", id: "req_1", key: "k", at: 0, text: "GET /v1/system/status", operation: "system.status", status: 422, failed: true, mark: "invalid", message: "no", scenario: null, superseded: false };
-  const untested = (status) => ({ ...run(status), keys: keys.map((one) => Object.assign({}, one, { test: undefined })) });
-  assert.deepEqual([1, 0].map((status) => causesOf(untested(status), [refused], null).map(({ isBad }) => isBad)), [[true], [false]]);
 });

@@ -13,6 +13,7 @@ import importlib.metadata
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import urllib.error
@@ -26,6 +27,20 @@ if TYPE_CHECKING:
 
 # Most bytes of an answer: whatever answers at the address may be no emulator.
 MOST_ANSWER = 64 * 1024 * 1024
+
+
+def in_test(text: str) -> str:
+    """The text with commands as calls of `wrs`: by the time that it is read, the emulator has ended, and its address was another than a command's default."""
+
+    def changed(found: "re.Match[str]") -> str:
+        section, name, value = found.groups()
+        literal = {"true": "True", "false": "False"}.get(value) or (value if value.isdigit() else repr(value))
+        return f"`wrs.set({section}={{\"{name}\": {literal}}})`"
+
+    text = re.sub(r"`wrs-emulator profile set (\w+)\.(\w+)=([^`\s]+)`", changed, text)
+    text = re.sub(r"`wrs-emulator forwards add '?([^`'=\s]+)=([^`'\s]+)'?`(, or --forward at the start)?", r'`wrs.forward("\1", "\2")`', text)
+    text = text.replace("`wrs-emulator forwards add`", "`wrs.forward(…)`")
+    return re.sub(r"`wrs-emulator scenarios use ([^`\s]+)`", r'`wrs.scenario("\1")`', text)
 
 
 def visible(text: str) -> str:
@@ -181,7 +196,8 @@ class Emulator:
         return self.post("outcome", test=test, outcome="failed" if failure else "passed", message=failure, output=output)
 
     def story(self) -> str:
-        """The last requests of this key, each with the reason for its answer, and the deliveries that went wrong."""
+        """Why the test with this key failed, if that was reported; its last requests, each with the reason for its answer; and the
+        deliveries that went wrong."""
         requests = (
             (f"{row['method']} {row['path']}" + (f"?{row['query']}" if row["query"] else ""), row["id"])
             for row in reversed(self.get("requests", limit=10)["data"])
@@ -191,20 +207,10 @@ class Emulator:
             for row in reversed(self.get("deliveries", limit=10)["data"])
             if (row["forgery"] or row["status"]) not in ("delivered", "refused")
         )
-        lines = [f"{what}  {identifier}: {self._told(identifier)}" for what, identifier in (*requests, *deliveries)]
-        return visible("\n".join(lines)) or f"no request carried the key {self.key}{self._refused_meanwhile()}"
-
-    def _told(self, identifier: str) -> str:
-        """The explanation with the first question to ask, if there is one."""
-        explained = self.control("GET", f"explain/{identifier}")
-        questions = (advice["text"] for advice in explained.get("advice") or () if not advice["command"])
-        return "; ".join([explained["summary"], *list(questions)[:1]])
-
-    def _refused_meanwhile(self) -> str:
-        """The first request that was refused for want of a valid key while this key's failed test ran."""
-        failures = (key.get("failure") or {} for key in self.get("verdict")["keys"])
-        found = next((failure for failure in failures if failure.get("request")), None)
-        return f"; {found['request']}: {found['reason']}" if found else ""
+        lines = [f"{what}  {identifier}: {self.explain(identifier)}" for what, identifier in (*requests, *deliveries)]
+        causes = [cause for cause in self.get("verdict")["causes"] if cause["tests"]][:1]
+        first = ["cause: " + "; ".join(filter(None, (cause["sentence"], cause["remedy"]))) for cause in causes]
+        return visible(in_test("\n".join([*first, *(lines or [f"no request carried the key {self.key}"])])))
 
 
 class Clock:

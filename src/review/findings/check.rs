@@ -285,6 +285,13 @@ fn grouped(sightings: impl Iterator<Item = ShownGroup>, most: usize) -> Vec<Show
     groups
 }
 
+impl Finding {
+    /// The ids of requests and deliveries that show it, of those that are kept.
+    pub(crate) fn shown_by(&self) -> impl Iterator<Item = &str> {
+        self.evidence.iter().map(Shown::id)
+    }
+}
+
 impl ShownGroup {
     fn of(shown: &Shown) -> Self {
         Self { count: 1, first: shown.clone(), last: shown.clone() }

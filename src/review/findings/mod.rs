@@ -30,6 +30,11 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
     subjects.into_iter().flatten()
 }
 
+/// True if a finding is about where credentials are, and not about what was refused.
+pub(crate) fn is_about_credentials(code: &str) -> bool {
+    requests::KEY_CHECKS.iter().chain(&requests::SECRET_CHECKS).any(|check| check.code == code)
+}
+
 /// Judges the traffic by each check.
 pub(crate) fn judge(traffic: &Traffic<'_>) -> Findings {
     let mut results: Vec<(&Check, Judged)> = checks().map(|check| (check, Judged::default())).collect();

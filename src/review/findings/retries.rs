@@ -39,7 +39,7 @@ pub(super) const CHECKS: [Check; 6] = [
         .confidence(ON_ONE_CONNECTION)
         .exercise("let requests meet a 429 with Retry-After: `wrs-emulator profile set rate_limit.retry_after=seconds` and `wrs-emulator scenarios use rate-limit-burst`")
         .rule(Rule::All(before_retry_after)),
-    Check::new("loop-after-401", Severity::Medium, "A refused key is sent again and again")
+    Check::new("loop-after-401", Severity::Medium, "A request is repeated after a 401 without another key")
         .why("Repeating the request does not help, and may get the key locked.")
         .clause("Authentication 4: 401 means that the token is missing or invalid")
         .remedy("treat 401 as final until the key has been changed")
@@ -273,8 +273,9 @@ fn loop_after_401(traffic: &Traffic<'_>) -> Judged {
             let same = requests[at + 1 - LOOP..=at]
                 .windows(2)
                 .all(|pair| pair[1].0.arrival.connection == pair[0].0.arrival.connection);
-            let detail =
-                format!("{} was sent {LOOP} times in a row with a key that was refused each time", request.line());
+            let key =
+                if request.credentials().is_some() { "with a key that was refused each time" } else { "without a key" };
+            let detail = format!("{} was sent {LOOP} times in a row {key}", request.line());
             let confidence = if same { Confidence::Certain } else { Confidence::Likely };
             judged.found.push(Observation::new(confidence, request.id(), detail));
         }

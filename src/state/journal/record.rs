@@ -21,7 +21,7 @@ macro_rules! texts {
     ($($(#[doc = $doc:literal])+ $name:ident, $key:literal: $value:literal;)+) => {
         $(
             $(#[doc = $doc])+
-            #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
+            #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Hash, Serialize, JsonSchema)]
             #[schemars(inline)]
             #[serde(transparent)]
             pub(crate) struct $name(#[schemars(extend($key = $value))] pub(crate) String);

@@ -269,6 +269,11 @@ impl AttemptRecord {
         }
     }
 
+    /// True if a built-in receiver answered, which it does by its script.
+    pub fn is_by_sink(&self) -> bool {
+        self.dialled.starts_with(SINK)
+    }
+
     /// Roughly its bytes in memory. The event's body is shared by all attempts and is counted with the event.
     pub fn bytes(&self) -> usize {
         const FIXED: usize = 1024;
@@ -304,6 +309,9 @@ pub enum Forgery {
     Refused,
 }
 
+/// What the name of a built-in receiver follows in `dialled`.
+const SINK: &str = "sink ";
+
 /// True if `--forward` sent an attempt to another URL than its subscription's. `dialled` is `sink NAME` for a built-in receiver.
 pub fn is_elsewhere(url: &str, dialled: &str) -> bool {
     // Parsed, like the URL that is dialled, and without its user.
@@ -312,7 +320,7 @@ pub fn is_elsewhere(url: &str, dialled: &str) -> bool {
         url.to_string()
     });
     let url = url.unwrap_or_default();
-    match dialled.strip_prefix("sink ") {
+    match dialled.strip_prefix(SINK) {
         Some(name) => !url.contains(&format!("//{name}.sink.localhost")),
         None => !dialled.is_empty() && dialled != url,
     }

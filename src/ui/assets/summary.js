@@ -8,7 +8,7 @@ import { gridPart } from './grid.js';
 import { failing, readiness } from './review.js';
 import { progress } from './scenarios.js';
 import { commandOf } from './shell.js';
-import { NUMBERS, count, dateTime, isRefused, listed, oneLine, settingText, timeOfDay } from './text.js';
+import { NUMBERS, capital, count, dateTime, isRefused, listed, oneLine, settingText, timeOfDay } from './text.js';
 import { timeline } from './timeline.js';
 
 /** @typedef {import('./causes.js').Cause} Cause */
@@ -29,51 +29,62 @@ function counts(run, kind) {
 function fourNumbers(page, run) {
   const { store } = page;
   const tests = (run.keys ?? []).filter((one) => one.test);
-  const red = tests.filter((one) => isFailed(run, one.test)).length;
+  // Not every key may be in the document.
+  const all = Math.max(run.verification.tests ?? 0, tests.length);
+  const red = run.exec?.exit_status === 0 ? 0 : Math.max(run.verification.failed_tests ?? 0, tests.filter((one) => isFailed(run, one.test)).length);
   const requests = store.entries.filter((entry) => entry.kind === 'request');
   const refused = requests.filter((entry) => entry.status >= 400 || !entry.status);
   const deliveries = store.entries.filter((entry) => entry.kind === 'delivery' && !entry.superseded);
   const lost = deliveries.filter((entry) => entry.failed).length;
   const refusedForgeries = deliveries.filter((entry) => entry.forged && isRefused(entry)).length;
-  const cell = (/** @type {number} */ number, /** @type {string} */ name, /** @type {string} */ more, /** @type {Partial<import('./route.js').Route>} */ to, isBad = false) =>
-    h(isBad ? 'li.bad' : 'li', null, h('a', { href: page.address({ id: '', filter: '', ...to }) }, h('b', null, NUMBERS.format(number)), `${name}${more ? ` · ${more}` : ''}`));
+  const cell = (/** @type {number} */ number, /** @type {string} */ name, /** @type {string} */ bad, /** @type {string} */ more, /** @type {Partial<import('./route.js').Route>} */ to) =>
+    h('li', null, h('a', { href: page.address({ id: '', filter: '', ...to }) }, h('b', null, NUMBERS.format(number)), h('span', null, name, bad ? [' · ', h('span.bad', null, bad)] : null, more ? ` · ${more}` : null)));
+  /** @type {Map<string, number>} */
+  const statuses = new Map();
+  for (const { status } of refused) statuses.set(String(status || 'broken'), (statuses.get(String(status || 'broken')) ?? 0) + 1);
+  const byStatus = [...statuses].sort((a, b) => b[1] - a[1]).map(([status, often]) => `${status} × ${NUMBERS.format(often)}`);
   return h('ul.numbers', { 'aria-label': 'Numbers' },
-    tests.length ? cell(tests.length, tests.length === 1 ? 'test' : 'tests', red ? `${red} failed` : 'none failed', { view: 'keys', key: '', filter: red ? 'is:failed' : '' }, red > 0)
-      : cell(run.keys?.length ?? 0, run.keys?.length === 1 ? 'key' : 'keys', '', { view: 'keys', key: '' }),
-    cell(run.verification.judged_requests, run.verification.judged_requests === 1 ? 'request' : 'requests', '', { view: 'activity', filter: 'kind:request' }),
-    cell(refused.length, 'refused', refused.length ? listed([...new Set(refused.map(({ status }) => String(status || 'broken')))].sort().slice(0, 4)) : '', { view: 'activity', filter: 'kind:request -2xx -3xx' }),
-    cell(run.verification.judged_deliveries, run.verification.judged_deliveries === 1 ? 'delivery' : 'deliveries', [lost ? `${lost} failed` : '', refusedForgeries ? `${refusedForgeries} forged, refused` : ''].filter(Boolean).join(', '), { view: 'deliveries', filter: lost ? 'is:failed' : '' }, lost > 0));
+    tests.length ? cell(all, all === 1 ? 'test' : 'tests', red ? `${NUMBERS.format(red)} failed` : '', red ? '' : 'none failed', { view: 'keys', key: '', filter: red ? 'is:failed' : '' })
+      : cell(run.keys?.length ?? 0, run.keys?.length === 1 ? 'key' : 'keys', '', '', { view: 'keys', key: '' }),
+    cell(run.verification.judged_requests, run.verification.judged_requests === 1 ? 'request' : 'requests', '', '', { view: 'activity', filter: 'kind:request' }),
+    cell(refused.length, 'refused', '', byStatus.join(', '), { view: 'activity', filter: 'kind:request -2xx -3xx' }),
+    cell(run.verification.judged_deliveries, run.verification.judged_deliveries === 1 ? 'delivery' : 'deliveries', lost ? `${NUMBERS.format(lost)} failed` : '', refusedForgeries ? `${NUMBERS.format(refusedForgeries)} forged, refused` : '', { view: 'deliveries', filter: lost ? 'is:failed' : '' }));
+}
+
+/** The command that shows more of a cause, which works where it is read. @param {Page} page @param {Cause} cause @returns {string} */
+function commandFor(page, { kind, records }) {
+  if (!records.length || kind === 'finding') return '';
+  if (!page.isDocument) return page.cli(['explain', records[0]]);
+  const file = page.store.run?.viewing ?? decodeURIComponent(location.pathname.split('/').pop() ?? '');
+  return commandOf(['wrs-emulator', 'explain', records[0], '--from', /\.html?$|\.json$/.test(file) ? file : 'report.html']);
 }
 
 /** @param {Page} page @param {Cause} cause @returns {Node} */
 function causePart(page, cause) {
-  const { tests, entries, view, keys, title, isBad } = cause;
+  const { sentence, outcome, remedy, also, tests, keys, records, entries, findings, view } = cause;
   const run = /** @type {RunDocument} */ (page.store.run);
   const see = (/** @type {Entry} */ entry) => h('a', { href: page.address({ view: entry.kind === 'delivery' ? 'deliveries' : 'activity', id: entry.id, filter: '' }) }, timeOfDay(entry.at), h('span.hidden', null, ` ${entry.id}`));
-  // Of a cause that tests failed of, those alone; a webhook that was lost may have failed none.
-  const failed = isBad ? tests.filter((test) => isFailed(run, test)) : [];
-  const shown = failed.length ? failed : tests;
-  const names = [...new Set(shown.map(({ test }) => test))];
-  const outputs = shown.filter(({ output }) => output).slice(0, 3);
-  const messages = [...new Set(shown.map(({ message }) => message ?? ''))].filter((message) => message && message !== title);
+  // A problem of a test that passed names it as well.
+  const names = tests.length ? tests.map(({ test }) => test) : keys.flatMap((key) => run.keys?.find((one) => one.key === key)?.test?.test ?? []);
+  const outputs = tests.slice(0, 3).flatMap(({ key }) => run.keys?.find((one) => one.key === key)?.test ?? []).filter(({ output }) => output);
+  const messages = [...new Set(tests.map(({ message }) => message ?? ''))].filter((message) => message && !sentence.startsWith(message));
+  const command = commandFor(page, cause);
   /** @type {Parameters<typeof pairs>[0]} */
   const facts = [];
-  const errors = [...new Set(entries.map(({ message }) => message))].filter(Boolean);
-  if (errors.length > 1 || errors.length && !title.includes(oneLine(errors[0], 120))) facts.push(['Error', h('span', null, foreign(errors[0]), errors.length > 1 ? h('span.quiet', null, ` and ${count(errors.length - 1, 'other')}`) : null)]);
-  const receivers = view === 'deliveries' ? [...new Set(entries.map(({ path }) => path ?? ''))] : [];
-  if (cause.kind === 'forged') facts.push([receivers.length === 1 ? 'Receiver' : 'Receivers', foreign(receivers.slice(0, MOST_NAMED).join(', '))]);
-  if (cause.often) facts.push(['How often', foreign(cause.often)]);
+  if (cause.count > 1) facts.push(['How often', count(cause.count, 'time')]);
   if (names.length) facts.push([names.length === 1 ? 'Test' : 'Tests', h('ul.tests', null, names.slice(0, MOST_NAMED).map((name) => h('li', null, foreign(name))), names.length > MOST_NAMED ? h('li.quiet', null, `and ${names.length - MOST_NAMED} more`) : null)]);
-  else if (keys.length) facts.push([keys.length === 1 ? 'Key' : 'Keys', h('span', null, keys.slice(0, MOST_NAMED).flatMap((key, i) => [i ? ', ' : '', link(page, { view: view === 'keys' ? 'keys' : 'activity', id: '', key, filter: '' }, key)]), keys.length > MOST_NAMED ? ` and ${keys.length - MOST_NAMED} more` : '')]);
+  else if (keys.length) facts.push([keys.length === 1 ? 'Key' : 'Keys', h('span', null, keys.slice(0, MOST_NAMED).flatMap((key, i) => [i ? ', ' : '', link(page, { view: 'activity', id: '', key, filter: '' }, key)]), keys.length > MOST_NAMED ? ` and ${keys.length - MOST_NAMED} more` : '')]);
   if (messages.length) facts.push(['Message', h('span', null, messages.slice(0, 3).map((message) => h('code', null, foreign(message))))]);
-  if (view === 'deliveries') facts.push(['Delivery', link(page, { view, id: entries[0].id, filter: '' }, entries[0].id)]);
+  if (outcome) facts.push(['Since', foreign(outcome)]);
+  if (also.length) facts.push(['Also', h('ul', null, also.map((one) => h('li', null, prose(one))))]);
+  if (records.length) facts.push([view === 'deliveries' ? 'Delivery' : 'Request', link(page, { view: view === 'deliveries' ? view : 'activity', id: records[0], filter: '' }, records[0])]);
   if (entries.length) facts.push([entries.length > 1 ? 'First, last' : 'When', h('span', null, see(entries[0]), entries.length > 1 ? [' – ', see(entries[entries.length - 1])] : null)]);
-  if (cause.advice) facts.push(['What to do', h('span', null, prose(cause.advice), cause.finding && page.store.findings ? [' ', link(page, { view: 'review', id: cause.finding, filter: '' }, cause.finding)] : null)]);
-  return h(isBad ? 'article.card.cause.bad-cause' : 'article.card.cause.warn', { key: cause.id },
-    h('h4.title', null, h('span', null, prose(cause.kind === 'message' ? title : `${title[0].toUpperCase()}${title.slice(1)}`)), isBad ? null : mark('warning', 'warn')),
-    cause.detail ? h('p.quiet', null, foreign(cause.detail)) : null,
+  const codes = page.store.findings ? findings.map((code) => [' ', link(page, { view: 'review', id: code, filter: '' }, code)]) : [];
+  if (remedy || codes.length) facts.push(['What to do', h('span', null, remedy ? prose(capital(remedy)) : null, codes)]);
+  return h(cause.isBad ? 'article.card.cause.bad-cause' : 'article.card.cause.warn', { key: cause.id },
+    h('h4.title', null, h('span', null, prose(sentence)), cause.isBad ? null : mark('warning', 'warn')),
     pairs(facts),
-    cause.command && !page.isDocument ? commandLine(page, cause.command, 'the command') : null,
+    command ? commandLine(page, command, 'the command') : null,
     outputs.map((test) => h('details', null, h('summary', null, 'Output of ', foreign(test.test)), pre(`Output of ${test.test}`, test.output ?? ''))));
 }
 

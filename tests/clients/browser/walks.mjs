@@ -536,7 +536,7 @@ export async function testRequest() {
   // What a runner reports is on the page soon, although nothing else happens.
   await visit(page, "Summary");
   await emulator.control("POST", "outcome", { key: "sk_test_red", test: "of red", outcome: "failed", message: "assert 1 == 2" });
-  await page.getByRole("main").getByText("1 test made no request").first().waitFor();
+  await page.getByRole("main").getByText("the test made no request with its key").first().waitFor();
   await verify();
   await emulator.stop();
   rmSync(folder, { recursive: true });

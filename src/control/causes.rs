@@ -1,0 +1,598 @@
+//! What went wrong, once: one cause for each failed test, joined with its refusals, deliveries and findings, and one for each other
+//! problem. The terminal, CI systems, JUnit XML and the report show these causes; none of them makes its own.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Control;
+use super::diagnosis::Diagnosis;
+use super::render::cell;
+use super::story::{self, AFTER_429};
+use super::test_runs::{TestRun, TestRuns};
+use crate::clock::ClockMode;
+use crate::redact::Redactor;
+use crate::review::findings::{self, Confidence, Finding, Findings, Severity, Traffic};
+use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
+use crate::state::journal::{Reason, RequestRecord};
+use crate::state::workspace::{AttemptOutcome, FailureReason, Forgery, TestOutcome};
+use crate::util::wording::counted;
+
+/// Why something failed, however many tests, requests, deliveries and findings show it.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Cause {
+    pub(crate) kind: CauseKind,
+    /// What it is about, in a few words: a request, a delivery, a finding.
+    pub(crate) name: String,
+    /// What happened. The same sentence wherever the cause is shown.
+    pub(crate) sentence: String,
+    /// What came of it since, of its first delivery.
+    pub(crate) outcome: Option<String>,
+    /// What to check or do first.
+    pub(crate) remedy: Option<String>,
+    /// What else went wrong in the same test.
+    pub(crate) also: Vec<String>,
+    /// The tests that failed of it.
+    pub(crate) tests: Vec<FailedTest>,
+    /// The keys of its records; at most 20. A test key whole, any other masked.
+    pub(crate) keys: Vec<String>,
+    /// The requests or deliveries that show it, the oldest first; at most 20 of `count`.
+    pub(crate) records: Vec<String>,
+    pub(crate) count: usize,
+    /// The codes of findings that show it as well.
+    pub(crate) findings: Vec<String>,
+}
+
+/// A test that failed.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct FailedTest {
+    pub(crate) test: String,
+    /// A test key whole, any other masked.
+    pub(crate) key: String,
+    /// What its runner said.
+    pub(crate) message: Option<String>,
+}
+
+/// Kinds of causes, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CauseKind {
+    /// A receiver accepted a forged delivery.
+    Forged,
+    /// A delivery failed.
+    Undelivered,
+    /// A request matched no endpoint.
+    Unmatched,
+    /// The API refused a request.
+    Refused,
+    /// A request got no answer.
+    Unanswered,
+    /// A scenario refused a request.
+    Scripted,
+    /// A test made no request with its key.
+    Silent,
+    /// Only what the runner of a failed test said.
+    Runner,
+    /// Part of a scenario was not played.
+    Unfinished,
+    /// A finding of the review about requests and deliveries of no other cause.
+    Finding,
+}
+
+/// What is said if no request arrived at all.
+pub(super) const NO_REQUEST: &str = "0 requests arrived; does your code read WRS_BASE_URL?";
+
+/// Most tests or keys named in a line.
+const MAX_NAMED: usize = 5;
+/// Most records named for a cause.
+const MAX_RECORDS: usize = 20;
+/// Most other problems named for a failed test.
+const MAX_ALSO: usize = 5;
+/// Most causes without a failed test.
+const MAX_CAUSES: usize = 1_000;
+/// Most failed tests named.
+const MAX_TESTS: usize = 5_000;
+
+/// Requests or deliveries that went wrong in the same way.
+struct Fact {
+    kind: CauseKind,
+    name: String,
+    /// What went wrong, without what differs from record to record.
+    what: String,
+    /// The event types or forgeries, with how many records are of each.
+    parts: BTreeMap<String, usize>,
+    outcome: Option<String>,
+    remedy: Option<String>,
+    records: Vec<String>,
+    keys: BTreeSet<String>,
+    /// The status that a request was answered with.
+    status: Option<u16>,
+    /// True if a scenario, or the script of a built-in receiver, decided so, or nothing has happened yet: less likely why a test failed.
+    is_planned: bool,
+}
+
+impl Fact {
+    /// Parts by frequency.
+    fn parts_text(&self) -> String {
+        let mut parts: Vec<(&String, &usize)> = self.parts.iter().collect();
+        parts.sort_by(|(_, a), (_, b)| b.cmp(a));
+        let is_one = parts.len() == 1;
+        let text =
+            |(part, count): &(&String, &usize)| if is_one { (*part).clone() } else { format!("{part} × {count}") };
+        parts.iter().map(text).collect::<Vec<_>>().join(", ")
+    }
+
+    fn sentence(&self) -> String {
+        match self.kind {
+            CauseKind::Undelivered => format!("{} {}", self.parts_text(), self.what),
+            CauseKind::Forged => format!("{}; {}", self.what, self.parts_text()),
+            _ => self.what.clone(),
+        }
+    }
+
+    /// How likely it is not why a test failed that said this.
+    fn rank(&self, said: &str) -> (bool, bool, CauseKind) {
+        let is_named = self.status.is_some_and(|status| names_number(said, status));
+        (!is_named, self.is_planned, self.kind)
+    }
+}
+
+/// True if a text has a number as a word of its own.
+fn names_number(text: &str, number: u16) -> bool {
+    let number = number.to_string();
+    text.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == number)
+}
+
+/// Groups facts by what went wrong, in the order of their first.
+#[derive(Default)]
+struct Facts {
+    all: Vec<Fact>,
+    known: HashMap<(CauseKind, String), usize>,
+}
+
+impl Facts {
+    fn add(&mut self, fact: Fact) {
+        let at = *self.known.entry((fact.kind, fact.what.clone())).or_insert(self.all.len());
+        match self.all.get_mut(at) {
+            Some(known) => {
+                known.records.extend(fact.records);
+                known.keys.extend(fact.keys);
+                for (part, count) in fact.parts {
+                    *known.parts.entry(part).or_default() += count;
+                }
+            }
+            None => self.all.push(fact),
+        }
+    }
+}
+
+/// What is judged, and how it is shown.
+pub(super) struct Judge<'a> {
+    pub(super) control: &'a Control,
+    pub(super) redactor: Redactor<'a>,
+}
+
+impl Judge<'_> {
+    /// Every cause, those of failed tests first, then the worst; and how many tests failed. Of what is
+    /// unfinished: where, what and whose.
+    pub(super) fn causes(
+        &self,
+        runs: &TestRuns,
+        deliveries: &[DeliveryRecord],
+        unfinished: impl Iterator<Item = (String, String, Option<String>)>,
+        findings: Option<&Findings>,
+    ) -> (Vec<Cause>, usize) {
+        let mut of: HashMap<&str, Vec<&DeliveryRecord>> = HashMap::new();
+        for delivery in deliveries {
+            of.entry(&delivery.event.workspace).or_default().push(delivery);
+        }
+        let mut causes = Causes::default();
+        let are_all_silent = runs.is_whole && runs.arrived == 0 && runs.failed.len() > 1;
+        for run in runs.failed.iter().take(MAX_TESTS) {
+            let own = of.get(&**run.workspace.name()).map_or(&[][..], Vec::as_slice);
+            let own: Vec<DeliveryRecord> = own.iter().filter(|it| run.concerns(it)).map(|it| (*it).clone()).collect();
+            let (cause, taken) = self.of_test(run, runs, &own, are_all_silent);
+            causes.taken.extend(taken);
+            causes.add(cause);
+        }
+        let mut others = Facts::default();
+        let is_new = |id: &str| !causes.taken.contains(id);
+        let requests = runs.requests.iter().rev().filter(|request| is_new(request.transcript.id()));
+        requests.filter_map(|request| self.of_request(request)).for_each(|fact| {
+            // What a scenario did is as planned, unless a test failed of it.
+            if fact.kind != CauseKind::Scripted && !fact.is_planned {
+                others.add(fact);
+            }
+        });
+        let deliveries = deliveries.iter().filter(|delivery| is_new(&delivery.planned.id));
+        deliveries.filter_map(|delivery| self.of_delivery(delivery)).for_each(|fact| others.add(fact));
+        let most = causes.all.len() + MAX_CAUSES;
+        for fact in others.all {
+            causes.add(Cause::of(&fact, None));
+        }
+        if runs.is_whole && runs.arrived == 0 && causes.all.is_empty() {
+            causes.all.push(Cause::silent());
+        }
+        causes.join(findings);
+        causes.all.extend(unfinished.map(|(name, message, key)| Cause {
+            keys: key.into_iter().collect(),
+            ..Cause::plain(CauseKind::Unfinished, name, message)
+        }));
+        causes.all.sort_by_key(|cause| (cause.tests.is_empty(), cause.kind));
+        causes.all.truncate(most);
+        for cause in &mut causes.all {
+            cause.records.truncate(MAX_RECORDS);
+        }
+        (causes.all, runs.failed.len())
+    }
+
+    /// Why a test failed, and the records that show it or went wrong as well.
+    fn of_test(
+        &self,
+        run: &TestRun,
+        runs: &TestRuns,
+        deliveries: &[DeliveryRecord],
+        are_all_silent: bool,
+    ) -> (Cause, Vec<String>) {
+        let mut facts = Facts::default();
+        for fact in run.requests.iter().rev().filter_map(|request| self.of_request(request)) {
+            facts.add(fact);
+        }
+        deliveries.iter().filter_map(|delivery| self.of_delivery(delivery)).for_each(|fact| facts.add(fact));
+        let said = run.test.message.as_deref().unwrap_or_default();
+        // Of equal ones the first remains the first.
+        facts.all.sort_by_key(|fact| fact.rank(said));
+        let test = FailedTest {
+            test: run.test.test.clone(),
+            key: self.redactor.key(run.workspace.name()).into_owned(),
+            message: run.test.message.clone(),
+        };
+        let taken = facts.all.iter().flat_map(|fact| fact.records.iter().cloned()).collect();
+        let mut facts = facts.all.into_iter();
+        let mut cause = match facts.next() {
+            Some(fact) => Cause::of(&fact, Some(test)),
+            None => Cause { tests: vec![test], ..self.of_no_fact(run, runs, deliveries, are_all_silent) },
+        };
+        for fact in facts {
+            if cause.also.len() < MAX_ALSO {
+                cause.also.push(fact.sentence());
+            }
+        }
+        let profile = self.control.profile_for(Some(run.workspace.name()));
+        let requests: Vec<Arc<RequestRecord>> = run.requests.iter().rev().cloned().collect();
+        let clock_runs = run.workspace.clock().mode() == ClockMode::Real;
+        let found = findings::judge(&Traffic { requests: &requests, deliveries, profile: &profile, clock_runs });
+        let records: HashSet<String> = cause.records.iter().cloned().collect();
+        let found = found
+            .data
+            .iter()
+            .filter(|it| it.severity != Severity::Info && !findings::is_about_credentials(&it.code))
+            .filter(|it| it.shown_by().any(|id| records.contains(id)));
+        found.for_each(|finding| cause.show_finding(finding));
+        (cause, taken)
+    }
+
+    /// Why a test failed none of whose requests and deliveries went wrong.
+    fn of_no_fact(&self, run: &TestRun, runs: &TestRuns, deliveries: &[DeliveryRecord], are_all_silent: bool) -> Cause {
+        let said = said(&run.test);
+        let is_silent = runs.is_whole && run.count == 0 && deliveries.is_empty();
+        let foreign = run.foreign.last().filter(|_| run.requests.is_empty());
+        if let Some(first) = foreign.filter(|_| !run.overlaps)
+            && let Some(fact) = self.of_request(first)
+        {
+            let sentence = format!("{}; it came without a valid key while the test ran", fact.what);
+            let records: Vec<String> = run.foreign.iter().rev().map(|it| it.transcript.id().to_owned()).collect();
+            let remedy = Some("send the key of the test: WRS_API_KEY, or that of the fixture".to_owned());
+            return Cause { sentence, count: records.len(), records, remedy, ..Cause::of(&fact, None) };
+        }
+        if are_all_silent && is_silent {
+            return Cause::silent();
+        }
+        if !is_silent {
+            let made = counted(run.requests.len(), "request");
+            let sentence = match run.requests.len() {
+                0 => said,
+                1 => format!("{said}; its request was answered as the contract says"),
+                _ => format!("{said}; its {made} were answered as the contract says"),
+            };
+            return Cause { remedy: None, ..Cause::plain(CauseKind::Runner, run.test.test.clone(), sentence) };
+        }
+        let mut sentence = if runs.arrived == 0 {
+            format!("{said}; 0 requests arrived")
+        } else {
+            format!("{said}; the test made no request with its key")
+        };
+        let mut records = Vec::new();
+        let while_it_ran = if run.overlaps { "while it and other tests ran" } else { "while it ran" };
+        if let Some(fact) = foreign.and_then(|first| self.of_request(first)) {
+            sentence.push_str(&format!("; {while_it_ran}, {}, because it came without a valid key", fact.what));
+            records = fact.records;
+        } else if let Some(first) = run.strangers.last()
+            && let Some(key) = first.carried_key(self.redactor.key_settings())
+        {
+            let (count, key) = (run.strangers.len(), self.redactor.key(&key));
+            let came = counted(count, "request");
+            sentence.push_str(&format!("; {while_it_ran}, {came} came with the key {key}, which belongs to no test"));
+            records = vec![first.transcript.id().to_owned()];
+        }
+        let remedy = if runs.arrived == 0 {
+            "does your code read WRS_BASE_URL?"
+        } else {
+            "does your code read WRS_BASE_URL, and send the test's key?"
+        };
+        let plain = Cause::plain(CauseKind::Silent, run.test.test.clone(), sentence);
+        Cause { remedy: Some(remedy.to_owned()), count: records.len(), records, ..plain }
+    }
+
+    /// What went wrong with a request; `None` if nothing did.
+    fn of_request(&self, request: &RequestRecord) -> Option<Fact> {
+        let (method, target) = request.transcript.request_line();
+        let path = target.split('?').next().unwrap_or_default();
+        let line = story::request_line(method, path);
+        let answer = story::answer_text(request);
+        let scripted = request.scripted.as_ref();
+        let by = || scripted.map_or_else(String::new, |by| format!(" by scenario `{}`, {}", by.scenario, by.rule));
+        let (kind, what, remedy) = if let Some(why) = story::no_endpoint(request) {
+            if story::is_by_browser(request) {
+                return None;
+            }
+            let remedy = match request.reason {
+                Reason::MethodNotAllowed(_) => "correct the method",
+                Reason::NotFound(_) | Reason::Announced(_) => "correct the path",
+                _ => "send a valid HTTP/1.1 request",
+            };
+            (CauseKind::Unmatched, format!("{line}: {why} ({})", request.status), Some(remedy.to_owned()))
+        } else if story::is_refused_by_api(request) {
+            let why = match (&request.reason, &request.quota) {
+                (Reason::RateLimited, Some(quota)) => story::quota_limit(quota),
+                _ => story::decision(request).1,
+            };
+            let remedy = match request.reason {
+                Reason::RateLimited => AFTER_429.to_owned(),
+                Reason::Unauthorized { .. } => {
+                    "send the key of the test: WRS_API_KEY, or that of the fixture".to_owned()
+                }
+                Reason::Panicked(_) => "this is a fault of the emulator: please report it".to_owned(),
+                _ => format!("correct what the client sends to {path}"),
+            };
+            (CauseKind::Refused, format!("{line} was refused with {answer}: {why}"), Some(remedy))
+        } else if request.broken.is_some() {
+            let remedy = match request.broken {
+                Some("client_left") => "is the client's timeout long enough?",
+                _ => "the client should send the request again after a pause, if it may be sent twice",
+            };
+            (CauseKind::Unanswered, format!("{line}: {answer}{}", by()), Some(remedy.to_owned()))
+        } else if request.status >= 400 {
+            let remedy = if request.status == 429 {
+                AFTER_429
+            } else {
+                "the scenario answers so as planned: can the client cope with it?"
+            };
+            (CauseKind::Scripted, format!("{line} was refused with {answer}{}", by()), Some(remedy.to_owned()))
+        } else {
+            return None;
+        };
+        let key = request.carried_key(self.redactor.key_settings());
+        Some(Fact {
+            kind,
+            name: self.redactor.text(&line).into_owned(),
+            what: self.redactor.text(&what).into_owned(),
+            parts: BTreeMap::new(),
+            outcome: None,
+            remedy,
+            records: vec![request.transcript.id().to_owned()],
+            keys: key.map(|key| self.redactor.key(&key).into_owned()).into_iter().collect(),
+            status: (request.status >= 400).then_some(request.status),
+            is_planned: scripted.is_some() && kind != CauseKind::Refused,
+        })
+    }
+
+    /// What went wrong with a delivery; `None` if nothing did.
+    fn of_delivery(&self, delivery: &DeliveryRecord) -> Option<Fact> {
+        let deciding = delivery.deciding_attempt();
+        let to = story::destination(
+            &self.redactor.text(delivery.planned.url.as_str()),
+            deciding.map(|attempt| &*attempt.dialled).filter(|dialled| !dialled.is_empty()),
+        );
+        let (kind, what, part, remedy) = if delivery.forgery() == Some(Forgery::Accepted) {
+            let status = deciding.and_then(|attempt| attempt.outcome.status()).unwrap_or_default();
+            let what = format!("{to} accepted a forged delivery with {status}");
+            let part = delivery.event.damage.as_deref().unwrap_or("forged").to_owned();
+            let remedy = "verify the signature over the bytes received, before anything else, and answer 401 if it does not match";
+            (CauseKind::Forged, what, part, remedy.to_owned())
+        } else if delivery.status != DeliveryStatus::Delivered && !story::is_on_purpose(delivery) {
+            let what = format!("to {to}: {}", story::failure_of(delivery, self.redactor));
+            let diagnosed = Diagnosis::new(self.control, delivery, self.redactor).remedy();
+            let remedy = diagnosed.unwrap_or_else(|| first_step(delivery)).to_owned();
+            (CauseKind::Undelivered, what, delivery.event.event_type.to_string(), remedy)
+        } else {
+            return None;
+        };
+        Some(Fact {
+            kind,
+            name: format!("{} to {}", delivery.event.event_type, self.redactor.text(delivery.planned.url.as_str())),
+            what: self.redactor.text(&what).into_owned(),
+            parts: BTreeMap::from([(part, 1)]),
+            outcome: story::outcome_of(delivery).filter(|_| kind == CauseKind::Undelivered),
+            remedy: Some(remedy),
+            records: vec![delivery.planned.id.clone()],
+            keys: BTreeSet::from([self.redactor.key(&delivery.event.workspace).into_owned()]),
+            status: None,
+            is_planned: kind == CauseKind::Undelivered && deciding.is_none_or(|attempt| attempt.is_by_sink()),
+        })
+    }
+}
+
+/// What to check first about a delivery that failed, if no refusal of a signature explains it.
+fn first_step(delivery: &DeliveryRecord) -> &'static str {
+    let Some(attempt) = delivery.deciding_attempt() else {
+        return "does the test wait for this event, or move its clock to it?";
+    };
+    match &attempt.outcome {
+        _ if attempt.is_by_sink() => "the built-in receiver answers by its script; does the test wait for the retry?",
+        outcome if outcome.is_unreached() => "is the receiver running, and at this address?",
+        AttemptOutcome::Failed { reason: FailureReason::Timeout, .. } => {
+            "does the receiver acknowledge before it does its work?"
+        }
+        AttemptOutcome::Answered { status: 300..=399, .. } => "subscribe with the URL that the redirect leads to",
+        AttemptOutcome::Answered { status: 404 | 405, .. } => "does the receiver accept POST at this path?",
+        AttemptOutcome::Answered { status: 413, .. } => "is the receiver's limit for bodies large enough?",
+        AttemptOutcome::Answered { status: 500.., .. } => "what does the receiver's own log say?",
+        AttemptOutcome::Answered { .. } => "why does the receiver refuse it?",
+        AttemptOutcome::Failed { .. } => "can the receiver be reached with this URL?",
+    }
+}
+
+/// What the runner of a failed test said.
+fn said(test: &TestOutcome) -> String {
+    test.message.clone().unwrap_or_else(|| "it failed".to_owned())
+}
+
+impl Cause {
+    /// Nothing called the emulator.
+    fn silent() -> Self {
+        Self::plain(CauseKind::Silent, NO_REQUEST.to_owned(), NO_REQUEST.to_owned())
+    }
+
+    fn plain(kind: CauseKind, name: String, sentence: String) -> Self {
+        Self {
+            kind,
+            name,
+            sentence,
+            outcome: None,
+            remedy: None,
+            also: Vec::new(),
+            tests: Vec::new(),
+            keys: Vec::new(),
+            records: Vec::new(),
+            count: 0,
+            findings: Vec::new(),
+        }
+    }
+
+    fn of(fact: &Fact, test: Option<FailedTest>) -> Self {
+        Self {
+            outcome: fact.outcome.clone(),
+            remedy: fact.remedy.clone(),
+            tests: test.into_iter().collect(),
+            records: fact.records.clone(),
+            keys: fact.keys.iter().cloned().collect(),
+            count: fact.records.len(),
+            ..Self::plain(fact.kind, fact.name.clone(), fact.sentence())
+        }
+    }
+
+    /// Adds a finding that its records show: also to the sentence, if it tells more than that.
+    fn show_finding(&mut self, finding: &Finding) {
+        if self.findings.contains(&finding.code) {
+            return;
+        }
+        self.findings.push(finding.code.clone());
+        if matches!(self.kind, CauseKind::Refused | CauseKind::Scripted) {
+            let likely = if finding.confidence == Confidence::Likely { "likely " } else { "" };
+            let mut title = finding.title.clone();
+            title[..1].make_ascii_lowercase();
+            self.sentence.push_str(&format!("; {title} ({likely}{})", finding.code));
+            self.remedy = Some(finding.remedy.clone());
+        }
+    }
+
+    /// What belongs to the sentence: how often and by whom, what to do first, and what else went wrong. `more` is where to read more, and
+    /// `tests` has the tests of keys.
+    pub(crate) fn details(&self, more: Option<&str>, tests: &HashMap<&str, String>) -> Vec<String> {
+        let mut who = Vec::new();
+        if self.count > 1 {
+            who.push(format!("{} times", self.count));
+        }
+        who.extend(
+            self.records.first().map(|id| if self.count > 1 { format!("first {}", cell(id)) } else { cell(id) }),
+        );
+        who.extend(self.whose(tests));
+        let said =
+            self.tests.iter().filter_map(|test| test.message.as_ref()).find(|said| !self.sentence.starts_with(*said));
+        let also = self.also.iter().map(|also| format!("also: {}", cell(also)));
+        let lines = self.remedy.iter().chain(&self.outcome).map(|line| cell(line)).chain(also);
+        let lines = lines
+            .chain(said.map(|said| format!("said: {}", cell(said))))
+            .chain((!who.is_empty()).then(|| who.join("; ")));
+        lines.chain(more.map(str::to_owned)).collect()
+    }
+
+    /// The tests that failed of it, or else the keys with their tests.
+    fn whose(&self, tests: &HashMap<&str, String>) -> Option<String> {
+        let of_key = |key: &String| tests.get(&**key).cloned().unwrap_or_else(|| format!("key {}", cell(key)));
+        let named: Vec<String> = match self.tests.as_slice() {
+            [] => self.keys.iter().take(MAX_NAMED).map(of_key).collect(),
+            failed => failed.iter().take(MAX_NAMED).map(|it| format!("test {}", cell(&it.test))).collect(),
+        };
+        let more = self.tests.len().max(self.keys.len()).saturating_sub(named.len());
+        let more = if more > 0 && named.len() == MAX_NAMED { format!(" and {more} more") } else { String::new() };
+        (!named.is_empty()).then(|| format!("{}{more}", named.join(", ")))
+    }
+
+    /// Whether two tests that failed so failed of one cause: not if only their runner knows.
+    fn is_shared(&self) -> bool {
+        match self.kind {
+            CauseKind::Runner => false,
+            CauseKind::Silent => self.sentence == NO_REQUEST,
+            _ => true,
+        }
+    }
+}
+
+/// The causes so far, and the records that show them.
+#[derive(Default)]
+struct Causes {
+    all: Vec<Cause>,
+    known: HashMap<(CauseKind, String), usize>,
+    taken: HashSet<String>,
+}
+
+impl Causes {
+    fn add(&mut self, cause: Cause) {
+        self.taken.extend(cause.records.iter().cloned());
+        let place = (cause.kind, cause.sentence.clone());
+        let known = self.known.get(&place).filter(|_| cause.is_shared());
+        if let Some(known) = known.and_then(|at| self.all.get_mut(*at)) {
+            known.tests.extend(cause.tests);
+            known.records.extend(cause.records);
+            known.count += cause.count;
+            known.also.extend(cause.also);
+            known.also.dedup();
+            known.also.truncate(MAX_ALSO);
+            return;
+        }
+        self.known.insert(place, self.all.len());
+        self.all.push(cause);
+    }
+
+    /// Adds each finding to the causes that it is about, or else as a cause.
+    fn join(&mut self, findings: Option<&Findings>) {
+        let others = self.all.iter().enumerate().filter(|(_, cause)| cause.tests.is_empty());
+        let places: HashMap<String, usize> =
+            others.flat_map(|(at, cause)| cause.records.iter().map(move |record| (record.clone(), at))).collect();
+        for finding in findings.iter().flat_map(|findings| &findings.data) {
+            if finding.severity == Severity::Info {
+                continue;
+            }
+            // A credential in the wrong place is never why something was refused.
+            let is_joined = !findings::is_about_credentials(&finding.code);
+            let shown: BTreeSet<usize> = finding.shown_by().filter_map(|id| places.get(id).copied()).collect();
+            for at in shown.into_iter().filter(|_| is_joined) {
+                self.all[at].show_finding(finding);
+            }
+            if !is_joined || !finding.shown_by().all(|id| self.taken.contains(id)) {
+                let mut cause = Cause::plain(CauseKind::Finding, finding.code.clone(), finding.sentence());
+                cause.records = finding.shown_by().map(str::to_owned).collect();
+                (cause.count, cause.remedy) = (finding.count, Some(finding.remedy.clone()));
+                cause.findings.push(finding.code.clone());
+                self.all.push(cause);
+            }
+        }
+    }
+}

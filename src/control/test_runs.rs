@@ -1,0 +1,148 @@
+//! What happened while each failed test ran, and the requests of a scope: the journal read once for everything that judges it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::Control;
+use super::call::Scope;
+use super::snapshot::reset_notice;
+use super::test_outcome::{Ending, TestOutcome, is_outcome, shown};
+use crate::redact::Redactor;
+use crate::state::engine::deliveries::DeliveryRecord;
+use crate::state::journal::{Entry, Reason, RequestRecord};
+use crate::state::workspace::Workspace;
+
+/// A failed test. Its lists have the newest first, and end when its outcome was reported: what came later is not why it failed.
+pub(super) struct TestRun {
+    pub(super) workspace: Arc<Workspace>,
+    pub(super) test: TestOutcome,
+    /// Requests with its key.
+    pub(super) requests: Vec<Arc<RequestRecord>>,
+    /// The same, with those after it.
+    pub(super) count: usize,
+    /// Requests without a valid key, and with a key of no test, while it ran.
+    pub(super) foreign: Vec<Arc<RequestRecord>>,
+    pub(super) strangers: Vec<Arc<RequestRecord>>,
+    /// True if another test ran meanwhile, to which these may belong.
+    pub(super) overlaps: bool,
+    /// Deliveries with an attempt.
+    attempted: HashSet<String>,
+    is_whole: bool,
+}
+
+impl TestRun {
+    /// True if it may have failed of a delivery: one that was attempted before it ended, or never.
+    pub(super) fn concerns(&self, delivery: &DeliveryRecord) -> bool {
+        !self.is_whole || delivery.attempts.is_empty() || self.attempted.contains(&delivery.planned.id)
+    }
+}
+
+pub(super) struct TestRuns {
+    /// By name.
+    pub(super) failed: Vec<TestRun>,
+    /// The requests of the scope, newest first.
+    pub(super) requests: Vec<Arc<RequestRecord>>,
+    /// How many requests each key has.
+    pub(super) counts: HashMap<String, usize>,
+    /// How many requests of all keys there are.
+    pub(super) arrived: usize,
+    /// True if nothing was evicted from the journal.
+    pub(super) is_whole: bool,
+}
+
+impl TestRuns {
+    pub(super) fn read(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Self {
+        let keys = redactor.key_settings();
+        // Of all keys, whatever the scope: a test of another key may have run meanwhile.
+        let all = control.registry.all();
+        let of_tests: HashSet<&str> =
+            all.iter().filter(|it| it.lock().test().is_some()).map(|it| &**it.name()).collect();
+        let by_reset: HashMap<String, &str> =
+            of_tests.iter().map(|name| (reset_notice(&redactor.key(name)), *name)).collect();
+        let is_whole = control.journal.fill().evicted == 0;
+        let mut failed: HashMap<&str, TestRun> = HashMap::new();
+        for workspace in all.iter().filter(|it| scope.covers(Some(it.name()))) {
+            let test = workspace.lock().test().map(|test| shown(test, redactor));
+            let Some(test) = test.filter(|test| test.outcome == Ending::Failed) else { continue };
+            let run = TestRun {
+                workspace: Arc::clone(workspace),
+                test,
+                requests: Vec::new(),
+                count: 0,
+                foreign: Vec::new(),
+                strangers: Vec::new(),
+                overlaps: false,
+                attempted: HashSet::new(),
+                is_whole,
+            };
+            failed.insert(workspace.name(), run);
+        }
+        let (mut requests, mut counts, mut arrived) = (Vec::new(), HashMap::<String, usize>::new(), 0);
+        // The tests that were running at the entry, and those whose outcome was met. The newest entry comes first.
+        let (mut running, mut ended) = (HashSet::<&str>::new(), HashSet::<&str>::new());
+        control.journal.search(None, usize::MAX, |_, entry| -> Option<()> {
+            match entry {
+                Entry::Notice(notice) => {
+                    if let Some(name) = notice.workspace.as_ref().and_then(|name| of_tests.get(&**name))
+                        && is_outcome(notice)
+                    {
+                        if ended.insert(name)
+                            && let Some(run) = failed.get_mut(name)
+                        {
+                            run.requests.clear();
+                            run.attempted.clear();
+                        }
+                        running.insert(name);
+                        if running.len() > 1 {
+                            for name in &running {
+                                failed.get_mut(name).into_iter().for_each(|run| run.overlaps = true);
+                            }
+                        }
+                    } else if notice.workspace.is_none()
+                        && let Some(name) = by_reset.get(&notice.message)
+                    {
+                        running.remove(name);
+                    }
+                }
+                Entry::Attempt(attempt) => {
+                    if let Some(run) = failed.get_mut(&*attempt.event.workspace) {
+                        run.attempted.insert(attempt.delivery.id.clone());
+                    }
+                }
+                Entry::Request(request) => {
+                    arrived += 1;
+                    if scope.covers_request(request, keys) {
+                        requests.push(Arc::clone(request));
+                    }
+                    let owner = request.owner(keys);
+                    let is_refused =
+                        request.workspace.is_none() && matches!(request.reason, Reason::Unauthorized { .. });
+                    let is_of_test = owner.as_deref().is_some_and(|owner| of_tests.contains(owner));
+                    for name in running.iter().filter(|_| !is_of_test) {
+                        let Some(run) = failed.get_mut(name) else { continue };
+                        if is_refused {
+                            run.foreign.push(Arc::clone(request));
+                        } else if owner.is_some() {
+                            run.strangers.push(Arc::clone(request));
+                        }
+                    }
+                    if let Some(owner) = owner {
+                        if let Some(run) = failed.get_mut(&*owner) {
+                            run.count += 1;
+                            run.requests.push(Arc::clone(request));
+                        }
+                        match counts.get_mut(&*owner) {
+                            Some(count) => *count += 1,
+                            None => drop(counts.insert(owner.into_owned(), 1)),
+                        }
+                    }
+                }
+                Entry::Event(_) | Entry::Gone => {}
+            }
+            None
+        });
+        let mut failed: Vec<TestRun> = failed.into_values().collect();
+        failed.sort_by(|a, b| (&a.test.test, a.workspace.name()).cmp(&(&b.test.test, b.workspace.name())));
+        Self { failed, requests, counts, arrived, is_whole }
+    }
+}
