@@ -162,6 +162,11 @@ impl OutputFile {
         file::write_shared(&self.path, text).map_err(|error| self.unwritable(&error.into()))
     }
 
+    /// Its name, without folders.
+    pub(super) fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     /// The ending of its name, in lower case.
     pub(super) fn ending(&self) -> Option<String> {
         self.path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase())

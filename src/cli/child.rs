@@ -179,7 +179,7 @@ pub(super) fn host_of(url: &Url) -> String {
 pub(super) async fn whole_run(target: &Target, facts: ExecFacts) -> Result<RunDocument, Failure> {
     let target = target.clone();
     let run = in_background(move || RunDocument::ask(Call::new(&target).limit(REPORT_LIMIT), "*")).await;
-    run.map(|run| run.with("exec", &facts))
+    run.map(|run| run.after(facts))
         .map_err(|problem| Failure::io(format!("the run cannot be read: {}", problem.message)))
 }
 

@@ -127,6 +127,13 @@ impl RunDocument {
         Ok(Self { json: compact(&value) + "\n", records })
     }
 
+    /// The document of a command that has ended.
+    pub(super) fn after(self, exec: ExecFacts) -> Self {
+        let mut run = self.with("exec", &exec);
+        run.records.exec = Some(exec);
+        run
+    }
+
     /// The document with a field that the emulator does not know.
     pub(super) fn with(self, name: &str, field: &impl Serialize) -> Self {
         let mut fields: Map<String, Value> = serde_json::from_str(&self.json).expect("its records were read");

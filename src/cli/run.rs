@@ -20,7 +20,9 @@ use super::failure::{Code, Failure, note};
 use super::har::archive;
 use super::output::{print, print_as_is, print_json, ready_line, show};
 use super::signals::{Adopted, Signals};
-use crate::control::api::{DeliveryWhole, LoadSnapshot, SaveSnapshot, Sent, Since, Time, WorkspaceId, document_bound};
+use crate::control::api::{
+    DeliveryWhole, LoadSnapshot, SaveSnapshot, Sent, Since, Time, WorkspaceId, document_bound, plain,
+};
 use crate::control::{Access, Viewer, operation_named};
 use crate::http::handler::Limits;
 use crate::http::listener::ListenAddress;
@@ -353,7 +355,10 @@ pub(super) fn write_run(file: &OutputFile, run: &RunDocument) -> Result<(), Fail
 
 pub(super) fn contents(file: &OutputFile, run: &RunDocument) -> String {
     match file.ending().as_deref() {
-        Some("html" | "htm") => report(&run.json),
+        Some("html" | "htm") => {
+            let RunRecords { verification, exec, .. } = &run.records;
+            report(&run.json, &plain(verification, exec.as_ref(), &file.name()))
+        }
         Some("har") => archive(&run.records),
         _ => run.json.clone(),
     }

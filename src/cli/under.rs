@@ -103,7 +103,7 @@ async fn run_all(args: &ExecArgs, mut settings: Settings, raised: FileLimit) -> 
     let grid = ReadingGrid { reading, sentence, readings: rows };
     if let (Some(file), Some(ReadingRun { facts, document: Some(document), .. })) = (&runner.report_file, reported) {
         let facts = ExecFacts { under: Some(grid.clone()), ..facts };
-        write_run(file, &document.with("exec", &facts))?;
+        write_run(file, &document.after(facts))?;
         if let Some(path) = args.report.as_deref().filter(|_| !args.serve.quiet) {
             note(&format!("the report of `{}` is in `{}`", grid.reading, path.display()));
         }

@@ -23,6 +23,7 @@ mod input;
 mod judged;
 mod openapi;
 mod page;
+mod plain;
 mod profile;
 mod progress;
 mod refusal;
@@ -47,8 +48,8 @@ pub(crate) mod api {
     pub(crate) use crate::control::endpoint::{Answer, Command, Endpoint, Sent, properties, required};
     pub(crate) use crate::control::{
         activation::*, causes::*, clock::*, deliveries::*, events::*, explain::*, fields::*, findings::*, grid::*,
-        judged::*, profile::*, requests::*, run::*, scenarios::*, snapshot::*, stream::*, subscriptions::*, system::*,
-        verdict::*,
+        judged::*, plain::*, profile::*, requests::*, run::*, scenarios::*, snapshot::*, stream::*, subscriptions::*,
+        system::*, verdict::*,
     };
     pub(crate) use crate::state::journal::record::*;
 }

@@ -9,8 +9,9 @@ use super::ControlError;
 use super::call::Context;
 use super::endpoint::{Call, Endpoint, Made};
 use super::fields::AnyKey;
+use super::plain::plain;
 use super::run::GetRun;
-use crate::http::answer::answer;
+use crate::http::answer::{answer, header_value};
 use crate::ui;
 
 /// The same as one HTML file, which any browser shows without a network.
@@ -30,12 +31,19 @@ impl Endpoint for GetReport {
     const CALL: Call<Self> = Call::at_once("GET report.html", report).media(&["text/html"]);
 }
 
+/// The name that a browser saves it by.
+const FILE: &str = "report.html";
+
 /// The document within a page, to be saved: it need not be opened on the emulator's address.
 fn report(GetReport { key, limit }: GetReport, cx: &Context) -> Result<Made<String>, ControlError> {
-    let document = cx.redactor().shown(&GetRun { key, limit }.document(cx)?).to_string();
+    let run = GetRun { key, limit }.document(cx)?;
+    // Masked, like the document.
+    let verdict = serde_json::from_value(cx.redactor().shown(&run.verification)).expect("its texts stay texts");
+    let plain = plain(&verdict, None, FILE);
+    let document = cx.redactor().shown(&run).to_string();
     let html = HeaderValue::from_static("text/html; charset=utf-8");
-    let mut response = answer(StatusCode::OK, html, ui::report(&document));
-    let disposition = HeaderValue::from_static("attachment; filename=\"report.html\"");
+    let mut response = answer(StatusCode::OK, html, ui::report(&document, &plain));
+    let disposition = header_value(&format!("attachment; filename=\"{FILE}\""));
     response.headers_mut().insert(CONTENT_DISPOSITION, disposition);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     Ok(response.into())

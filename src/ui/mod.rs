@@ -6,6 +6,8 @@
 //! those that it imports, imports are single lines, everything is exported where it is declared, and no two files declare the same
 //! name. Independent of emulators, the control API, and the contents of documents.
 
+mod plain;
+
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
@@ -22,6 +24,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::http::answer::{answer as answer_of, header_value};
 use crate::http::body::ResponseBody;
+pub use plain::{Plain, PlainCause};
 
 /// What the page may do: run its own scripts, ask the emulator that it came from, and nothing else. No text can become markup or
 /// script.
@@ -264,9 +267,11 @@ const STYLE_LINE: &str = "<link rel=\"stylesheet\" href=\"style.css\">\n";
 const ICON_LINE: &str = "<link rel=\"icon\" href=\"icon.svg\">\n";
 const SCRIPT_LINE: &str = "<script type=\"module\" src=\"app.js\"></script>\n";
 const FIRST_LINE: &str = "<meta charset=\"utf-8\">\n";
+/// What is shown without scripts, up to the script: it advises to ask a running emulator.
+const NOSCRIPT: &str = "<noscript>";
 
-/// The report of this run document, which is JSON.
-pub fn report(document: &str) -> String {
+/// The report of this run document, which is JSON, with what it says without scripts.
+pub fn report(document: &str, plain: &Plain) -> String {
     let text = |name: &str| find(name).map_or("", |asset| asset.text.as_str());
     // In a report there is nothing to connect to.
     let is_needed = |asset: &&Asset| asset.is_script() && asset.name != "connect.js";
@@ -281,12 +286,14 @@ pub fn report(document: &str) -> String {
     let icon = STANDARD.encode(text("icon.svg"));
     let index = text("index.html");
     let (before, after) = index.split_once(SCRIPT_LINE).unwrap_or((index, ""));
+    let (before, _) = before.split_once(NOSCRIPT).unwrap_or((before, ""));
     let before = before
         .replace(FIRST_LINE, &format!("{FIRST_LINE}{policy}"))
         .replace(STYLE_LINE, &format!("<style>{style}</style>\n"))
         .replace(ICON_LINE, &format!("<link rel=\"icon\" href=\"data:image/svg+xml;base64,{icon}\">\n"));
     let mut page = String::with_capacity(before.len() + script.len() + document.len() + document.len() / 8);
     page.push_str(&before);
+    page.push_str(&plain.html());
     page.push_str(DATA_START);
     push_inert(&mut page, document);
     let _ = write!(page, "{DATA_END}\n<script type=\"module\">{script}</script>\n{after}");

@@ -489,12 +489,17 @@ fn the_verdict_is_a_command_of_its_own_as_well() {
     assert_eq!(absent.status.code(), Some(3), "no verdict is no pass");
 }
 
-/// `exec --report` with the name of a file in a new folder; gives the output and the document in the file.
-fn reported(name: &str, flags: &[&str], command: &[&str]) -> (Output, Option<Value>) {
+/// `exec --report` with the name of a file in a new folder; gives the output and the text of the file.
+fn written(name: &str, flags: &[&str], command: &[&str]) -> (Output, Option<String>) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join(name).display().to_string();
     let output = run(wrs_emulator(&[&["exec", "--report", &file], flags, &["--"], command].concat()));
-    let written = std::fs::read_to_string(&file).ok();
+    (output, std::fs::read_to_string(&file).ok())
+}
+
+/// The same with the document in the file.
+fn reported(name: &str, flags: &[&str], command: &[&str]) -> (Output, Option<Value>) {
+    let (output, written) = written(name, flags, command);
     let read = if name == "report.html" { data_of } else { |text: &str| serde_json::from_str(text).expect("JSON") };
     let document = written.map(|text| read(&text));
     (output, document)
@@ -538,6 +543,24 @@ fn a_report_is_written_however_the_command_ends() {
     assert_eq!(exec["exit_status"], 0);
     assert_eq!((&exec["fail_on"], &exec["failed_by"]), (&json!(["unmatched", "undelivered"]), &json!(["unmatched"])));
     assert_eq!(exec["failed_because"], json!(["1 request matched no endpoint"]));
+}
+
+#[test]
+fn a_report_without_scripts_begins_with_how_the_command_ended() {
+    let request = "curl -s -o /dev/null $WRS_BASE_URL/v1/nowhere";
+    for (flags, script, first, ending) in [
+        (&["--fail-on", "unmatched"][..], request, "Failed: GET /v1/nowhere: no endpoint", "exit status 0"),
+        (&[], &format!("{request}; exit 3"), "Failed: GET /v1/nowhere: no endpoint", "exit status 3"),
+        (&[], "kill -KILL $$", "Failed: 0 requests arrived; does your code read WRS_BASE_URL?", "signal 9"),
+        (&[], "curl -s -o /dev/null $WRS_BASE_URL/v1/hello", "Passed: 1 request and 0 deliveries", "exit status 0"),
+    ] {
+        let (_, page) = written("my report.html", flags, &["sh", "-c", script]);
+        let page = page.unwrap_or_else(|| panic!("{script}: no report"));
+        let (plain, _) = page.split_once(wrs_emulator::ui::DATA_START).expect("the data");
+        assert!(plain.contains(&format!("<h1>{first}")), "{script}: {plain}");
+        assert!(plain.contains(&format!(": {ending}</p>")), "{script}: {plain}");
+        assert!(plain.contains("\nwrs-emulator run view 'my report.html'\n"), "{script}: {plain}");
+    }
 }
 
 #[test]

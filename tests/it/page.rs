@@ -230,6 +230,7 @@ fn the_scripts_keep_to_the_rules_of_the_report() {
         "<meta charset=\"utf-8\">\n",
         "<link rel=\"stylesheet\" href=\"style.css\">\n",
         "<link rel=\"icon\" href=\"icon.svg\">\n",
+        "<noscript>",
         "<script type=\"module\" src=\"app.js\"></script>\n",
     ] {
         assert_eq!(index.matches(line).count(), 1, "index.html has once {line}");

@@ -203,6 +203,29 @@ async fn the_report_is_a_file_with_the_same_document() {
     assert_eq!(control(&emulator, "GET", "report.html?limit=x", &Value::Null).await.status, 422);
 }
 
+/// What a server shows that forbids the scripts of a file, as Jenkins does.
+#[tokio::test]
+async fn a_report_says_what_failed_without_its_scripts() {
+    let emulator = start().await;
+    let said = async || {
+        let page = text(&control(&emulator, "GET", "report.html?key=*", &Value::Null).await.body);
+        let (_, body) = page.split_once("<body>").expect("a body");
+        body.split_once(DATA_START).expect("the data").0.to_owned()
+    };
+    assert!(said().await.contains("<h1>Nothing happened yet</h1>"), "{}", said().await);
+    get_as(&emulator, "sk_test_a", "/v1/only&here?sk_live_abcdefgh1234").await;
+    let outcome = json!({ "key": "sk_test_a", "test": "test_<b>", "outcome": "failed", "message": "assert 1 == 2" });
+    control(&emulator, "POST", "outcome", &outcome).await;
+    let said = said().await;
+    assert!(said.starts_with("\n<div id=\"plain\"") && !said.contains("noscript"), "{said}");
+    assert!(said.contains("<h1>Failed: ") && said.contains("/v1/only&amp;here"), "{said}");
+    assert!(said.contains("test_&lt;b&gt;") && !said.contains("abcdefgh"), "{said}");
+    let id = &ids(&run(&emulator, "").await, "requests")[0];
+    for command in ["verdict --from report.html", &format!("explain {id} --from report.html"), "run view report.html"] {
+        assert!(said.contains(&format!("\nwrs-emulator {command}\n")), "{command}: {said}");
+    }
+}
+
 /// No request can make the browser run or load anything.
 #[tokio::test]
 async fn in_a_report_data_stays_data() {
@@ -373,6 +396,6 @@ async fn a_reported_outcome_is_in_the_document_until_a_reset() {
 
 #[test]
 fn the_page_in_a_report_has_at_most_232_kib() {
-    let bytes = wrs_emulator::ui::report("{}").len();
+    let bytes = wrs_emulator::ui::report("{}", &wrs_emulator::ui::Plain::default()).len();
     assert!(bytes <= 232 * 1024, "{bytes} bytes");
 }

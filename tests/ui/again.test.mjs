@@ -13,16 +13,21 @@ const request = {
 };
 
 test("an answer becomes a scenario", () => {
-  assert.equal(scenarioOf(request, 422), 'title = "422 for events.subscribe"\n\n[[rule]]\nwhen = { operation = "events.subscribe", query."a" = "it\'s" }\ntimes = 1\nreply = { error = "validation_error", message = "`url` is \\"no\'pe\\"" }\n');
+  assert.equal(scenarioOf(request, 422), 'title = "422 for events.subscribe?a=it\'s"\n\n[[rule]]\nwhen = { operation = "events.subscribe", query."a" = "it\'s" }\ntimes = 1\nreply = { error = "validation_error", message = "`url` is \\"no\'pe\\"" }\n');
   assert.match(scenarioOf(request, 429), /^reply = \{ error = "rate_limit_exceeded" \}$/m);
-  assert.match(scenarioOf({ ...request, operation: null }, 503), /when = \{ method = "POST", path = "\/v1\/events\/subscribe", query\."a" = "it's" \}\ntimes = 1\nreply = \{ error = "internal_error", status = 503 \}/);
+  assert.match(scenarioOf({ ...request, operation: null, key: "sk_test_a" }, 503), /when = \{ method = "POST", path = "\/v1\/events\/subscribe", query\."a" = "it's" \}\ntimes = 1\nreply = \{ error = "internal_error", status = 503 \}/);
   const answered = (body, status = 200) => /^reply = (.*)$/m.exec(scenarioOf({ ...request, status, answer: { ...request.answer, body } }, status))[1];
   assert.equal(answered('{"id":"sub_1","note":null,"secret":"…"}'), `{ status = 200, headers = { content-type = "application/json" }, body = '{"id":"sub_1","note":null,"secret":"…"}' }`, "the bytes are the same, nulls and all");
   assert.equal(answered("it's {{ now }}\n\u007f"), '{ templates = false, status = 200, headers = { content-type = "application/json" }, body = "it\'s {{ now }}\\n\\u007f" }');
   assert.equal(answered('{"error":{"code":"taken","message":"{%","request_id":"req_1"}}', 422), '{ templates = false, error = "validation_error", code = "taken", message = "{%" }');
   assert.match(answered('{"error":{"code":"taken","message":"no","request_id":"req_1","details":[]}}', 422), /^\{ status = 422, .* body = '\{"error":/, "no error of a scenario has details");
   assert.equal(answered("", 204), "{ status = 204 }");
-  assert.match(scenarioOf({ ...request, operation: null, path: "/a*" , query: "token=…" }, 503), /path = \{ equals = "\/a\*" \}, query\."token" = \{ present = true \}/);
+  // A path that the contract lacks, and that a scenario answers: its operation is the same for all such paths.
+  const stub = { ...request, method: "GET", path: "/v1/references/ref_1", query: null, operation: "stub", key: "sk_test_a" };
+  assert.match(scenarioOf(stub, 429), /^title = "429 for \/v1\/references\/ref_1"\n\n\[\[rule\]\]\nwhen = \{ method = "GET", path = "\/v1\/references\/ref_1" \}$/m);
+  assert.match(scenarioOf({ ...stub, key: null }, 429), /path = "\/v1\/references\/ref_1", authenticated = false \}/);
+  assert.match(testsOf(stub)[0][1], /^def test_get_v1_references_ref_1\(wrs\):$/m);
+  assert.match(scenarioOf({ ...request, operation: null, key: "sk_test_a", path: "/a*", query: "token=…" }, 503), /path = \{ equals = "\/a\*" \}, query\."token" = \{ present = true \}/);
 });
 
 test("a test asserts the recorded answer", () => {

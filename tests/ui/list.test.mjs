@@ -41,6 +41,28 @@ test("a list of 10,000 rows has few nodes, and the keyboard walks it", () => {
   assert.ok(list.root.getAttribute("aria-activedescendant"));
 });
 
+test("a record opened by its link is in view, and the next one is opened from it", () => {
+  const rows = Array.from({ length: 1000 }, (_, i) => ({ kind: i % 2 ? "request" : "notice", id: `id_${i}`, text: `row ${i}` }));
+  const opened = [];
+  const list = new VirtualList("rows", (row) => [row.text], (row) => opened.push(row.id));
+  document.body.append(list.root);
+  list.show({ count: 10, at: (i) => rows[i] }, "id_501");
+  assert.equal(list.reveal("id_501"), false, "its row comes later");
+  list.show({ count: rows.length, at: (i) => rows[i] }, "id_501");
+  assert.equal(list.reveal("id_501"), true);
+  assert.ok(list.root.scrollTop > 500 * list.rowHeight - 280 && list.root.scrollTop < 501 * list.rowHeight, "neither above nor below what is shown");
+  assert.match(list.root.querySelector(".active").textContent, /row 501/);
+  assert.equal(list.reveal("id_500"), false, "a notice is no record");
+  list.step(1);
+  list.step(-1);
+  list.step(-1);
+  // The rows were read again.
+  const again = structuredClone(rows);
+  list.show({ count: again.length, at: (i) => again[i] }, "id_499");
+  list.step(1);
+  assert.deepEqual(opened, ["id_503", "id_501", "id_499", "id_501"]);
+});
+
 test("a row that cannot be made shows its record instead of it", () => {
   const list = new VirtualList("rows", (row) => [h("span", null, row.text.toUpperCase())], () => {});
   const rows = [{ kind: "request", id: "1", text: "ok" }, { kind: "request", id: "2", text: null }, { kind: "request", id: "3", text: "fine" }];

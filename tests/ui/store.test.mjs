@@ -28,6 +28,14 @@ test("rows of a document are in the order of time, each attempt one row", () => 
   assert.equal(entries[5].number, 2);
 });
 
+test("keys of before a restart or a reset are gone", () => {
+  const store = new Store();
+  store.takeRun(run({ requests: [request(1, { key: "sk_test_old", workspace: "ws_old" })], keys: [{ key: "sk_test_old", workspace: "ws_old" }] }), 0);
+  assert.deepEqual(store.keys(), ["sk_test_old"]);
+  store.takeRun(run(), 0);
+  assert.deepEqual(store.keys(), ["sk_test_a"]);
+});
+
 test("a delivery is shown by the attempt that decides; a refused forgery is good, an accepted one bad", () => {
   const store = new Store();
   const of = (number, outcome, change = {}) => attemptEntry({ ...attempt(number, { number, outcome, ...change }), delivery: "dlv_1", event: "evt_1", type: "t", subscription: "sub_1" });

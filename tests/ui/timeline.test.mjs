@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import "./dom.mjs";
 
-const { grouped } = await import("../../src/ui/assets/activity.js");
+const { Activity, grouped } = await import("../../src/ui/assets/activity.js");
 const { found } = await import("../../src/ui/assets/palette.js");
 const { choicesOf } = await import("../../src/ui/assets/settings.js");
 const { Store, requestEntry } = await import("../../src/ui/assets/store.js");
@@ -67,6 +67,40 @@ test("the palette finds views, keys, scenarios, settings and ids by parts of the
   assert.equal(names("sk_test_a")[0], "key: sk_test_a");
   assert.equal(names("dlv_01abc")[0], "record: dlv_01abc");
   assert.deepEqual(names("zzz"), ["filter: Filter the activity by “zzz”"]);
+});
+
+test("the palette does what the page can do, to the chosen key or to all", async () => {
+  const subscription = { id: "sub_1", url: "https://a.sink.localhost/", key: "sk_test_a", status: "active", events: ["workflow.completed"] };
+  const run = { scenarios: [{ name: "always-429" }, { name: "mine" }], active: ["mine"], clock: { mode: "real" }, profile: { data: [] }, subscriptions: [subscription], keys: [{ key: "sk_test_a" }] };
+  const done = [];
+  const one = Object.assign(page([], { run }), { perform: async (action) => { done.push([action.path, action.body]); return { message: "Done." }; }, say() {} });
+  const names = (text) => found(one, text).filter(([, kind]) => kind === "action").map(([name]) => name);
+  assert.ok(names("").includes("Save the report"), "they are found without a word");
+  assert.deepEqual(names("advance 1 min"), ["Advance the clock by 1 min"]);
+  assert.deepEqual(names("freeze"), ["Freeze the clock"]);
+  assert.deepEqual(names("play"), ["Play always-429 for all keys"]);
+  assert.deepEqual(names("turn mine off"), ["Turn mine off for all keys"]);
+  assert.deepEqual(names("trigger"), ["Trigger workflow.completed for sk_test_a"]);
+  await found(one, "advance 1 min")[0][2]();
+  one.route.key = "sk_test_a";
+  await found(one, "play")[0][2]();
+  assert.deepEqual(done, [["clock", { advance: "1m" }], ["scenarios/active", { active: ["always-429"], key: "sk_test_a" }]]);
+  assert.deepEqual(found({ ...one, isDocument: true }, "").filter(([, kind]) => kind === "action"), [], "a file does nothing");
+});
+
+test("the timeline of the activity shows what the filter leaves", () => {
+  const entries = [request("sk_test_a", 0), request("sk_test_a", 10, { status: 429, reason: "rate_limited" }), request("sk_test_b", 20)];
+  const one = page(entries, { phase: "live" });
+  one.ui = {};
+  const activity = new Activity(one);
+  const marks = (filter, key = "") => {
+    Object.assign(one.route, { filter, key });
+    activity.update("");
+    return activity.drawing().querySelector("svg.lanes").getAttribute("aria-label");
+  };
+  assert.match(marks(""), /^Timeline: 3 marks/);
+  assert.match(marks("429"), /^Timeline: 1 mark .* 1 of them refused/);
+  assert.match(marks("-429", "sk_test_a"), /^Timeline: 1 mark .* 0 of them refused/);
 });
 
 test("a setting of a few values is a choice", () => {

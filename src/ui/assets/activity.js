@@ -64,8 +64,9 @@ export class Activity {
     this.paused = false;
     /** What `matching` was computed from. */
     this.of = { filter: '', kind: '', key: '', epoch: -1, length: 0 };
-    /** @type {(entry: Entry) => boolean} */
-    this.test = () => true;
+    /** Whether an entry matches what was chosen, and whether it has a row of its own. @type {(entry: Entry) => boolean} */
+    this.matches = () => true;
+    this.test = this.matches;
     /** Deliveries shown below their event. @type {Set<Entry>} */
     this.children = new Set();
     /** The timeline, which looks after its own content; of what and when it was drawn. */
@@ -73,13 +74,15 @@ export class Activity {
     this.drawnOf = '';
     this.drawnAt = 0;
     this.drawnWidth = 0;
+    this.drawnFor = '';
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
   }
 
   /** @param {Entry} entry */
   open(entry) {
-    if (entry.kind !== 'notice') this.page.go({ id: entry.id });
+    // From one record to the next is no step of the history.
+    if (entry.kind !== 'notice') this.page.go({ id: entry.id }, Boolean(this.page.route.id));
   }
 
   /** Brings the rows up to date. @param {string} kind only rows of this kind, if not empty */
@@ -92,7 +95,8 @@ export class Activity {
     const hasDelivery = !kind && store.entries.slice(from).some((entry) => entry.kind === 'delivery');
     if (!same || of.epoch !== store.epoch || hasDelivery) {
       const matches = matcher(route.filter, store.now(Date.now()));
-      this.test = (entry) => (!kind || entry.kind === kind) && !entry.superseded && (!route.key || entry.key === route.key) && matches(entry);
+      this.matches = (entry) => (!kind || entry.kind === kind) && (!route.key || entry.key === route.key) && matches(entry);
+      this.test = (/** @type {Entry} */ entry) => !entry.superseded && this.matches(entry);
       // Rows that are read keep their place: the newest of them stays the first.
       const newest = same && isReading ? this.matching[this.shown - 1] : undefined;
       const { rows, children } = grouped(store.entries.filter(this.test));
@@ -165,23 +169,24 @@ export class Activity {
     ];
   }
 
-  /** The timeline of everything that the chosen key did, drawn anew once in a while. @returns {Node} */
+  /** The timeline of everything that matches, drawn anew once in a while. @returns {Node} */
   drawing() {
-    const { store, route } = this.page;
+    const { store } = this.page;
     const { width } = this.page;
-    const about = `${route.key} ${store.seen} ${store.epoch} ${store.keyOfWorkspace.size} ${width}`;
+    const chosen = `${this.of.kind} ${this.of.key} ${this.of.filter}`;
+    const about = `${chosen} ${store.seen} ${store.epoch} ${store.keyOfWorkspace.size} ${width}`;
     const now = performance.now();
     // Not while somebody drags over it.
-    const isLater = now - this.drawnAt < DRAWN_EVERY_MS && width === this.drawnWidth;
+    const isLater = now - this.drawnAt < DRAWN_EVERY_MS && width === this.drawnWidth && chosen === this.drawnFor;
     if (about !== this.drawnOf && (isLater || this.chart.matches?.(':active'))) {
       this.timer ??= setTimeout(() => {
         this.timer = undefined;
         this.page.redraw();
       }, DRAWN_EVERY_MS);
     } else if (about !== this.drawnOf) {
-      const of = store.entries.filter((entry) => !route.key || entry.key === route.key);
+      const of = store.entries.filter(this.matches);
       this.chart.replaceChildren(guarded(() => timeline(this.page, this.page.isDocument ? of : of.slice(-MOST_MARKS)), null));
-      [this.drawnOf, this.drawnAt, this.drawnWidth] = [about, now, width];
+      [this.drawnOf, this.drawnAt, this.drawnWidth, this.drawnFor] = [about, now, width, chosen];
     }
     return this.chart.isConnected ? h('div', { island: 'timeline', key: 'timeline' }) : this.chart;
   }

@@ -2,8 +2,7 @@
 
 import { activate } from './command.js';
 import { h } from './element.js';
-import { activeScenarios } from './frame.js';
-import { copyButton, pre, save, section } from './parts.js';
+import { keptPart, pre, section } from './parts.js';
 import { curl } from './shell.js';
 import { literal, oneLine, visible } from './text.js';
 
@@ -36,24 +35,30 @@ function replyOf(request, status) {
   return [`status = ${status}`, ...(hasBody && type ? [`headers = { content-type = ${literal(type)} }`] : []), ...(hasBody ? [`body = ${string(String(answer.body))}`] : [])];
 }
 
+/** The endpoint of a request; none where a scenario answers a path that the contract lacks. @param {RequestDetail} request */
+const endpointOf = ({ operation }) => (operation === 'stub' ? null : operation);
+
 /** A scenario whose one rule gives this status to the next such request. @param {RequestDetail} request @param {number} status @returns {string} */
 export function scenarioOf(request, status) {
   const path = literal(request.path);
-  const route = request.operation ? `operation = ${literal(request.operation)}` : `method = ${literal(request.method)}, path = ${/[*?]/.test(path) ? `{ equals = ${path} }` : path}`;
+  const endpoint = endpointOf(request);
+  const route = endpoint ? `operation = ${literal(endpoint)}` : `method = ${literal(request.method)}, path = ${/[*?]/.test(path) ? `{ equals = ${path} }` : path}`;
   // What is masked is not compared.
   const value = (/** @type {string} */ text) => (text.includes('…') ? '{ present = true }' : literal(text));
   const query = [...new Map(new URLSearchParams(request.query ?? ''))].map(([name, text]) => `query.${literal(name)} = ${value(text)}`);
   const hasKey = request.key || request.headers?.some(([header]) => header.toLowerCase() === 'authorization');
-  const when = [route, ...query, ...(hasKey ? [] : ['header.authorization = { present = false }'])].join(', ');
+  // Without an endpoint, a key is required unless the rule says otherwise.
+  const keyless = endpoint ? hasKey ? [] : ['header.authorization = { present = false }'] : request.key ? [] : ['authenticated = false'];
+  const when = [route, ...query, ...keyless].join(', ');
   const fields = replyOf(request, status);
   // A text of others is no template.
   const reply = [...(fields.some((field) => /\{[{%]/.test(field)) ? ['templates = false'] : []), ...fields].join(', ');
-  return `title = ${literal(`${status} for ${request.operation ?? oneLine(request.path, 100)}`)}\n\n[[rule]]\nwhen = { ${when} }\ntimes = 1\nreply = { ${reply} }\n`;
+  return `title = ${literal(`${status} for ${oneLine(`${endpoint ?? request.path}${request.query ? `?${request.query}` : ''}`, 100)}`)}\n\n[[rule]]\nwhen = { ${when} }\ntimes = 1\nreply = { ${reply} }\n`;
 }
 
 /** The name of that scenario. @param {RequestDetail} request @param {number} status @returns {string} */
-function nameOf({ operation }, status) {
-  return `again-${status}-${(operation ?? 'request').replace(/[^a-z0-9]+/gi, '-')}`;
+function nameOf(request, status) {
+  return `again-${status}-${(endpointOf(request) ?? oneLine(request.path, 40)).replace(/[^a-z0-9]+/gi, '-').replace(/^-|-$/g, '') || 'request'}`;
 }
 
 /** The request as a test that expects what was answered, in each language, with the scenario that made it so. @param {RequestDetail} request @returns {[string, string][]} */
@@ -63,7 +68,7 @@ export function testsOf(request) {
   const type = request.headers?.find(([name]) => name.toLowerCase() === 'content-type')?.[1];
   const text = typeof body === 'string' ? body : '';
   const bytes = typeof body === 'object' ? body?.base64 ?? '' : '';
-  const name = `${method} ${request.operation ?? request.path}`.replace(/[^A-Za-z0-9]+/g, '_').toLowerCase().slice(0, 100);
+  const name = `${method} ${endpointOf(request) ?? request.path}`.replace(/[^A-Za-z0-9]+/g, '_').toLowerCase().slice(0, 100);
   // A refusal is answered again from its own text, as the scenario may exist here alone.
   const again = status >= 400 ? scenarioOf(request, status) : '';
   // A quota would have to be used up first.
@@ -107,14 +112,14 @@ export function testsOf(request) {
 /** @param {Page} page @param {RequestDetail} request @returns {Node | null} */
 export function againPart(page, request) {
   if (page.isDocument) return null;
-  if (!request.operation || ['unauthorized', 'refused'].includes(request.reason)) return section('Answer like this next time', h('p.quiet', null, 'This request was refused before scenarios apply, so a scenario cannot change it.'));
+  if (!(request.operation || ['not_found', 'announced'].includes(request.reason)) || ['unauthorized', 'refused'].includes(request.reason)) return section('Answer like this next time', h('p.quiet', null, 'This request was refused before scenarios apply, so a scenario cannot change it.'));
   const form = page.ui.forms.again ??= { status: '', written: '' };
   const status = Number(form.status) || (request.status >= 200 ? request.status : 500);
   const key = request.key && !request.key.includes('…') ? request.key : '';
   const name = nameOf(request, status);
   const write = async () => {
     const { ok } = await page.perform({ id: `write ${name}`, label: `Write ${name}`, method: 'PUT', path: `scenarios/${name}`, text: scenarioOf(request, status), cli: [] });
-    if (ok) await page.perform(activate([name, ...activeScenarios(page, key).filter((one) => one !== name)], key, `Activate ${name}`));
+    if (ok) await page.perform(activate([name, ...page.store.activeScenarios(key).filter((one) => one !== name)], key, `Activate ${name}`));
     form.written = ok ? name : '';
     page.redraw();
   };
@@ -127,5 +132,5 @@ export function againPart(page, request) {
     h('div.actions', null,
       h('label', null, 'Status ', h('select', { controlled: String(status), onchange: change }, statuses.map((one) => h('option', { value: String(one) }, String(one))))),
       h('button', { type: 'button', onclick: write }, `Save as a scenario and activate it${key ? '' : ' for all keys'}`)),
-    form.written === name ? h('div', null, h('p', null, `Active${key ? ` for ${key}, which now has its own list` : ' for all keys'}, for one request. Raise its times for more. To keep it, save the file with your scenarios: `, h('button', { type: 'button', onclick: () => save(`${name}.toml`, scenarioOf(request, status)) }, `Save ${name}.toml`), ' ', copyButton(page, scenarioOf(request, status), 'the scenario')), pre('The scenario', scenarioOf(request, status))) : null);
+    form.written === name ? h('div', null, h('p', null, `Active${key ? ` for ${key}, which now has its own list` : ' for all keys'}, for one request. Raise its times for more.`), keptPart(page, name, scenarioOf(request, status)), pre('The scenario', scenarioOf(request, status))) : null);
 }

@@ -73,16 +73,21 @@ class App {
       this.redraw();
     });
     this.isMoved = false;
+    /** The record opened last, as long as its row is not in view. */
+    this.hidden = this.route.id;
     this.isJudging = false;
     this.failuresRead = 0;
     /** The key and the records of the findings that were requested last. */
     this.judged = '';
     /** @type {Set<string>} */
     this.loading = new Set();
+    /** What changed while it was read. @type {Set<string>} */
+    this.stale = new Set();
     this.store.changed = () => this.schedule();
     this.live.onNews = (ids) => this.news(ids);
     this.live.onRestart = () => {
       this.ui.notice = 'The emulator was restarted; its earlier activity is gone.';
+      this.ui.results = new Map();
       this.redraw();
     };
     if (inline) {
@@ -144,7 +149,12 @@ class App {
     if (before.key !== this.route.key && !this.isDocument) {
       this.store.findings = null;
       this.isJudging = false;
+      // What was done and typed concerned the other key; what is still on its way is put into the old map.
+      this.ui.results = new Map();
+      Object.assign(this.ui.forms, { pending: {}, settings: {} });
     }
+    // On a narrow screen the list comes back once the record is closed.
+    if (before.id !== this.route.id) this.hidden = this.route.id || this.hidden;
     this.isMoved = before.id !== this.route.id || before.view !== this.route.view;
     this.ui.asked = '';
     this.ui.menuOpen = '';
@@ -193,6 +203,8 @@ class App {
       results.set(action.id, { busy: false, ok: false, message: messageOf(error) });
     }
     this.live.refresh();
+    // Advice in an open pane may have been followed.
+    if (this.route.id.startsWith('req_')) this.load(this.route.id);
     this.announce(`${action.label}: ${results.get(action.id).message}`);
     return results.get(action.id);
   }
@@ -205,8 +217,10 @@ class App {
 
   /** @param {string} id */
   async load(id) {
-    if (this.loading.has(id) || this.isDocument) return;
+    if (this.isDocument) return;
+    if (this.loading.has(id)) return void this.stale.add(id);
     this.loading.add(id);
+    this.stale.delete(id);
     try {
       const { ok, data } = await this.live.call('GET', `explain/${encodeURIComponent(id)}`);
       this.store.keepDetail(id, ok ? { explanation: data } : { error: data.error?.message ?? 'no answer' });
@@ -216,6 +230,7 @@ class App {
     // A record that keeps changing is read at most four times a second.
     setTimeout(() => {
       this.loading.delete(id);
+      if (this.stale.has(id) && id === this.route.id) this.load(id);
       this.schedule();
     }, 250);
   }
@@ -278,13 +293,19 @@ class App {
       const body = h('div.app', { id: 'app' }, frame(this, main, pane));
       const old = document.getElementById('app');
       if (old) morph(old, body);
-      else document.body.append(body);
+      else {
+        // What a report says without scripts.
+        document.getElementById('plain')?.remove();
+        document.body.append(body);
+      }
     }
     if (isNew || document.hidden) {
       document.title = pageTitle(this);
       document.querySelector('link[rel=icon]')?.setAttribute('href', tabIcon(this));
     }
     if (isList) this.activity.list.draw();
+    // Its row may come later, with the whole journal.
+    if (isList && this.hidden && this.activity.list.reveal(this.hidden) || !route.id) this.hidden = '';
     if (this.isMoved) this.settle();
     this.watchWidth();
     [this.shownRun, this.shownPhase, this.shownDetail, this.isMoved] = [store.run, store.phase, detail, false];
@@ -354,10 +375,11 @@ class App {
     if (event.key === 'Escape') return this.back(target);
     if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.nodeName) || !this.ui.shortcuts || this.isHelping) return;
     const { list } = this.activity;
+    const isPane = Boolean(this.route.id) && list.root.isConnected;
     /** @type {Record<string, () => void>} */
     const does = {
-      j: () => list.move(list.active ? 1 : 0),
-      k: () => list.move(-1),
+      j: () => (isPane ? list.step(1) : list.move(list.active ? 1 : 0)),
+      k: () => (isPane ? list.step(-1) : list.move(-1)),
       Enter: () => { if (target === document.body && list.active) list.open(list.active); },
       '/': () => { this.ui.filterFocused = true; document.getElementById('filter')?.focus(); },
       p: () => { if (!this.isDocument) this.activity.pause(); },
@@ -368,7 +390,7 @@ class App {
       '?': () => this.help(true),
     };
     if (!(event.key in does)) return;
-    if ('jk'.includes(event.key) && list.root.isConnected && document.activeElement !== list.root) list.root.focus();
+    if ('jk'.includes(event.key) && !isPane && list.root.isConnected && document.activeElement !== list.root) list.root.focus();
     does[event.key]();
     if (event.key !== 'Enter') event.preventDefault();
   }

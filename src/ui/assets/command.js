@@ -107,7 +107,7 @@ export function rotate(id) {
 export function subscribe(url, events, key) {
   const types = events.length ? { events } : {};
   const words = events.length ? ['--events', events.join(',')] : [];
-  return { id: 'subscribe', label: 'Subscribe', method: 'POST', path: 'subscriptions', body: { url, ...types, ...keyField(key) }, cli: ['subscriptions', 'create', url, ...words, ...keyWords(key)] };
+  return { id: `subscribe ${key}`, label: 'Subscribe', method: 'POST', path: 'subscriptions', body: { url, ...types, ...keyField(key) }, cli: ['subscriptions', 'create', url, ...words, ...keyWords(key)] };
 }
 
 /** @param {string} knob @param {unknown} value null takes the change back @param {string} key @returns {Action} */
@@ -115,6 +115,32 @@ export function changeSetting(knob, value, key) {
   const path = key ? `profile?key=${encodeURIComponent(key)}` : 'profile';
   const cli = value === null ? ['profile', 'unset', knob] : ['profile', 'set', `${knob}=${settingText(value)}`];
   return { id: `set ${knob}`, label: value === null ? 'Undo the change' : 'Set', method: 'PATCH', path, body: { [knob]: value }, cli: [...cli, ...keyWords(key)] };
+}
+
+/**
+ * The action of a command of the advice about a request, with the scenario that gave its answer; null for one that is only to be copied.
+ * @param {string} line @param {string | null} scenario @returns {Action | null}
+ */
+export function actionOf(line, scenario) {
+  const words = line.split(' ');
+  // A word in quotes may contain blanks.
+  if (words[0] !== 'wrs-emulator' || /['"\\$]/.test(line)) return null;
+  const at = words.indexOf('--key');
+  const [key = ''] = at < 0 ? [] : words.splice(at, 2).slice(1);
+  const [, group, verb, ...rest] = words;
+  const whom = key ? ` for ${key}` : ' for all keys';
+  const [what, value] = rest[0]?.split(/=(.*)/s) ?? [];
+  switch (`${group} ${verb}`) {
+    case 'scenarios off':
+    case 'scenarios use':
+      return activate(rest, key, scenario ? `Turn ${scenario} off${whom}` : rest.length ? `Use ${rest.join(', ')}${whom}` : `Turn scenarios off${whom}`);
+    case 'clock advance':
+      return { ...advance(what, key), label: `Advance the clock by ${what}` };
+    case 'profile set':
+      return { ...changeSetting(what, /^\d+$/.test(value) ? Number(value) : value, key), label: `Set ${what} to ${value}${whom}` };
+    default:
+      return null;
+  }
 }
 
 /** @param {{type: string, data: string, key: string, subscription: string, count: number, delay: string, tamper: string, duplicate: number, shuffle: boolean, drop: boolean}} form @returns {Action} */
@@ -144,5 +170,5 @@ export function trigger(form) {
       cli.push(`--${name}`);
     }
   }
-  return { id: 'trigger', label: 'Trigger', method: 'POST', path: 'events?wait=5s', body, cli: [...cli, '--wait'] };
+  return { id: `trigger ${form.key}`, label: 'Trigger', method: 'POST', path: 'events?wait=5s', body, cli: [...cli, '--wait'] };
 }

@@ -6,19 +6,12 @@ import { GROUPS } from './route.js';
 import { dateTime, duration, listed, oneLine } from './text.js';
 
 const SHORTCUTS = [
-  ['j, k', 'next row, previous row'], ['Enter', 'open the row'], ['Esc', 'close, go back'], ['/', 'filter'], ['p', 'pause, continue'],
-  ['n', 'show new rows'], ['a', 'activity'], ['r', 'review'], ['t', 'trigger an event'], ['Ctrl K', 'go anywhere'], ['?', 'this list'],
+  ['j, k', 'next row or record, the one before'], ['Enter', 'open the row'], ['Esc', 'close, go back'], ['/', 'filter'], ['p', 'pause, continue'],
+  ['n', 'show new rows'], ['a', 'activity'], ['r', 'review'], ['t', 'trigger an event'], ['Ctrl K', 'go anywhere, do anything'], ['?', 'this list'],
 ];
 
 /** Views whose symbol has another name. @type {Record<string, any>} */
 const SYMBOL_OF = { deliveries: 'send', trigger: 'bolt', check: 'check_signature' };
-
-/** The active scenarios of a key, by default of the one chosen, or of all. @param {Page} page @param {string} [key] @returns {string[]} */
-export function activeScenarios(page, key = page.route.key) {
-  const run = page.store.run;
-  const own = run?.keys?.find((one) => one.key === key)?.scenarios;
-  return own ?? run?.active ?? run?.scenarios?.filter((one) => one.active).map((one) => one.name) ?? [];
-}
 
 /** @param {Page} page @returns {string} */
 function port(page) {
@@ -32,13 +25,13 @@ export function pageTitle(page) {
   const { mode = 'real' } = page.store.clockOf('') ?? {};
   const clock = mode === 'real' ? '' : ` (${mode})`;
   const what = page.isDocument ? oneLine(run?.viewing ?? 'recorded run', 60) : port(page);
-  return [`${page.unread ? `(${page.unread}) ` : ''}${what}${clock}`, listed(activeScenarios(page).slice(0, 2)), 'wrs-emulator'].filter(Boolean).join(' · ');
+  return [`${page.unread ? `(${page.unread}) ` : ''}${what}${clock}`, listed(page.store.activeScenarios(page.route.key).slice(0, 2)), 'wrs-emulator'].filter(Boolean).join(' · ');
 }
 
 /** An icon with the last digits of the port; a square while scenarios are active, bars while the clock does not run. @param {Page} page */
 export function tabIcon(page) {
   const digits = port(page).replace(/\D/g, '').slice(-2) || '··';
-  const shape = activeScenarios(page).length ? '<rect width="32" height="32" fill="%238a5200"/>' : '<circle cx="16" cy="16" r="16" fill="%232f55d4"/>';
+  const shape = page.store.activeScenarios(page.route.key).length ? '<rect width="32" height="32" fill="%238a5200"/>' : '<circle cx="16" cy="16" r="16" fill="%232f55d4"/>';
   const bars = (page.store.clockOf('')?.mode ?? 'real') !== 'real' ? '<path d="M8 27h6M18 27h6" stroke="white" stroke-width="4"/>' : '';
   const text = `<text x="16" y="21" font-size="16" font-family="sans-serif" font-weight="bold" fill="white" text-anchor="middle">${digits}</text>`;
   return `data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">${shape}${text}${bars}</svg>`;
@@ -49,9 +42,10 @@ function header(page) {
   const { store, route, isDocument } = page;
   const { run } = store;
   const [state, colour] = { live: ['live', 'ok'], connecting: ['connecting', 'quiet'], lost: ['connection lost', 'bad'], token: ['needs a token', 'warn'], document: ['recorded', 'info'] }[store.phase];
-  const keys = [...new Set([...store.keys(), ...(route.key ? [route.key] : [])])];
+  const known = store.keys();
+  const keys = [...new Set([...known, ...(route.key ? [route.key] : [])])];
   const chosen = (/** @type {Event} */ event) => page.go({ key: /** @type {HTMLSelectElement} */ (event.target).value });
-  const names = activeScenarios(page);
+  const names = page.store.activeScenarios(page.route.key);
   const menu = () => {
     page.ui.menu = !page.ui.menu;
     page.redraw();
@@ -59,7 +53,7 @@ function header(page) {
   return h('header', null,
     h('button.menu.plain.only', { type: 'button', 'aria-label': 'Menu', 'aria-expanded': String(page.ui.menu), 'aria-controls': 'rail', onclick: menu }, icon('menu')),
     h('div.brand', null, h('h1', null, 'wrs-emulator'), h('span.port', null, isDocument ? foreign(oneLine(run?.viewing ?? 'report', 80)) : port(page)), h(`span.phase.${colour}`, { title: state }, h('span', null, state))),
-    h('label.key', null, h('span', null, 'key '), h('select', { id: 'key', 'aria-label': 'key', controlled: route.key, onchange: chosen }, h('option', { value: '' }, 'all keys'), keys.map((key) => h('option', { value: key }, oneLine(key, 60))))),
+    h('label.key', null, h('span', null, 'key '), h('select', { id: 'key', 'aria-label': 'key', controlled: route.key, onchange: chosen }, h('option', { value: '' }, 'all keys'), keys.map((key) => h('option', { value: key }, `${oneLine(key, 60)}${known.includes(key) ? '' : ' (unused)'}`)))),
     h('a.scenario', { href: page.address({ view: 'scenarios', id: '', filter: '' }) }, 'scenario ', h('b', null, foreign(names.length ? oneLine(names.join(', '), 80) : 'none')), !route.key && run?.keys?.some((one) => String(one.scenarios) !== String(names)) ? ', some keys have others' : ''),
     h('a.clock', { href: page.address({ view: 'time', id: '', filter: '' }) }, 'clock ', h('b', null, clockText(page))),
     h('button.find.plain', { type: 'button', onclick: () => page.palette(true) }, icon('find'), h('span', null, 'Go to'), ' ', h('kbd', null, 'Ctrl K')),

@@ -23,6 +23,9 @@ export function scrolledTo(index, top, height, rowHeight) {
 
 let numbers = 0;
 
+/** Whether two rows are of one record. @param {Entry} one @param {Entry} other */
+const isSame = (one, other) => one.kind === other.kind && one.id === other.id && one.kind !== 'notice';
+
 /** The list. Its node is an island: nobody else changes what is in it. */
 export class VirtualList {
   /**
@@ -56,7 +59,12 @@ export class VirtualList {
   /** @param {number} width */
   resized(width) {
     if (!width || width === this.width) return;
+    const [before, top] = [this.rowHeight, this.root.scrollTop];
     this.width = width;
+    this.draw();
+    if (before === this.rowHeight) return;
+    // What was in view stays there.
+    this.root.scrollTop = top * (this.rowHeight / before);
     this.draw();
   }
 
@@ -118,20 +126,52 @@ export class VirtualList {
     this.open(entry);
   }
 
-  /** The place of the active row, or -1. @returns {number} */
-  place() {
-    if (this.active) for (let i = 0; i < this.rows.count; i++) if (this.rows.at(i) === this.active) return i;
+  /** The place of the first row for which this holds, or -1. @param {(entry: Entry) => boolean} holds @returns {number} */
+  placeOf(holds) {
+    for (let i = 0; i < this.rows.count; i++) {
+      const entry = this.rows.at(i);
+      if (entry && holds(entry)) return i;
+    }
     return -1;
   }
 
   /** Moves by so many rows. @param {number} by */
   move(by) {
-    const place = this.place();
-    const next = Math.max(0, Math.min(this.rows.count - 1, place < 0 ? 0 : place + by));
+    const { active } = this;
+    // The row may have been read again meanwhile.
+    const place = active ? this.placeOf((entry) => entry === active || isSame(entry, active)) : -1;
+    this.moveTo(place < 0 ? 0 : place + by);
+  }
+
+  /** @param {number} place */
+  moveTo(place) {
+    const next = Math.max(0, Math.min(this.rows.count - 1, place));
     this.active = this.rows.at(next) ?? null;
     const { root, rowHeight } = this;
     root.scrollTop = scrolledTo(next, root.scrollTop, root.clientHeight, rowHeight);
     this.draw();
+  }
+
+  /** Makes the row of a record the active one, in view. False if it is not in the list, or the list is not on the screen. @param {string} id */
+  reveal(id) {
+    if (!this.root.clientHeight) return false;
+    const place = this.placeOf((entry) => entry.id === id && entry.kind !== 'notice');
+    if (place < 0) return false;
+    const { root, rowHeight } = this;
+    // Not at an edge, because what is above the list may become higher.
+    if (scrolledTo(place, root.scrollTop, root.clientHeight, rowHeight) !== root.scrollTop) root.scrollTop = place * rowHeight - root.clientHeight / 3;
+    this.moveTo(place);
+    return true;
+  }
+
+  /** Opens the next record from the active one, or with -1 the one before; notices have nothing to open. @param {number} by */
+  step(by) {
+    let before;
+    do {
+      before = this.active;
+      this.move(by);
+    } while (this.active?.kind === 'notice' && this.active !== before);
+    if (this.active) this.open(this.active);
   }
 
   /** @param {KeyboardEvent} event */

@@ -1,6 +1,6 @@
 // Parts that several views are made of: commands to copy, actions, status marks, headers, bodies.
 
-import { cliLine, curlLine } from './command.js';
+import { actionOf, cliLine, curlLine } from './command.js';
 import { foreign, h, icon, prose, s } from './element.js';
 import { bytesText, capital, messageOf, oneLine, prettyBody, statusOf } from './text.js';
 
@@ -62,9 +62,13 @@ export function commandLine(page, line, what) {
   return h('div.command', null, h('code', { tabindex: 0 }, line), copyButton(page, line, what));
 }
 
-/** What to do next, with commands. @param {Page} page @param {Explanation} explanation @returns {Node | null} */
-export function adviceList(page, { advice }) {
-  return advice?.length ? h('section.next', null, h('h3', null, 'What to do'), h('ul.advice', null, advice.map((one) => h('li', null, prose(capital(one.text)), one.command ? commandLine(page, one.command, 'the command') : null)))) : null;
+/** What to do next: a command that the page can carry out is a button. @param {Page} page @param {Explanation} explanation @returns {Node | null} */
+export function adviceList(page, { advice, request }) {
+  const doing = (/** @type {string} */ line) => {
+    const action = page.isDocument ? null : actionOf(line, request?.scenario ?? null);
+    return action ? h('div.actions', null, actionButton(page, action), copyMenu(page, action.id, commandsOf(page, [action]))) : commandLine(page, line, 'the command');
+  };
+  return advice?.length ? h('section.next', null, h('h3', null, 'What to do'), h('ul.advice', null, advice.map((one) => h('li', null, prose(capital(one.text)), one.command ? doing(one.command) : null)))) : null;
 }
 
 /** A button that sends one request which needs no key, where the emulated API is on the same address. @param {Page} page @returns {Node | null} */
@@ -173,7 +177,44 @@ export function meter(label, value, most, colour) {
     s('rect', { class: 'rest', width: 100, height: 6, rx: 1 }), s('rect', { class: 'level', width: (part * 100).toFixed(1), height: 6, rx: 1 }));
 }
 
-/** Offers a text as a file to save. @param {string} name @param {string} text */
+/** Whose key a form is about: the one chosen for the page, else one that the form asks for; empty as long as that is open. @param {Page} page @param {{key?: string}} values */
+export function keyOf(page, values) {
+  const known = page.store.keys();
+  return page.route.key || values.key || (known.length > 1 ? '' : known[0] ?? 'sk_test_local');
+}
+
+/** The field of a form that asks for the key, while the page is about all of them. @param {Page} page @param {{key?: string}} values @returns {Node | null} */
+export function keyChoice(page, values) {
+  const known = page.store.keys();
+  if (page.route.key || known.length < 2) return null;
+  const change = (/** @type {Event} */ event) => {
+    values.key = /** @type {HTMLSelectElement} */ (event.target).value;
+    page.redraw();
+  };
+  return h('label', null, 'Key', h('select', { controlled: values.key ?? '', onchange: change, required: true }, h('option', { value: '' }, 'Choose a key'), known.map((key) => h('option', { value: key }, oneLine(key, 60)))));
+}
+
+/** Saves what happened, to the chosen key or to all, as one file that any browser shows. @param {Page} page */
+export async function saveReport(page) {
+  const { key } = page.route;
+  try {
+    const answer = await fetch(`report.html?key=${encodeURIComponent(key || '*')}`, { headers: page.live.headers(), cache: 'no-store' });
+    if (!answer.ok) throw new Error((await answer.json()).error.message);
+    save('report.html', await answer.blob());
+    page.say('Saved: report.html');
+  } catch (error) {
+    page.say(messageOf(error));
+  }
+}
+
+/** Where a scenario written on the page is, and how to keep it. @param {Page} page @param {string} name @param {string} text @returns {Node} */
+export function keptPart(page, name, text) {
+  const [folder = './scenarios'] = page.store.run?.emulator?.scenario_folders ?? [];
+  return h('p.note', null, 'It is kept in memory: it ends with the emulator, unless that was started with ', h('code', null, '--state'), '. To keep it, save it in ', foreign(folder, 'code'), ', where the emulator finds it: ',
+    h('button', { type: 'button', onclick: () => save(`${name}.toml`, text) }, `Save ${name}.toml`), ' ', copyButton(page, text, 'the scenario'));
+}
+
+/** Offers a text as a file to save. @param {string} name @param {string | Blob} text */
 export function save(name, text) {
   const href = URL.createObjectURL(new Blob([text]));
   Object.assign(document.createElement('a'), { href, download: name }).click();

@@ -1,10 +1,10 @@
 // One request, or one event: what happened and why in a sentence, the next action, the checks, the messages.
 
 import { againPart, scenarioOf, testsOf } from './again.js';
-import { activate, advance, changeSetting, repeatLine, trigger } from './command.js';
+import { repeatLine, trigger } from './command.js';
 import { foreign, h, icon, prose, s } from './element.js';
 import { actionButton, adviceList, bodyBlock, copyMenu, filterable, fold, headersTable, link, mark, meter, pairs, statusMark } from './parts.js';
-import { capital, count, dateTime, duration, listed, oneLine, sentence } from './text.js';
+import { capital, count, dateTime, duration, oneLine, sentence } from './text.js';
 
 /** @param {string} verdict @returns {Node} */
 function stepMark(verdict) {
@@ -33,12 +33,13 @@ function rulesTable(page, { rules, note }) {
 }
 
 /** The quota, and how it went until this request. @param {Page} page @param {RequestDetail} request */
-function quotaPart(page, { quota, id, key }) {
+function quotaPart(page, { quota, id, key, reason, status }) {
   if (!quota) return null;
   const { limit, remaining, resets_in_ms: left } = quota;
   const near = page.store.entries.filter((entry) => entry.kind === 'request' && entry.quota && entry.key === key);
   const place = near.findIndex((entry) => entry.id === id);
-  const words = `${remaining} of ${limit} left, full again ${duration(left)} after this request`;
+  // A scenario's 429 says so of a quota that has room.
+  const words = reason === 'scripted' && status === 429 ? 'shown as used up by the answer of the scenario' : `${remaining} of ${limit} left, full again ${duration(left)} after this request`;
   return h('section', null, h('h3', null, 'Quota'), place > 1 ? spark(near.slice(Math.max(0, place - 60), place + 40), id, words) : meter(`${remaining} of ${limit} left`, remaining, limit), h('p.quiet.small', null, words));
 }
 
@@ -56,32 +57,6 @@ function spark(entries, id, label) {
     s('circle', { class: 'here', cx: here.x.toFixed(1), cy: here.y.toFixed(1), r: 4 }));
 }
 
-/** Buttons for the advice about a used-up quota. @param {Page} page @param {RequestDetail} request @returns {Node | null} */
-function quotaActions(page, request) {
-  if (page.isDocument || request.status !== 429 || request.scenario || !request.quota) return null;
-  const { opens_in_ms: opens } = request.quota;
-  const left = Date.parse(request.at) + opens - page.store.now(Date.now());
-  const key = request.key && !request.key.includes('…') ? request.key : '';
-  const knob = page.store.run?.profile?.data.find((one) => one.knob === 'rate_limit.retry_after')?.value;
-  return h('div.actions', null,
-    left > 0 ? actionButton(page, { ...advance(`${Math.ceil(left / 1000)}s`, page.store.run?.keys?.some((one) => one.key === key && one.clock) ? key : ''), id: `free ${request.id}`, label: `Advance the clock by ${Math.ceil(left / 1000)} s` }, false, 'primary') : null,
-    knob === 'off' ? actionButton(page, { ...changeSetting('rate_limit.retry_after', 'seconds', ''), id: `retry after ${request.id}`, label: 'Send Retry-After' }) : null);
-}
-
-/** A button that turns off the scenario that refused a request. @param {Page} page @param {RequestDetail} request @returns {Node | null} */
-function scenarioActions(page, request) {
-  const { scenario } = request;
-  if (page.isDocument || !scenario || (request.status > 0 && request.status < 400)) return null;
-  const { run } = page.store;
-  const own = run?.keys?.find((one) => one.key === request.key)?.scenarios;
-  // A key with a list of its own ignores the one for all keys.
-  const key = own && listed(own) !== listed(run?.active ?? []) ? request.key ?? '' : '';
-  const active = (key ? own : run?.active) ?? [];
-  if (!active.includes(scenario)) return null;
-  const off = activate(active.filter((name) => name !== scenario), key, `Turn ${oneLine(scenario, 40)} off`);
-  return h('div.actions', null, actionButton(page, { ...off, id: `off ${request.id}` }, false, 'primary'));
-}
-
 /** @param {Page} page @param {Explanation} explanation @returns {Node} */
 export function requestPane(page, explanation) {
   const request = /** @type {RequestDetail} */ (explanation.request);
@@ -89,13 +64,11 @@ export function requestPane(page, explanation) {
   const colour = request.reason === 'scripted' ? 'info' : request.status >= 500 || !request.status ? 'bad' : request.status >= 400 ? 'warn' : 'ok';
   const copies = /** @type {[string, string][]} */ ([['curl', repeatLine(request, page.base)], ['CLI: explain', page.cli(['explain', request.id])], ...testsOf(request).map(([name, text]) => [name === 'curl' ? 'Test: curl' : `Test: ${name}`, text]), ...(request.status >= 200 ? [['Scenario', scenarioOf(request, request.status)]] : [])]);
   return h('article', null,
-    h('div', null, h('h2', null, foreign(`${request.method} ${oneLine(request.path, 400)}`)), h('p.actions.small', null, mark(status, colour), h('span.quiet', null, `${dateTime(request.at)} · ${duration(request.latency_ms)}`))),
+    h('div', null, h('h2', null, foreign(`${request.method} ${oneLine(request.query == null ? request.path : `${request.path}?${request.query}`, 400)}`)), h('p.actions.small', null, mark(status, colour), h('span.quiet', null, `${dateTime(request.at)} · ${duration(request.latency_ms)}`))),
     h('p.sentence', null, prose(sentence(explanation.summary))),
     request.warnings?.map((warning) => h('p.note', null, mark('warning', 'warn'), ' ', prose(warning))),
     h('div.actions', null, copyMenu(page, request.id, copies)),
     adviceList(page, explanation),
-    scenarioActions(page, request),
-    quotaActions(page, request),
     quotaPart(page, request),
     stepsTable(explanation.steps),
     rulesTable(page, explanation),
@@ -105,7 +78,7 @@ export function requestPane(page, explanation) {
       ['Id', foreign(request.id, 'code')],
       ['At', dateTime(request.at)],
       ['Key', filterable(page, 'key', request.key)],
-      ['Operation', filterable(page, 'operation', request.operation)],
+      ['Operation', h('span', null, filterable(page, 'operation', request.operation), request.operation === 'stub' ? h('span.quiet', null, ' a path that the contract lacks, answered by a scenario') : null)],
       ['Status', filterable(page, 'status', request.status ? String(request.status) : null)],
       ['Reason', foreign(request.reason)],
       ['Scenario', filterable(page, 'scenario', request.scenario)],

@@ -2,8 +2,7 @@
 
 import { activate } from './command.js';
 import { foreign, guarded, h, prose } from './element.js';
-import { activeScenarios } from './frame.js';
-import { actionButton, commandsOf, copyMenu, link, mark, meter, section } from './parts.js';
+import { actionButton, commandsOf, copyMenu, keptPart, link, mark, meter, section } from './parts.js';
 import { count, messageOf, oneLine } from './text.js';
 
 /** @param {DiagnosticRow} problem @returns {Node} */
@@ -32,7 +31,7 @@ export function progress(page, name) {
 /** @param {Page} page @param {ScenarioDetail} one @returns {Node} */
 function whole(page, one) {
   const { key } = page.route;
-  const active = activeScenarios(page);
+  const active = page.store.activeScenarios(page.route.key);
   const isActive = active.includes(one.name);
   const others = active.filter((name) => name !== one.name);
   const whom = key ? ` for ${oneLine(key, 40)}` : ' for all keys';
@@ -42,6 +41,7 @@ function whole(page, one) {
       one.title ? h('p.sentence', null, foreign(one.title)) : null),
     one.description ? h('p', null, foreign(one.description)) : null,
     one.problem ? diagnostic(one.problem) : null,
+    one.origin === 'inline' && !page.isDocument ? keptPart(page, one.name, one.text ?? '') : null,
     progress(page, one.name),
     h('div.actions', null,
       actionButton(page, toggle, false, isActive ? '' : 'primary'),
@@ -57,7 +57,7 @@ function listedNames(names) {
 
 /** Whether and for whom a scenario is active, and what is wrong with it. @param {Page} page @param {ScenarioDetail} one */
 function stateMark(page, one) {
-  const isActive = activeScenarios(page).includes(one.name);
+  const isActive = page.store.activeScenarios(page.route.key).includes(one.name);
   const keys = (page.store.run?.keys ?? []).filter((each) => each.scenarios?.includes(one.name));
   const whom = isActive ? 'active' : keys.length ? `active for ${keys.length === 1 ? oneLine(keys[0].key, 30) : count(keys.length, 'key')}` : '';
   return h('span.actions', null, whom ? mark(whom, isActive ? 'ok' : 'info') : null, one.state === 'ok' ? null : mark(one.state, 'bad'));
@@ -76,7 +76,7 @@ const GROUP_ORDER = ['Yours', 'Quota', 'Errors and others', 'Network', 'Webhooks
 
 /** @param {Page} page @param {ScenarioDetail} one @returns {Node} */
 function scenarioRow(page, one) {
-  const active = activeScenarios(page);
+  const active = page.store.activeScenarios(page.route.key);
   const isActive = active.includes(one.name);
   const action = isActive ? activate(active.filter((name) => name !== one.name), page.route.key, 'Stop') : activate([one.name], page.route.key, active.length ? 'Play instead' : 'Play');
   return h('tr', { key: one.name },
@@ -123,7 +123,7 @@ function editor(page, one) {
     h('h2', { tabindex: -1 }, one ? foreign(`Edit ${one.name}`) : 'New scenario'),
     one ? null : h('label', null, 'Name', h('input', { type: 'text', controlled: form.name, oninput: change('name'), required: true, placeholder: 'my-burst', spellcheck: 'false' })),
     h('label', null, 'Text', h('textarea', { controlled: form.text, oninput: change('text'), spellcheck: 'false', rows: 16 })),
-    h('p', { role: 'status', class: form.problems.some((/** @type {DiagnosticRow} */ problem) => problem.severity === 'error') ? 'bad' : 'quiet' }, form.said || 'Checked as you type. It stays inactive until you play it.'),
+    h('p', { role: 'status', class: form.problems.some((/** @type {DiagnosticRow} */ problem) => problem.severity === 'error') ? 'bad' : 'quiet' }, form.said || 'Checked as you type. Saved, it is kept in memory, and stays inactive until you activate it.'),
     form.problems.map((/** @type {DiagnosticRow} */ problem) => guarded(() => diagnostic(problem), problem)),
     h('div.actions', null, h('button.primary', { type: 'submit' }, 'Save'), link(page, { id: one?.name ?? '', filter: '' }, 'Cancel')));
 }
@@ -133,7 +133,7 @@ export function scenariosView(page) {
   const all = page.store.run?.scenarios ?? [];
   const { id, filter, key } = page.route;
   const chosen = all.find((one) => one.name === id);
-  const active = activeScenarios(page);
+  const active = page.store.activeScenarios(page.route.key);
   if (!page.isDocument && filter === 'new') return [h('p', { key: 'back' }, link(page, { id: '', filter: '' }, 'All scenarios')), editor(page, undefined)];
   if (!page.isDocument && filter === 'edit' && chosen) return [h('p', { key: 'back' }, link(page, { id: '', filter: '' }, 'All scenarios')), editor(page, chosen)];
   const groups = GROUP_ORDER.map((name) => /** @type {const} */ ([name, all.filter((one) => groupOf(one) === name)])).filter(([, group]) => group.length);

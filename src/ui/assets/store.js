@@ -146,6 +146,7 @@ export class Store {
   /** Takes a whole document with its records. @param {RunDocument} run @param {number} browserTime */
   takeRun(run, browserTime) {
     this.findings = run.findings ?? null;
+    this.keyOfWorkspace.clear();
     this.takeState(run, browserTime);
     this.clearEntries();
     this.append(entriesOf(run));
@@ -271,6 +272,13 @@ export class Store {
     const ahead = instant(clock.now) - this.runAt;
     // Two machines may differ, and an answer takes a while.
     return Math.abs(ahead) < 5000 ? 0 : Math.round(ahead / 1000) * 1000;
+  }
+
+  /** The active scenarios of a key, or of all. @param {string} key @returns {string[]} */
+  activeScenarios(key) {
+    const { run } = this;
+    const own = run?.keys?.find((one) => one.key === key)?.scenarios;
+    return own ?? run?.active ?? run?.scenarios?.filter((one) => one.active).map((one) => one.name) ?? [];
   }
 
   /** Every key known, those of the emulator first. @returns {string[]} */

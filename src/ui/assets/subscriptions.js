@@ -2,7 +2,7 @@
 
 import { enable, rotate, subscribe, trigger, unsubscribe } from './command.js';
 import { foreign, guarded, h, icon } from './element.js';
-import { actionButton, commandsOf, copyButton, copyMenu, dropDown, emptyState, filterable, link, mark, pairs, statusMark } from './parts.js';
+import { actionButton, commandsOf, copyButton, copyMenu, dropDown, emptyState, filterable, keyChoice, keyOf, link, mark, pairs, statusMark } from './parts.js';
 import { dateTime, reasonOf, timeOfDay } from './text.js';
 
 /** @param {Page} page @param {SubscriptionRow} one @returns {Node} */
@@ -69,16 +69,18 @@ function subscribeForm(page) {
     values[name] = /** @type {HTMLInputElement} */ (event.target).value;
     page.redraw();
   };
-  const action = () => subscribe(values.url, values.events.split(/[\s,]+/).filter(Boolean), page.route.key);
+  const key = keyOf(page, values);
+  const action = () => subscribe(values.url, values.events.split(/[\s,]+/).filter(Boolean), key);
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    page.perform(action());
+    if (key) page.perform(action());
   };
   return h('form.card', { onsubmit: submit },
-    h('h3', null, 'Subscribe a receiver'),
+    h('h3', null, 'Subscribe a receiver', key ? [' of ', foreign(key)] : null),
+    keyChoice(page, values),
     h('label', null, 'URL; https://NAME.sink.localhost/ is a receiver built into the emulator', h('input', { type: 'text', controlled: values.url, oninput: change('url'), required: true })),
     h('label', null, 'Events; empty for all', h('input', { type: 'text', controlled: values.events, oninput: change('events'), placeholder: 'workflow.completed, reference.matched' })),
-    h('div.actions', null, actionButton(page, action(), true), copyMenu(page, 'subscribe', commandsOf(page, [action()]))));
+    key ? h('div.actions', null, actionButton(page, action(), true), copyMenu(page, 'subscribe', commandsOf(page, [action()]))) : h('p.quiet', null, 'Choose the key that subscribes.'));
 }
 
 /** @param {Page} page @returns {(Node | null)[]} */

@@ -3,7 +3,7 @@
 import { causesOf, headline, isFailed } from './causes.js';
 import { exampleLine } from './command.js';
 import { foreign, guarded, h, prose } from './element.js';
-import { commandLine, copyMenu, emptyState, fold, link, mark, pairs, pre, section, testButton } from './parts.js';
+import { commandLine, copyMenu, emptyState, fold, link, mark, pairs, pre, saveReport, section, testButton } from './parts.js';
 import { gridPart } from './grid.js';
 import { failing, readiness } from './review.js';
 import { progress } from './scenarios.js';
@@ -169,10 +169,10 @@ export function summaryView(page) {
   const failed = causes.filter((one) => one.isBad);
   const { unused, active_scenarios: active, forgotten_entries: forgotten } = run.verification;
   const omitted = Object.entries(run.omitted ?? {}).filter(([, number]) => typeof number === 'number' && number > 0).map(([kind, number]) => `${number} ${kind.replace(/_/g, ' ')}`);
-  const save = page.cli(['run', 'save', 'report.html']);
+  const save = page.cli(['run', 'save', 'report.html', ...(page.route.key ? ['--key', page.route.key] : [])]);
   const isEmpty = !entries.length && !page.isDocument;
   return [
-    h('div.title', null, h('h2.over', { tabindex: -1 }, page.isDocument ? 'Report' : 'Summary'), page.isDocument ? null : copyMenu(page, 'summary', [['Save this report: CLI', save], ['Verdict: CLI', page.cli(['verdict'])]])),
+    h('div.title', null, h('h2.over', { tabindex: -1 }, page.isDocument ? 'Report' : 'Summary'), page.isDocument ? null : h('button', { type: 'button', onclick: () => saveReport(page) }, 'Save the report'), page.isDocument ? null : copyMenu(page, 'summary', [['Save the report: CLI', save], ['Verdict: CLI', page.cli(['verdict'])]])),
     h(`p.verdict.big.${colour}`, null, prose(text)),
     fourNumbers(page, run),
     omitted.length && page.isDocument ? h('p.note', null, `Left out of this file, the oldest first: ${listed(omitted)}.`) : null,

@@ -3,7 +3,7 @@
 import { subscribe, trigger } from './command.js';
 import { stateOf } from './delivery.js';
 import { foreign, h } from './element.js';
-import { actionButton, commandsOf, copyMenu, link, mark, statusMark } from './parts.js';
+import { actionButton, commandsOf, copyMenu, keyChoice, keyOf, link, mark, statusMark } from './parts.js';
 import { count, messageOf, oneLine, reasonOf } from './text.js';
 
 const TAMPERS = ['', 'body', 'signature', 'secret', 'timestamp', 'future_timestamp', 'headers'];
@@ -14,9 +14,9 @@ function types(page) {
   return [...new Set([...Object.keys(data ?? {}), ...(page.store.run?.subscriptions ?? []).flatMap((one) => one.events)])];
 }
 
-/** What became of the event fired last: brought up to date as attempts are made. @param {Page} page @returns {Node | null} */
-function outcome(page) {
-  const said = page.ui.results.get('trigger');
+/** What became of the event fired last for a key: brought up to date as attempts are made. @param {Page} page @param {string} key @returns {Node | null} */
+function outcome(page, key) {
+  const said = page.ui.results.get(`trigger ${key}`);
   if (!said || said.busy) return null;
   if (!said.ok) return h('p.result.bad', { role: 'alert' }, foreign(said.message));
   const { events = [], deliveries = [] } = said.data ?? {};
@@ -47,11 +47,12 @@ export function triggerView(page) {
     h('label', null, label, h('select', { controlled: value, onchange: change(name) }, options.map(([option, text]) => h('option', { value: option }, text))));
   const check = (/** @type {string} */ name, /** @type {string} */ label) => h('label.check', null, h('input', { type: 'checkbox', onchange: change(name), checked: values[name] }), ` ${label}`);
   const active = (page.store.run?.subscriptions ?? []).filter((one) => one.status === 'active');
-  // For all keys: one that has a subscription, as an event without one goes nowhere.
-  const key = page.route.key || (active[0]?.key ?? 'sk_test_local');
-  const subscriptions = (page.store.run?.subscriptions ?? []).filter((one) => !key || one.key === key);
-  const make = () => trigger({ ...values, type: values.type || type, key });
-  const isSpecial = Boolean(values.subscription || values.count > 1 || values.duplicate > 1 || values.delay || values.shuffle || values.drop);
+  const key = keyOf(page, values);
+  const subscriptions = (page.store.run?.subscriptions ?? []).filter((one) => one.key === key);
+  // One of another key would be refused.
+  const subscription = subscriptions.some((one) => one.id === values.subscription) ? values.subscription : '';
+  const make = () => trigger({ ...values, type: values.type || type, key, subscription });
+  const isSpecial = Boolean(subscription || values.count > 1 || values.duplicate > 1 || values.delay || values.shuffle || values.drop);
   let action = null;
   let problem = '';
   try {
@@ -61,18 +62,18 @@ export function triggerView(page) {
   }
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    if (action) page.perform(make());
+    if (action && key) page.perform(make());
   };
   const isTaken = active.some((one) => one.key === key);
   return [
     h('h2', { tabindex: -1 }, 'Trigger an event'),
-    h('p.quiet', null, 'Sent to the matching subscriptions of ', foreign(key), '.', page.route.key ? '' : ' Choose another key at the top.'),
-    isTaken ? null : h('div.note', null, h('p', null, 'This key has no active subscription, so the event would go nowhere. Create one with a built-in receiver:'), actionButton(page, subscribe('https://demo.sink.localhost/hook', [], key))),
+    h('p.quiet', null, key ? ['Sent to the matching subscriptions of ', foreign(key), '.'] : 'Sent to the matching subscriptions of one key.'),
+    isTaken || !key ? null : h('div.note', null, h('p', null, 'This key has no active subscription, so the event would go nowhere. Create one with a built-in receiver:'), actionButton(page, subscribe('https://demo.sink.localhost/hook', [], key))),
     h('form', { onsubmit: submit },
-      h('div.fields', null, choice('type', 'Type', (known.length ? known : [type]).map((one) => [one, oneLine(one, 80)]), type),
+      h('div.fields', null, keyChoice(page, values), choice('type', 'Type', (known.length ? known : [type]).map((one) => [one, oneLine(one, 80)]), type),
         choice('tamper', 'Forge on purpose', TAMPERS.map((one) => [one, one.replace('_', ' ') || 'nothing']), values.tamper)),
       h('label', null, 'Data as JSON; empty for the default', h('textarea', { controlled: values.data, oninput: change('data'), spellcheck: 'false', placeholder: '{"workflow_id":"wf_1","status":"completed"}' })),
-      h('details', { open: isSpecial, key: 'more' }, h('summary', null, h('h3', null, 'More options')), h('div.more', null, choice('subscription', 'Only this subscription', [['', 'all that match'], .../** @type {[string, string][]} */ (subscriptions.map((one) => [one.id, oneLine(`${one.url} (${one.id})`, 90)]))], values.subscription),
+      h('details', { open: isSpecial, key: 'more' }, h('summary', null, h('h3', null, 'More options')), h('div.more', null, choice('subscription', 'Only this subscription', [['', 'all that match'], .../** @type {[string, string][]} */ (subscriptions.map((one) => [one.id, oneLine(`${one.url} (${one.id})`, 90)]))], subscription),
       h('div.fields', null,
         field('count', 'Events', { type: 'number', min: 1, max: 10000 }), field('duplicate', 'Copies of each', { type: 'number', min: 1, max: 100 }),
         field('delay', 'Delay, such as 5s', { type: 'text' })),
@@ -80,6 +81,6 @@ export function triggerView(page) {
       problem ? h('p.bad', { role: 'alert' }, problem) : null,
       // Without a subscription the call would fail.
       action && isTaken ? h('div.actions', null, actionButton(page, { ...action, isQuiet: true }, true), copyMenu(page, 'trigger', commandsOf(page, [action]))) : null),
-    outcome(page),
+    key ? outcome(page, key) : h('p.quiet', null, 'Choose the key whose subscriptions get the event.'),
   ];
 }

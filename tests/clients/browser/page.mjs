@@ -5,16 +5,16 @@
 import { axe } from "./access.mjs";
 import { hostile, oddRecord } from "./hostile.mjs";
 import { fullJournal, thousandASecond } from "./load.mjs";
-import { hostileReport, red, report, viewed } from "./report.mjs";
+import { forbidden, hostileReport, red, report, viewed } from "./report.mjs";
 import { Emulator, abandon, startBrowser, stopAll } from "./site.mjs";
 import * as walks from "./walks.mjs";
 
 const wanted = process.argv.slice(4);
 
 const parts = [];
-const lively = ["activity", "delivery", "subscriptions", "scenarios", "time", "settings", "trigger", "followed", "brushed", "check", "summary", "again", "review", "history", "pause", "keyboard", "resume", "keys"];
+const lively = ["activity", "delivery", "subscriptions", "scenarios", "time", "settings", "trigger", "followed", "brushed", "check", "summary", "again", "review", "history", "pause", "keyboard", "resume", "acted", "keys"];
 for (const name of lively) parts.push([name, (emulator) => walks[name](emulator)]);
-parts.push(["odd record", oddRecord], ["axe", axe], ["hostile", hostile], ["report", report], ["viewed", viewed], ["hostile report", hostileReport], ["below a path", walks.belowPath], ["restart", walks.restart], ["broken scenario", walks.brokenScenario], ["noted", walks.noted], ["empty", walks.empty], ["test request", walks.testRequest], ["write scenario", walks.writeScenario], ["token", walks.token]);
+parts.push(["odd record", oddRecord], ["axe", axe], ["hostile", hostile], ["report", report], ["forbidden", forbidden], ["viewed", viewed], ["hostile report", hostileReport], ["below a path", walks.belowPath], ["restart", walks.restart], ["broken scenario", walks.brokenScenario], ["noted", walks.noted], ["empty", walks.empty], ["test request", walks.testRequest], ["linked", walks.linked], ["write scenario", walks.writeScenario], ["token", walks.token]);
 
 const load = [["full journal", fullJournal], ["thousand a second", thousandASecond]];
 

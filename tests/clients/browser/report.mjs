@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -67,6 +68,7 @@ export async function report(emulator) {
       const tab = await openTab(pathToFileURL(file).href, { offline: true, ...options });
       if (options.width) assert.deepEqual(await objections(tab.page), []);
       else await walk(tab);
+      assert.equal(await tab.page.locator("#plain").count(), 0, "with scripts there is the page alone");
       const pdf = await tab.page.pdf();
       assert.ok(pdf.length > 10_000);
       await tab.verify();
@@ -76,6 +78,27 @@ export async function report(emulator) {
     const page = Buffer.byteLength(text) - Buffer.byteLength(data);
     assert.ok(page <= 232 * 1024, `${page} bytes without the data`);
     return `${statSync(file).size} bytes, ${page} without the data`;
+  });
+}
+
+/** Policies under which CI systems show files of a build: without scripts the report still says what failed. */
+const POLICIES = ["sandbox allow-same-origin; default-src 'none'; img-src 'self'; style-src 'self';", "default-src 'self'", "script-src 'none'"];
+
+export async function forbidden(emulator) {
+  await withFolder(async (folder) => {
+    const file = join(folder, "report.html");
+    save(emulator, file);
+    for (const policy of POLICIES) {
+      const server = createServer((_, answer) => answer.writeHead(200, { "content-type": "text/html; charset=utf-8", "content-security-policy": policy }).end(readFileSync(file)));
+      server.listen(0, "127.0.0.1");
+      await once(server, "listening");
+      const tab = await openTab(`http://127.0.0.1:${server.address().port}/`, { expected: [/Content Security Policy/, /sandboxed/, /404/] });
+      for (const text of ["no endpoint `/v1/system/statuss`", "wrs-emulator verdict --from report.html"]) await tab.page.getByText(text).first().waitFor();
+      assert.equal(await tab.page.getByText("requests list").count(), 0);
+      await tab.context.close();
+      server.closeAllConnections();
+      server.close();
+    }
   });
 }
 

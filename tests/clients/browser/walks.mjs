@@ -373,7 +373,21 @@ export async function keyboard(emulator) {
   await press("Escape");
   await details.waitFor({ state: "detached" });
   assert.ok(await page.getByRole("listbox").evaluate((node) => node === document.activeElement), "Esc goes back to the list");
-  await press("p");
+  // j and k go on in the pane.
+  await page.getByRole("combobox", { name: "Filter" }).fill("path:include_checks");
+  await until(page, () => [...document.querySelectorAll("[role=option]")].every((row) => row.textContent.includes("include_ch")));
+  await press("Escape", "j", "Enter");
+  await details.getByRole("heading", { name: "GET /v1/system/status?include_checks=true" }).waitFor();
+  const opened = new URL(page.url()).hash;
+  await until(page, () => document.activeElement.id === "pane");
+  await press("j");
+  await until(page, (old) => location.hash !== old && document.activeElement.id === "pane", opened);
+  await press("k");
+  await until(page, (old) => location.hash === old, opened);
+  await press("Escape");
+  await details.waitFor({ state: "detached" });
+  await page.getByRole("combobox", { name: "Filter" }).fill("");
+  await press("Escape", "p");
   await page.getByRole("button", { name: /^Paused/ }).waitFor();
   await press("p", "?");
   await page.getByRole("dialog", { name: "Keyboard" }).waitFor();
@@ -426,7 +440,7 @@ export async function keyboard(emulator) {
   await page.keyboard.type("seconds");
   await page.getByText(/time.precision = .*was/).last().waitFor();
   await press("Control+k");
-  await page.getByRole("dialog", { name: "Go to" }).waitFor();
+  await page.getByRole("dialog", { name: "Go to or do" }).waitFor();
   await page.keyboard.type("always 429");
   await press("Enter");
   await page.getByText("The quota is always used up", { exact: true }).waitFor();
@@ -496,6 +510,8 @@ export async function empty() {
   await page.getByText(/^\W*Not tested: no requests/).waitFor();
   await page.getByText(`curl -s -g -H 'Authorization: Bearer sk_test_local' ${emulator.url}/v1/system/status`).waitFor();
   await visit(page, "Trigger");
+  await page.getByText("Choose the key whose subscriptions get the event.").waitFor();
+  await page.getByRole("main").getByRole("combobox", { name: "Key" }).selectOption("sk_test_red");
   await page.getByText(/the event would go nowhere/).waitFor();
   assert.equal(await page.getByRole("button", { name: "Trigger", exact: true }).count(), 0);
   await page.getByRole("button", { name: "Subscribe", exact: true }).click();
@@ -542,11 +558,69 @@ export async function writeScenario() {
   // Typing changed nothing at the emulator.
   assert.ok(!(await emulator.control("GET", "scenarios")).data.some((one) => one.name === "mine"));
   await main.getByRole("button", { name: "Save" }).click();
+  await main.getByText(/^It is kept in memory: it ends with the emulator/).waitFor();
+  const [download] = await Promise.all([page.waitForEvent("download"), main.getByRole("button", { name: "Save mine.toml" }).click()]);
+  assert.match(readFileSync(await download.path(), "utf8"), /status = 503/);
   await main.getByRole("button", { name: "Activate for all keys" }).click();
   await main.getByRole("button", { name: "Deactivate for all keys" }).waitFor();
   assert.equal(await emulator.client("/v1/system/status"), 503);
   await verify();
   await emulator.stop();
+}
+
+/** A record opened by its link is in view, on a narrow screen once it is closed; the timeline shows what the filter leaves. */
+export async function linked() {
+  const emulator = await Emulator.start();
+  for (let i = 0; i < 200; i++) await emulator.client(`/v1/hello?n=${i}`);
+  await emulator.client("/v1/nothing");
+  const { id } = (await emulator.control("GET", "requests?key=*&limit=300")).data.find((one) => one.query === "n=40");
+  for (const [width, height] of [[1440, 900], [390, 844]]) {
+    const { page, verify } = await openTab(`${emulator.page}#/requests/${id}`, { width, height });
+    const details = page.getByRole("region", { name: "Details" });
+    await details.getByRole("heading", { name: "GET /v1/hello?n=40" }).waitFor();
+    if (width < 900) await page.getByRole("button", { name: "Close" }).click();
+    await until(page, () => {
+      const [row, list] = [document.querySelector(".row.active"), document.querySelector(".list")].map((node) => node?.getBoundingClientRect());
+      return row && row.top >= list.top && row.bottom <= list.bottom && document.querySelector(".row.active").textContent.includes("n=40");
+    });
+    await page.goto(`${emulator.page}#/activity?filter=404`);
+    await page.getByRole("img", { name: /^Timeline: 1 mark / }).waitFor();
+    await verify();
+  }
+  await emulator.stop();
+}
+
+/** The palette acts: the clock, a scenario, the report as a file that shows itself. */
+export async function acted(emulator) {
+  const { page, verify } = await openTab(emulator.page);
+  await rows(page).first().waitFor();
+  const act = async (words) => {
+    await page.keyboard.press("Control+k");
+    await page.getByRole("dialog", { name: "Go to or do" }).waitFor();
+    await page.keyboard.type(words);
+    await page.keyboard.press("Enter");
+  };
+  const before = Date.parse((await emulator.control("GET", "clock")).now);
+  await act("advance 1 min");
+  await page.getByRole("status").getByText(/^Advance the clock by 1 min/).waitFor();
+  assert.ok(Date.parse((await emulator.control("GET", "clock")).now) - before >= 60_000);
+  await act("play always-429");
+  await until(page, () => document.title.includes("always-429"));
+  await emulator.client("/v1/system/status?palette");
+  // What to do about a scenario's answer is a button.
+  await rows(page).filter({ hasText: "palette" }).first().click();
+  const details = page.getByRole("region", { name: "Details" });
+  await details.getByRole("button", { name: "Turn always-429 off for all keys" }).click();
+  await details.getByText(/the scenario is no longer active/).waitFor();
+  assert.equal(await emulator.client("/v1/system/status"), 200);
+  await emulator.control("POST", "scenarios/active", { active: ["rate-limit-burst"] });
+  const [download] = await Promise.all([page.waitForEvent("download"), act("save the report")]);
+  assert.equal(download.suggestedFilename(), "report.html");
+  const saved = readFileSync(await download.path(), "utf8");
+  assert.match(saved, /id="run"/);
+  await visit(page, "Summary");
+  await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Save the report" }).click()]);
+  await verify();
 }
 
 /** What became of a triggered event follows its attempts, without anything else happening. */
@@ -633,6 +707,7 @@ export async function resume(emulator) {
 export async function restart() {
   const first = await Emulator.start();
   await first.client("/v1/hello?old");
+  await first.client("/v1/system/status");
   const { page, verify } = await openTab(first.page, { expected: [/Failed to load resource/] });
   await rows(page).filter({ hasText: "old" }).waitFor();
   await page.getByText(/^\W*live$/).waitFor();
@@ -642,6 +717,9 @@ export async function restart() {
   assert.equal(second.url, first.url);
   await page.getByText(/The emulator was restarted/).first().waitFor();
   await second.client("/v1/hello?new");
+  await until(page, () => !document.getElementById("key").textContent.includes("sk_test_local"));
+  await second.client("/v1/system/status", { headers: { authorization: "Bearer sk_test_after" } });
+  await until(page, () => document.getElementById("key").textContent === "all keyssk_test_after");
   await rows(page).filter({ hasText: "new" }).waitFor();
   assert.equal(await rows(page).filter({ hasText: "old" }).count(), 0);
   await page.getByRole("button", { name: "OK", exact: true }).click();

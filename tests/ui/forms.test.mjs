@@ -1,0 +1,82 @@
+// What acts on a key: the form of an event asks for one and forgets what another did, and commands of advice are buttons.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import "./dom.mjs";
+
+const { actionOf } = await import("../../src/ui/assets/command.js");
+const { adviceList } = await import("../../src/ui/assets/parts.js");
+const { Store } = await import("../../src/ui/assets/store.js");
+const { subscriptionsView } = await import("../../src/ui/assets/subscriptions.js");
+const { triggerView } = await import("../../src/ui/assets/trigger.js");
+
+const KEYS = ["sk_test_a", "sk_test_b"];
+const subscription = (key) => ({ id: `sub_${key}`, url: "https://a.sink.localhost/", key, status: "active", events: ["workflow.completed"], signing_secrets: 1 });
+
+function pageOf(change = {}) {
+  const store = new Store();
+  store.takeState({ clock: { mode: "real" }, keys: KEYS.map((key) => ({ key, workspace: key })), subscriptions: KEYS.map(subscription), profile: { data: [] } }, 0);
+  const performed = [];
+  const ui = { asked: "", copied: "", results: new Map(), menuOpen: "", forms: {} };
+  return { store, ui, performed, base: "http://127.0.0.1:9770/_emulator/", route: { view: "trigger", id: "", filter: "", key: "" }, isDocument: false, address: () => "#/", redraw() {}, perform: async (action) => performed.push(action), ...change };
+}
+const drawn = (view, page) => {
+  const root = document.createElement("main");
+  root.append(...view(page).filter(Boolean));
+  return root;
+};
+const button = (root, name) => [...root.querySelectorAll("button")].find((one) => one.textContent === name);
+
+test("for all keys, the forms ask for the key", () => {
+  for (const [view, name, asks] of [[triggerView, "Trigger", "Choose the key whose subscriptions get the event."], [subscriptionsView, "Subscribe", "Choose the key that subscribes."]]) {
+    const page = pageOf();
+    const before = drawn(view, page);
+    assert.ok(before.textContent.includes(asks), view.name);
+    assert.deepEqual([...before.querySelectorAll("select")][0].textContent, "Choose a keysk_test_ask_test_b");
+    assert.equal(button(before, name), undefined);
+    [...before.querySelectorAll("select")][0].onchange({ target: { value: "sk_test_b" } });
+    const after = drawn(view, page);
+    assert.ok(!after.textContent.includes(asks) && button(after, name), view.name);
+    after.querySelector("form").onsubmit({ preventDefault() {} });
+    assert.equal(page.performed[0].body.key, "sk_test_b");
+  }
+});
+
+test("the outcome of an event is that of its key, and a subscription of another key is not sent to", () => {
+  const page = pageOf();
+  page.route.key = "sk_test_a";
+  page.ui.forms.trigger = { type: "", data: "", subscription: "sub_sk_test_a", count: 1, delay: "", tamper: "", duplicate: 1, shuffle: false, drop: false };
+  drawn(triggerView, page).querySelector("form").onsubmit({ preventDefault() {} });
+  assert.equal(page.performed[0].body.subscription, "sub_sk_test_a");
+  page.ui.results.set(page.performed[0].id, { ok: true, busy: false, data: { events: [{}], deliveries: [] } });
+  assert.match(drawn(triggerView, page).textContent, /1 event fired/);
+  page.route.key = "sk_test_b";
+  const other = drawn(triggerView, page);
+  assert.doesNotMatch(other.textContent, /event fired/);
+  other.querySelector("form").onsubmit({ preventDefault() {} });
+  assert.deepEqual([page.performed[1].body.key, page.performed[1].body.subscription], ["sk_test_b", undefined]);
+});
+
+test("a command of advice is a button that does the same", () => {
+  for (const [line, scenario, label, method, path, body] of [
+    ["wrs-emulator scenarios off", "burst", "Turn burst off for all keys", "POST", "scenarios/active", { active: [] }],
+    ["wrs-emulator scenarios off --key sk_test_a", null, "Turn scenarios off for sk_test_a", "POST", "scenarios/active", { active: [], key: "sk_test_a" }],
+    ["wrs-emulator scenarios use a b --key sk_test_a", "burst", "Turn burst off for sk_test_a", "POST", "scenarios/active", { active: ["a", "b"], key: "sk_test_a" }],
+    ["wrs-emulator clock advance 38s --key sk_test_a", null, "Advance the clock by 38s", "POST", "clock", { advance: "38s", key: "sk_test_a" }],
+    ["wrs-emulator profile set rate_limit.retry_after=seconds", null, "Set rate_limit.retry_after to seconds for all keys", "PATCH", "profile", { "rate_limit.retry_after": "seconds" }],
+    ["wrs-emulator profile set rate_limit.requests=100", null, "Set rate_limit.requests to 100 for all keys", "PATCH", "profile", { "rate_limit.requests": 100 }],
+  ]) {
+    const action = actionOf(line, scenario);
+    assert.deepEqual([action.label, action.method, action.path, action.body], [label, method, path, body], line);
+    assert.equal(["wrs-emulator", ...action.cli].join(" "), line);
+  }
+  for (const line of ["wrs-emulator explain req_1", "wrs-emulator scenarios use 'it is'", "curl http://x", "wrs-emulator", 'wrs.set("a.b", 1)']) assert.equal(actionOf(line, null), null, line);
+  const page = pageOf();
+  const explanation = { steps: [], request: { scenario: "burst" }, advice: [{ text: "to turn it off:", command: "wrs-emulator scenarios off" }, { text: "see", command: "wrs-emulator explain req_1" }] };
+  const shown = adviceList(page, explanation);
+  button(shown, "Turn burst off for all keys").onclick();
+  assert.deepEqual(page.performed[0].body, { active: [] });
+  assert.equal(shown.querySelector("code").textContent, "wrs-emulator explain req_1");
+  assert.equal(adviceList(pageOf({ isDocument: true }), explanation).querySelectorAll("button").length, 2, "in a file there is nothing to act on: both are commands with a button to copy");
+});
