@@ -221,7 +221,7 @@ pub(super) fn judged_keys(
         if let Entry::Request(request) = entry
             && let Some(owner) = request.owner(redactor.key_settings())
         {
-            if request.status >= 400 {
+            if request.status >= 400 && !request.is_incidental() {
                 let is_scripted = !story::is_refused_by_api(request);
                 let first = &mut refused.entry(owner.to_string()).or_default()[usize::from(is_scripted)];
                 // So the first request stays.

@@ -96,7 +96,7 @@ test("equal refusals are one cause, with how often and how fast", () => {
 
 test("causes are those of several keys, the worst first; what a scenario answered is as planned", () => {
   const entries = [request("req_1", "a"), request("req_2", "b"), request("req_3", "b", { status: 429, scenario: "burst", reason: "scripted" }), request("req_4", null, { status: 404, operation: null, reason: "not_found", error: "no endpoint" }), request("req_5", "c", { status: 200 }),
-    request("req_6", null, { path: "/favicon.ico", status: 404, operation: null, reason: "not_found", by_browser: true })];
+    request("req_6", null, { path: "/favicon.ico", status: 404, operation: null, reason: "not_found", incidental: true })];
   assert.deepEqual(said({}, entries), [["warning", "GET /v1/x was refused with 422: `x` is wrong", "422 × 2 within 0 ms, no pause"], ["warning", "GET /v1/x is not an endpoint", "404, once"]]);
   // A rule that only delays does not excuse what the client sent, and makes no other cause of it.
   const delayed = request("req_7", "d", { scenario: "slow-responses" });
