@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::contract::keys::{Keys, is_test_key, mask_key, masked};
 use crate::settings::Layered;
+use crate::util::html;
 
 pub const MASK: &str = "…";
 
@@ -234,6 +235,8 @@ impl<'k> Redactor<'k> {
         let shown = if let Ok(mut value @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(&text) {
             self.value(&mut value);
             value.to_string()
+        } else if html::is_page(body) {
+            String::from_utf8_lossy(&self.body(html::visible_text(&text)?.as_bytes())).into_owned()
         } else {
             let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
             String::from_utf8_lossy(&self.body(line.as_bytes())).into_owned()

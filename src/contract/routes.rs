@@ -194,6 +194,9 @@ pub fn no_endpoint(method: &Method, path: &str) -> String {
     if let Some(route) = nearest_route(method, path) {
         return format!("no endpoint `{shown}`; did you mean {}?", route.name());
     }
+    if path == "/" {
+        return "no endpoint `/`; GET /_emulator/health says whether the emulator is ready".to_owned();
+    }
     let names: Vec<String> = ROUTES.iter().map(Route::name).collect();
     let (last, others) = names.split_last().expect("the contract has endpoints");
     format!(

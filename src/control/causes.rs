@@ -331,6 +331,9 @@ impl Judge<'_> {
 
     /// What went wrong with a request; `None` if nothing did.
     fn of_request(&self, request: &RequestRecord) -> Option<Fact> {
+        if request.is_incidental() {
+            return None;
+        }
         let (method, target) = request.transcript.request_line();
         let path = target.split('?').next().unwrap_or_default();
         let line = story::request_line(method, path);
@@ -338,9 +341,6 @@ impl Judge<'_> {
         let scripted = request.scripted.as_ref();
         let by = || scripted.map_or_else(String::new, |by| format!(" by scenario `{}`, {}", by.scenario, by.rule));
         let (kind, what, remedy) = if let Some(why) = story::no_endpoint(request) {
-            if story::is_by_browser(request) {
-                return None;
-            }
             let remedy = match request.reason {
                 Reason::MethodNotAllowed(_) => "correct the method",
                 Reason::NotFound(_) | Reason::Announced(_) => "correct the path",

@@ -19,6 +19,7 @@ use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus, RECEIVER_
 use crate::state::journal::record::time;
 use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace};
 use crate::util::duration::{DurationText, duration_text};
+use crate::util::html;
 use crate::util::wording::shell_word;
 use crate::webhook::signed::{DELIVERY, signing_keys, signs_by_clock};
 
@@ -70,6 +71,17 @@ const MAX_PASTED: usize = 4096;
 /// Statuses with which receivers refuse a signature.
 const REFUSALS: [u16; 4] = [400, 401, 403, 422];
 
+/// The furthest that the `Date` of an answer is from the time of a signature if both clocks are right.
+const DATE_TOLERANCE_SECONDS: u64 = 60;
+
+/// A clock for which the time of a signature, in seconds, is wrong.
+enum OffClock {
+    /// The emulator's, which signed at this time, is far from the machine's, with which the receiver compares.
+    Emulator(i64),
+    /// The receiver's is so many seconds ahead, and showed this time.
+    Receiver(i64, jiff::Timestamp),
+}
+
 /// A delivery with everything needed to explain it.
 pub(super) struct Diagnosis<'a> {
     control: &'a Control,
@@ -95,6 +107,10 @@ impl<'a> Diagnosis<'a> {
     pub(super) fn advice(&self) -> Vec<Advice> {
         let workspace = self.control.registry.find(&self.delivery.event.workspace);
         let mut advice: Vec<Advice> = self.judged_receiver().into_iter().collect();
+        if let Some(workspace) = &workspace {
+            advice.extend(self.clocks(workspace));
+        }
+        advice.extend(self.question().map(|text| Advice { text: text.to_owned(), command: None }));
         if let Some(workspace) = &workspace {
             advice.extend(self.secret(workspace));
             advice.extend(self.run_next(workspace));
@@ -151,14 +167,77 @@ impl<'a> Diagnosis<'a> {
         if self.delivery.note.as_deref() == Some(RECEIVER_ENDED) && self.delivery.made == 1 {
             return Some("should the test wait for this event?");
         }
-        let workspace = self.control.registry.find(&self.delivery.event.workspace)?;
+        let workspace = self.control.registry.find(&self.delivery.event.workspace);
+        let clocks = workspace.and_then(|workspace| self.off_clocks(&workspace));
+        let secret = || {
+            self.refused_attempt()
+                .map(|_| "does your receiver use the secret of this subscription, and verify the body as received?")
+        };
+        match clocks {
+            Some(OffClock::Emulator(_)) => Some(
+                "it was signed by the emulator's clock, which is far from this machine's: does your receiver compare the time?",
+            ),
+            Some(OffClock::Receiver(..)) => Some(
+                "the receiver's clock is far from the time of the signature, as the `Date` of its answer shows: does it compare the time?",
+            ),
+            None => self.question().or_else(secret),
+        }
+    }
+
+    /// What to ask first about an answer that is probably not the webhook code's own.
+    fn question(&self) -> Option<&'static str> {
+        let attempt = self.delivery.deciding_attempt().filter(|_| self.delivery.event.tamper.is_none())?;
+        let AttemptOutcome::Answered { status, body, .. } = &attempt.outcome else { return None };
+        match status {
+            404 => Some("does your receiver have a route for POST at the path of this URL?"),
+            405 => Some("does the route of your receiver accept POST?"),
+            413 => Some("is a body of this size within the limit of your receiver, and of a proxy before it?"),
+            400 | 403 if html::is_page(body) => Some(
+                "a page of HTML comes from a framework or a proxy: does it accept the host of this URL, and is the route exempt from its CSRF check?",
+            ),
+            _ => None,
+        }
+    }
+
+    /// The clock that makes a correct signature look too old or too new, if the delivery was refused.
+    fn off_clocks(&self, workspace: &Workspace) -> Option<OffClock> {
         let attempt = self.refused_attempt()?;
         let profile = self.control.profile_for(Some(workspace.name()));
-        Some(match verified(attempt, &workspace, &profile) {
-            Some(verified) if off_clock(&verified, &workspace, &profile).is_some() => {
-                "it was signed by the emulator's clock, which is far from this machine's: does your receiver compare the time?"
-            }
-            _ => "does your receiver use the secret of this subscription, and verify the body as received?",
+        let signed_at = verified(attempt, workspace, &profile)?.timestamp?;
+        let AttemptOutcome::Answered { date, .. } = &attempt.outcome else { return None };
+        let of_receiver = date.map(|date| date.as_second().saturating_sub(signed_at));
+        // The receiver answered after it was signed.
+        let usual = DATE_TOLERANCE_SECONDS.saturating_add(attempt.latency.as_secs());
+        if of_receiver.is_some_and(|off| off.unsigned_abs() <= usual) {
+            return None;
+        }
+        let of_machine = machine::wall_time().as_second().abs_diff(signed_at);
+        if signs_by_clock(workspace.clock(), &profile) && of_machine > TOLERANCE_SECONDS.unsigned_abs() {
+            return Some(OffClock::Emulator(signed_at));
+        }
+        of_receiver.zip(*date).map(|(off, date)| OffClock::Receiver(off, date))
+    }
+
+    fn clocks(&self, workspace: &Workspace) -> Option<Advice> {
+        let seconds = |off: u64| duration_text(Duration::from_secs(off));
+        Some(match self.off_clocks(workspace)? {
+            OffClock::Emulator(signed_at) => Advice {
+                text: format!(
+                    "signed at {} by the emulator's clock, {} off this machine's: a receiver that checks the time refuses that; to sign by the machine's clock:",
+                    time(jiff::Timestamp::from_second(signed_at).ok()?),
+                    seconds(machine::wall_time().as_second().abs_diff(signed_at))
+                ),
+                command: Some("wrs-emulator profile set webhooks.timestamp=real".to_owned()),
+            },
+            OffClock::Receiver(off, date) => Advice {
+                text: format!(
+                    "the `Date` of the receiver's answer was {}, {} {} the time of the signature: a receiver that checks the time refuses that; is its clock right?",
+                    time(date),
+                    seconds(off.unsigned_abs()),
+                    if off < 0 { "behind" } else { "ahead of" }
+                ),
+                command: None,
+            },
         })
     }
 
@@ -185,8 +264,6 @@ impl<'a> Diagnosis<'a> {
             text: "to check, put your receiver's secret in WRS_WEBHOOK_SECRET and run:".to_owned(),
             command: Some(command),
         }));
-        // A receiver that compares the time refuses the delivery whatever its secret is.
-        advice.splice(0..0, off_clock(&verified, workspace, &profile));
         advice
     }
 
@@ -249,20 +326,6 @@ fn verified(attempt: &AttemptRecord, workspace: &Workspace, profile: &Profile) -
     let header = |name: &str| attempt.headers.get(&name.to_ascii_lowercase()).map(Cow::into_owned);
     let now = attempt.at.as_second();
     verify(&scheme, &keys, &header, attempt.delivery.url.as_str(), &attempt.body, now, i64::MAX).ok()
-}
-
-/// Advice if the emulator's clock, which signs, is far from the machine's, with which the receiver compares.
-fn off_clock(verified: &Verified, workspace: &Workspace, profile: &Profile) -> Option<Advice> {
-    let signed_at = jiff::Timestamp::from_second(verified.timestamp?).ok()?;
-    let off = machine::wall_time().as_second().abs_diff(signed_at.as_second());
-    (signs_by_clock(workspace.clock(), profile) && off > TOLERANCE_SECONDS.unsigned_abs()).then(|| Advice {
-        text: format!(
-            "signed at {} by the emulator's clock, {} off this machine's: a receiver that checks the time refuses that; to sign by the machine's clock:",
-            time(signed_at),
-            duration_text(Duration::from_secs(off))
-        ),
-        command: Some("wrs-emulator profile set webhooks.timestamp=real".to_owned()),
-    })
 }
 
 fn is_refusal(outcome: &AttemptOutcome) -> bool {

@@ -5,6 +5,7 @@ use super::Control;
 use super::diagnosis::{Advice, advance_command, key_flag};
 use super::story::{self, AFTER_429};
 use crate::clock::ClockMode;
+use crate::contract::keys::bearer_token;
 use crate::contract::quota::RetryAfterForm;
 use crate::http::request::SCENARIO;
 use crate::redact::Redactor;
@@ -87,9 +88,10 @@ fn of_scenario(
     redactor: Redactor<'_>,
 ) -> Advice {
     let snapshot = control.library.load();
-    let workspace = request.workspace.as_ref().filter(|workspace| !workspace.is_gone());
-    let name = workspace.map(|workspace| workspace.name());
-    let config = snapshot.config_for(name.map(|name| &**name));
+    // As when it was answered: the scenarios of the key that it carries, also where none is needed.
+    let headers = request.transcript.header_map();
+    let key = request.checked_key().or_else(|| bearer_token(&headers).ok());
+    let config = snapshot.config_for(key);
     let scenario = snapshot.find(&by.scenario);
     let place = match scenario.as_ref().map(|scenario| &scenario.origin) {
         Some(ScenarioOrigin::File(path)) => redactor.text(&path.display().to_string()).into_owned(),
@@ -115,8 +117,8 @@ fn of_scenario(
     }
     let rule = scenario.and_then(|scenario| scenario.rules.iter().find(|rule| rule.label == by.rule).cloned());
     let applied = |fingerprint| {
-        let anonymous = control.registry.anonymous();
-        let mut counters = workspace.unwrap_or(&anonymous).lock().counters.clone();
+        let workspace = request.checked_key().and_then(|key| control.registry.find(key));
+        let mut counters = workspace.unwrap_or_else(|| control.registry.anonymous()).lock().counters.clone();
         counters.switch_to(config.activation);
         counters.get(fingerprint).applied
     };
@@ -137,8 +139,12 @@ fn of_scenario(
         .filter(|active| active.name != by.scenario)
         .map(|active| shell_word(&active.name))
         .collect();
-    let own = workspace.filter(|own| snapshot.active_by_key().contains_key(own.name()));
-    let key = own.map_or_else(String::new, |own| key_flag(own, redactor));
+    let own = key.filter(|key| snapshot.active_by_key().contains_key(*key));
+    let key = own.map_or_else(String::new, |own| match control.registry.find(own) {
+        Some(workspace) => key_flag(&workspace, redactor),
+        // A key that sent nothing itself has no workspace.
+        None => format!(" --key {}", shell_word(&redactor.key(own))),
+    });
     let names = if others.is_empty() { "off".to_owned() } else { format!("use {}", others.join(" ")) };
     Advice {
         text: format!("{text}{left}; to turn it off:"),

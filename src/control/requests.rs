@@ -20,7 +20,6 @@ use super::endpoint::{Call, Command, Endpoint};
 use super::fields::{AnyKey, DurationInput, Integer, List, OwnKey, Page, Since, count_parser};
 use super::render::{Row, Text, body_text, cell, header_text, optional, table, warnings};
 use super::reply::Nearest;
-use super::story;
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
 use crate::contract::routes::{Operation, plain_path};
@@ -348,7 +347,7 @@ pub(super) fn row(request: &RequestRecord, redactor: Redactor<'_>) -> Request {
         latency_ms: request.latency.into(),
         generation: request.generation,
         scenario: request.scripted.as_ref().map(|scripted| scripted.scenario.to_string()),
-        by_browser: story::is_by_browser(request),
+        incidental: request.is_incidental(),
         quota: request.quota.as_ref().map(quota),
     }
 }

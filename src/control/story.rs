@@ -60,14 +60,6 @@ pub(super) fn no_endpoint(request: &RequestRecord) -> Option<String> {
     ["http", "route"].contains(&check).then_some(why)
 }
 
-/// True if a browser asked for this by itself: an icon, or leave for a request across origins.
-pub(super) fn is_by_browser(request: &RequestRecord) -> bool {
-    let (method, target) = request.transcript.request_line();
-    let is_preflight = method == "OPTIONS"
-        && request.transcript.headers().any(|(name, _)| name.eq_ignore_ascii_case("access-control-request-method"));
-    is_preflight || (method == "GET" && target == "/favicon.ico")
-}
-
 /// True if the API itself refused a request, by its own rules. A scenario's rule that only delays or changes an answer leaves the refusal
 /// to the API.
 pub(super) fn is_refused_by_api(request: &RequestRecord) -> bool {

@@ -321,7 +321,8 @@ pub(super) fn judge(
         active_scenarios: active.into_iter().map(str::to_owned).collect(),
         grid: met.grid(&control.profile_for(scope.key().as_deref()), &snapshot),
         coverage: Coverage::default(),
-        judged_requests: runs.requests.len(),
+        // A poll is no sign that the code under test called.
+        judged_requests: runs.requests.iter().filter(|request| !request.is_incidental()).count(),
         judged_deliveries: deliveries.len(),
         refused_forgeries: answered(Forgery::Refused).count(),
         forgotten_entries: control.journal.fill().evicted,
@@ -355,7 +356,7 @@ async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration)
 /// Requests that matched no endpoint, oldest first.
 fn unmatched(runs: &TestRuns, redactor: Redactor<'_>) -> Vec<ProblemWith<Request>> {
     let entry = |request: &Arc<RequestRecord>| {
-        let why = story::no_endpoint(request).filter(|_| !story::is_by_browser(request))?;
+        let why = story::no_endpoint(request).filter(|_| !request.is_incidental())?;
         let row = requests::row(request, redactor);
         let (line, status) = (story::request_line(&row.method, &row.path), row.status_text());
         Some(ProblemWith { message: format!("{line}: {why} ({status})"), row, remedy: None })

@@ -164,8 +164,17 @@ impl RequestContext {
                 answer
             }
             Lookup::Announced(entry) => {
+                let is_active = self.request.config.active.iter().any(|scenario| *scenario.name == *ASSUMED_SHAPES);
+                let help = if is_active {
+                    format!(
+                        "no rule of the active scenario `{ASSUMED_SHAPES}` answers {} here now",
+                        self.request.head.method
+                    )
+                } else {
+                    format!("`wrs-emulator scenarios use {ASSUMED_SHAPES}` answers them in assumed shapes")
+                };
                 let message = format!(
-                    "{} ({}) are announced in the contract but not available yet; `wrs-emulator scenarios use announced-endpoints` answers them in assumed shapes",
+                    "{} ({}) are announced in the contract but not available yet; {help}",
                     entry.path, entry.what
                 );
                 self.error(&Error::new(ErrorKind::NotFound, message), Reason::Announced(entry.path))
@@ -177,6 +186,9 @@ impl RequestContext {
         }
     }
 }
+
+/// The shipped scenario that answers what is announced.
+const ASSUMED_SHAPES: &str = "announced-endpoints";
 
 /// A body as JSON. Written straight into bytes: `Value::to_string` costs three times the instructions.
 pub(super) fn json_bytes(body: &impl Serialize) -> Vec<u8> {

@@ -6,6 +6,7 @@ pub mod file;
 pub mod flag;
 pub mod har;
 pub mod header_lines;
+pub mod html;
 pub mod net;
 pub mod process;
 pub(crate) mod schema;

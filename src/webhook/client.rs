@@ -291,7 +291,8 @@ async fn send(
         }
     }
     let (retry_after, note) = remarks(&head, broken_off);
-    let outcome = AttemptOutcome::Answered { status, retry_after, note, body: Bytes::from(read) };
+    let date = date_of(&head.headers);
+    let outcome = AttemptOutcome::Answered { status, retry_after, date, note, body: Bytes::from(read) };
     Ok(Exchanged { outcome, is_whole, headers: head.headers })
 }
 
@@ -331,8 +332,6 @@ fn request(post: Post) -> Request<ResponseBody> {
 /// How long the receiver asks to wait: seconds, also with a fraction, or an HTTP date, relative to the receiver's own `Date` if it
 /// sent one. The error is a text of another form.
 fn retry_after(headers: &HeaderMap) -> Option<Result<Duration, String>> {
-    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).trim().to_owned();
-    let date = |text: &str| httpdate::parse_http_date(text).ok().and_then(|time| Timestamp::try_from(time).ok());
     let requested = text(headers.get(RETRY_AFTER)?);
     let is_number = requested.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let seconds = requested.parse().ok().filter(|_| is_number);
@@ -340,8 +339,20 @@ fn retry_after(headers: &HeaderMap) -> Option<Result<Duration, String>> {
         return Some(Ok(wait));
     }
     let Some(at) = date(&requested) else { return Some(Err(requested)) };
-    let now = headers.get(DATE).and_then(|value| date(&text(value))).unwrap_or_else(machine::wall_time);
+    let now = date_of(headers).unwrap_or_else(machine::wall_time);
     Some(Ok(Duration::try_from(at.duration_since(now)).unwrap_or_default()))
+}
+
+fn text(value: &HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).trim().to_owned()
+}
+
+fn date(text: &str) -> Option<Timestamp> {
+    httpdate::parse_http_date(text).ok().and_then(|time| Timestamp::try_from(time).ok())
+}
+
+fn date_of(headers: &HeaderMap) -> Option<Timestamp> {
+    date(&text(headers.get(DATE)?))
 }
 
 fn broken(error: &hyper::Error) -> DialProblem {

@@ -315,7 +315,7 @@ impl Deliverer {
             verified,
         };
         let status = self.engine.sinks.receive(name, receipt);
-        AttemptOutcome::Answered { status, retry_after: None, note: None, body: Bytes::new() }
+        AttemptOutcome::Answered { status, retry_after: None, date: None, note: None, body: Bytes::new() }
     }
 
     fn finish_attempt(&self, state: &WorkerState, profile: &Profile, mut record: AttemptRecord, began: Instant) {

@@ -102,6 +102,97 @@ fn a_receiver_that_is_gone_by_the_next_attempt_is_explained_by_its_answer() {
     );
 }
 
+/// A receiver with one raw answer to all, made of the time; gives its port.
+fn raw_receiver(answer: impl Fn() -> String + Send + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let _ = stream.read(&mut [0; 8192]);
+            let _ = stream.write_all(answer().as_bytes());
+            let _ = std::io::copy(&mut stream, &mut std::io::sink());
+        }
+    });
+    port
+}
+
+/// The clock of a receiver, which its `Date` shows, is asked about before secret and body, and only if it differs from the signature's.
+#[test]
+fn a_receiver_whose_clock_is_off_is_asked_about_its_clock() {
+    let refuses = |off: i64| {
+        move || {
+            let now = jiff::Timestamp::now().checked_add(jiff::SignedDuration::from_secs(off)).expect("a time");
+            let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&now).expect("a date");
+            format!("HTTP/1.1 401 X\r\ndate: {date}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        }
+    };
+    let frozen = jiff::Timestamp::now().checked_sub(jiff::SignedDuration::from_hours(2)).expect("a time").to_string();
+    let of_receiver = " the time of the signature: a receiver that checks the time refuses that; is its clock right?";
+    let of_emulator =
+        " off this machine's: a receiver that checks the time refuses that; to sign by the machine's clock:";
+    let secret = "does your receiver use the same one";
+    for (arguments, off, expected, remedy) in [
+        (&[][..], -3600, Some(format!(" behind{of_receiver}")), "the receiver's clock is far from"),
+        (&[], 86_400, Some(format!(" ahead of{of_receiver}")), "the receiver's clock is far from"),
+        (&[], -20, None, "does your receiver use the secret"),
+        (&["--clock", &frozen], 0, Some(of_emulator.to_owned()), "it was signed by the emulator's clock"),
+        // It shares the emulator's clock.
+        (&["--clock", &frozen], -7200, None, "does your receiver use the secret"),
+    ] {
+        let served =
+            delivered(&[&["--set", "webhooks.retry.preset=none"], arguments].concat(), raw_receiver(refuses(off)));
+        let shown = text(&served.call(&["explain"]).stdout);
+        let asked = shown.find(secret).unwrap_or_else(|| panic!("the secret is asked about too: {shown}"));
+        match expected {
+            Some(expected) => assert!(shown.find(&expected).is_some_and(|at| at < asked), "{off}: {shown}"),
+            None => assert!(!shown.contains("clock"), "{off}: {shown}"),
+        }
+        let verdict = text(&served.call(&["verdict"]).stdout);
+        assert!(verdict.contains(remedy), "{off}: {verdict}");
+    }
+}
+
+/// A page of HTML is shown as a person reads it, and leads to the questions that frameworks and proxies give reason for.
+#[test]
+fn a_page_of_html_is_read_and_asked_about_its_framework() {
+    let page = |title: &str, body: &str| {
+        format!(
+            "<!DOCTYPE html>\n<html><head><title>{title}</title><style>p {{ }}</style></head><body>{body}</body></html>"
+        )
+    };
+    let framework = "does it accept the host of this URL, and is the route exempt from its CSRF check?";
+    let secret = "does your receiver use the same one";
+    for (status, body, shown, questions) in [
+        (
+            404,
+            page("Error", "<pre>Cannot POST /h</pre>"),
+            ": Error: Cannot POST /h",
+            &["have a route for POST at the path"][..],
+        ),
+        (403, page("403 No", "<h1>No</h1><p>CSRF <b>failed</b>.</p>"), ": 403 No: CSRF failed.", &[framework, secret]),
+        (400, page("HostRefused\n  at /h", ""), ": HostRefused at /h", &[framework, secret]),
+        (400, "{\"error\":\"no\"}".to_owned(), ": {\"error\":\"no\"}", &[secret]),
+        (405, String::new(), " 405;", &["does the route of your receiver accept POST?"]),
+        (413, page("413 Too Large", "<hr>nginx"), ": 413 Too Large: nginx", &["within the limit of your receiver"]),
+        (500, page("Error", "<pre>KEY is undefined<br> &nbsp; at x</pre>"), ": Error: KEY is undefined; at x", &[]),
+    ] {
+        let answer =
+            format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
+        let served = delivered(&["--set", "webhooks.retry.preset=none"], raw_receiver(move || answer.clone()));
+        let explained = text(&served.call(&["explain"]).stdout);
+        assert!(
+            explained.contains(&format!("the receiver answered {status}{}", shown.trim_start_matches(" 405"))),
+            "{explained}"
+        );
+        let places: Vec<_> = questions.iter().map(|question| explained.find(question)).collect();
+        assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{status}: {explained}");
+        assert_eq!(explained.matches('?').count(), questions.len(), "{status}: {explained}");
+        let verdict = text(&served.call(&["verdict"]).stdout);
+        assert_eq!(verdict.matches('?').count(), usize::from(!questions.is_empty()), "{status}: {verdict}");
+    }
+}
+
 #[test]
 fn explain_without_an_id_explains_the_newest_request_or_delivery() {
     let served = delivered(&[], receiver(200, "fine"));

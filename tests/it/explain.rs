@@ -222,6 +222,27 @@ async fn a_rule_beside_an_answer_of_the_api_is_not_taken_for_its_author() {
     }
 }
 
+/// A scenario of a key alone is as active for a request to an operation that needs no key, and after the key's workspace is reset.
+#[tokio::test]
+async fn a_scenario_of_the_request_s_key_is_active_for_it() {
+    let emulator = started(crate::support::builder()).await;
+    put_scenario(&emulator, "down", "[[rule]]\nreply = { status = 503 }\n").await;
+    activate(&emulator, &["down"], Some("sk_test_mine")).await;
+    let hello = get_as(&emulator, "sk_test_mine", "/v1/hello").await;
+    let status = get_as(&emulator, "sk_test_mine", "/v1/system/status").await;
+    assert_eq!((hello.status, status.status), (503, 503));
+    let place = "scenario `down` (given as text, line 1), rule 1, gave this answer";
+    let off = (format!("{place}; to turn it off:"), Some("wrs-emulator scenarios off --key sk_test_mine".to_owned()));
+    for answer in [&hello, &status] {
+        assert_eq!(advised(&emulator, answer).await, std::slice::from_ref(&off));
+    }
+    activate(&emulator, &[], Some("sk_test_mine")).await;
+    for answer in [&hello, &status] {
+        let ended = (format!("{place}; the scenario is no longer active"), None);
+        assert_eq!(advised(&emulator, answer).await, [ended]);
+    }
+}
+
 const STORY: &str = r#"
 [[rule]]
 name = "only with a header"

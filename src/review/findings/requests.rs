@@ -177,6 +177,7 @@ fn quoted<'n>(names: impl Iterator<Item = &'n str>) -> String {
 
 fn wrong_path(it: &Subject<'_>) -> Outcome {
     let why = match &it.request.0.reason {
+        _ if it.request.0.is_incidental() => return Some(None),
         Reason::NotFound(_) => "no endpoint has this path".to_owned(),
         Reason::MethodNotAllowed(allow) => format!("this path accepts {allow}"),
         Reason::Announced(path) => format!("{path} is announced and not open yet"),

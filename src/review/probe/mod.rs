@@ -30,6 +30,7 @@ use crate::contract::named::named;
 use crate::http::body::ResponseBody;
 use crate::redact::Redactor;
 use crate::state::workspace::{AttemptOutcome, FailureReason};
+use crate::util::html;
 use crate::webhook::client::{Progress, send_once};
 use crate::webhook::dial::DialContext;
 use crate::webhook::egress::{DialProblem, Target};
@@ -369,7 +370,9 @@ impl fmt::Display for Reply {
                 if let Some(location) = location {
                     write!(f, " to {location}")?;
                 }
-                match text.lines().next().map(str::trim).filter(|line| !line.is_empty()) {
+                let page = html::is_page(text.as_bytes()).then(|| html::visible_text(text).unwrap_or_default());
+                let shown = page.as_deref().or_else(|| text.lines().next());
+                match shown.map(str::trim).filter(|line| !line.is_empty()) {
                     Some(line) => write!(f, " \"{}\"", line.chars().take(120).collect::<String>()),
                     None => Ok(()),
                 }

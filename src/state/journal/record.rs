@@ -146,9 +146,9 @@ pub(crate) struct Request {
     pub(crate) generation: u64,
     /// The scenario that decided.
     pub(crate) scenario: Option<String>,
-    /// True if a browser asked for it by itself, so that it is no problem: an icon, or leave for a request across origins.
+    /// True if it matched no endpoint and is no problem: a browser's own request for an icon or for leave, or a poll of `/`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) by_browser: bool,
+    pub(crate) incidental: bool,
     /// The quota after it, where it was counted.
     #[serde(default)]
     pub(crate) quota: Option<QuotaState>,

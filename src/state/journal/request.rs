@@ -79,6 +79,24 @@ impl RequestRecord {
     }
 }
 
+impl RequestRecord {
+    /// True if it matched no endpoint and asks nothing of the API: an icon that a browser wants by itself, its leave for a request across
+    /// origins, or a poll of `/` that waits for a server to be ready.
+    pub fn is_incidental(&self) -> bool {
+        let (method, target) = self.transcript.request_line();
+        let is_preflight = || {
+            let mut headers = self.transcript.headers();
+            headers.any(|(name, _)| name.eq_ignore_ascii_case("access-control-request-method"))
+        };
+        self.operation.is_none()
+            && match (method, target) {
+                ("GET", "/favicon.ico") | ("GET" | "HEAD", "/") => true,
+                ("OPTIONS", _) => is_preflight(),
+                _ => false,
+            }
+    }
+}
+
 /// Whose request it is: [`Self::checked_key`] for what followed from the key, [`Self::carried_key`] to show it to people, and
 /// [`Self::owner`] to choose the requests of a workspace. The first two must pass through `redact` before they are shown.
 impl RequestRecord {

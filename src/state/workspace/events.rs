@@ -357,6 +357,8 @@ pub enum AttemptOutcome {
         status: u16,
         /// Its `Retry-After`, as a number of seconds or a date.
         retry_after: Option<Duration>,
+        /// Its `Date`: what time it is for the receiver.
+        date: Option<Timestamp>,
         /// Where a redirect leads; a `Retry-After` that cannot be read.
         note: Option<Box<str>>,
         /// Its body, read to 16 KiB.

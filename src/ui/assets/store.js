@@ -45,7 +45,7 @@ export function requestEntry(row) {
   const path = oneLine(row.path + (row.query ? `?${row.query}` : ''), MOST_TEXT);
   return entry('request', row.id, row.at, {
     text: `${oneLine(row.method, 20)} ${path}`, workspace: row.workspace, key: row.key, status: row.status, operation: row.operation, method: row.method,
-    path, scenario: row.scenario, failed: !isScripted && !row.by_browser && (row.status === 0 || row.status >= 400), latency: row.latency_ms, mark: row.broken ?? row.reason,
+    path, scenario: row.scenario, failed: !isScripted && !row.incidental && (row.status === 0 || row.status >= 400), latency: row.latency_ms, mark: row.broken ?? row.reason,
     message: errorMessage(row), quota: row.quota ?? null,
   });
 }
