@@ -44,6 +44,7 @@ pub use state::StopProblem;
 
 use crate::clock::{Clock, Now, Random, Seed, machine};
 use crate::contract::error::ErrorKind;
+use crate::contract::variation::HeaderLetters;
 use crate::control::{Access, Control, ControlError, LastFindings, MAX_VIEWERS, PREFIX, Texts, WrongTokens};
 use crate::http::body::{RequestBody, ResponseBody};
 use crate::http::connection_state::ConnectionState;
@@ -252,6 +253,10 @@ impl Handler for Router {
 
     fn now(&self) -> Now {
         self.api.engine.registry.clock().now()
+    }
+
+    fn header_names(&self) -> HeaderLetters {
+        self.api.engine.profile_for(None).variation.header_names
     }
 
     fn warn(&self, message: &str) {

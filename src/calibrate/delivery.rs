@@ -118,7 +118,12 @@ impl CapturedDelivery {
 
     /// What it shows with the secret of its subscription.
     pub fn shows(&self, secret: &str) -> OtherSource {
-        let settings = self.signature(&mut Search::new(self, secret)).into_iter().chain(self.envelope()).collect();
+        let settings = self
+            .signature(&mut Search::new(self, secret))
+            .into_iter()
+            .chain(self.envelope())
+            .chain([self.user_agent()])
+            .collect();
         OtherSource { source: "the delivery", settings }
     }
 
@@ -182,6 +187,15 @@ impl CapturedDelivery {
     }
 
     /// What the body shows.
+    fn user_agent(&self) -> (&'static str, Observation) {
+        let sent = self.headers.iter().find(|(name, _)| name == "user-agent").map(|(_, value)| value.as_str());
+        let seen = match sent {
+            Some(agent) => Ok(Seen::new(agent, [])),
+            None => hidden("what was captured has no User-Agent, and may have lost it"),
+        };
+        ("webhooks.user_agent", seen)
+    }
+
     fn envelope(&self) -> Vec<(&'static str, Observation)> {
         let text = |name: &str| self.event[name].as_str().unwrap_or_default();
         let shown =

@@ -15,6 +15,7 @@ use url::Url;
 use super::cassette::{Caller, Cassette, Exchange, RecordedAnswer};
 use super::plan::next;
 use crate::clock::machine;
+use crate::contract::variation::HeaderLetters;
 use crate::http::body::ResponseBody;
 use crate::state::workspace::AttemptOutcome;
 use crate::webhook::client::{Progress, send_once};
@@ -81,7 +82,8 @@ impl Calibration {
         let body = ResponseBody::from(Bytes::from(call.body.clone()));
         let request = request.body(body).expect("the key was checked, and the rest is plain");
         let progress = Progress::default();
-        let sent = send_once(&target, addresses, &self.reach, CONNECT_LIMIT, request, &progress);
+        let sent =
+            send_once(&target, addresses, &self.reach, CONNECT_LIMIT, (request, HeaderLetters::Lower), &progress);
         let sent = timeout(CALL_LIMIT, sent).await;
         let late = |_| format!("no whole answer within {} s", CALL_LIMIT.as_secs());
         let answered = sent.map_err(late)?.map_err(|problem| first_clause(&problem.detail))?;

@@ -22,6 +22,7 @@ use url::{Url, form_urlencoded};
 use super::arguments::{DEFAULT_URL, Target, address, base, is_webhook_url, reachable};
 use super::failure::{Code, Failure};
 use super::output::{as_value, compact};
+use crate::contract::variation::HeaderLetters;
 use crate::control::api::{Answer, AnyKey, AskHealth, Endpoint, FollowStream, Sent};
 use crate::http::handler::PLAIN_ON_TLS;
 use crate::http::tls::{Trust, is_about_the_issuer};
@@ -221,7 +222,7 @@ impl<'a> Call<'a> {
         let port = url.port_or_known_default().unwrap_or(80);
         let stream = TcpStream::connect((host, port)).await.map_err(|error| self.unreachable(error))?;
         if url.scheme() != "https" {
-            return open(Box::new(stream)).await.map_err(|error| self.unreachable(error));
+            return open(Box::new(stream), HeaderLetters::Lower).await.map_err(|error| self.unreachable(error));
         }
         let trust = match &self.trusted {
             Some(file) => Trust::only(file),
@@ -236,7 +237,7 @@ impl<'a> Call<'a> {
         let name = ServerName::try_from(host.to_owned()).map_err(|error| self.unreachable(error))?;
         let connected = ClientTls::connect(name, stream, &trust).await;
         let stream = connected.map_err(|error| self.tls_failure(url, &error))?;
-        open(Box::new(stream)).await.map_err(|error| self.unreachable(error))
+        open(Box::new(stream), HeaderLetters::Lower).await.map_err(|error| self.unreachable(error))
     }
 
     fn speaks_tls(&self, url: &Url) -> Failure {

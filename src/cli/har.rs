@@ -78,7 +78,8 @@ fn attempt_entry(delivery: &DeliveryWhole, attempt: &Attempt) -> Entry {
         AttemptResult::Failed { failure, detail, .. } => (0, None, None, Some(format!("{failure}: {detail}"))),
     };
     // Of the answer's headers only what the note says is kept.
-    let location = note.and_then(|note| note.strip_prefix("Location: ")?.split("; Retry-After: ").next());
+    let location = note.and_then(|note| note.strip_prefix("Location: ")?.split(' ').next());
+    let location = location.map(|location| location.trim_end_matches(';'));
     let url = attempt.url.split('#').next().unwrap_or_default();
     let query = url.split_once('?').map(|(_, query)| query);
     let own = json!({

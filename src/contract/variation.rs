@@ -1,5 +1,5 @@
-//! What the contract leaves open about every JSON object: that it may gain fields, and the order of its keys. A body is
-//! varied once it is complete, as the settings `variation.*` specify; a client that relies on either fails here.
+//! What the contract leaves open about every message: that JSON objects may gain fields, the order of their keys, and the letters of header
+//! names. A body is varied once it is complete, as the settings `variation.*` specify; a client that relies on any of it fails here.
 //!
 //! Existing fields stay as they are: names, types and values. Chance is an argument.
 
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 settings! {
-    /// What a JSON body may be like beyond its published fields.
+    /// What messages may be like beyond what is published.
     pub struct Variation {
         /// True if every object, answered or delivered, has unknown fields, of any type.
         pub unknown_fields: bool = false {
@@ -30,6 +30,13 @@ settings! {
             contract: "not shown",
             assumed: "where variation.unknown_fields and variation.key_order apply: everywhere",
             observed_by: "not by calls: a few answers show no rule of what varies",
+        },
+        /// The letters of header names, in answers and deliveries: answers take those of all keys when the connection begins, deliveries
+        /// those of their key.
+        pub header_names: HeaderLetters = "lower" {
+            contract: "HTTP: header names are compared without regard to letter case; which letters are sent is not shown",
+            assumed: "lower case; letters exactly as a document writes them cannot be had",
+            observed_by: "not by calls: what records calls and deliveries writes the names in other letters",
         },
     }
 }
@@ -60,6 +67,32 @@ pub enum KeyOrder {
     Shuffled,
     /// In reverse.
     Reversed,
+}
+
+/// The letters of header names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HeaderLetters {
+    /// As in `content-type`.
+    Lower,
+    /// As in `Content-Type`.
+    Title,
+}
+
+impl HeaderLetters {
+    pub fn is_title(self) -> bool {
+        self == Self::Title
+    }
+
+    /// A name in these letters, as hyper writes it.
+    pub fn of(self, name: &str) -> String {
+        let mut is_first = true;
+        let letters = name.chars().map(|letter| {
+            let is_capital = std::mem::replace(&mut is_first, letter == '-') && self.is_title();
+            if is_capital { letter.to_ascii_uppercase() } else { letter }
+        });
+        letters.collect()
+    }
 }
 
 /// Which bodies are varied.
@@ -178,7 +211,7 @@ mod tests {
 
     #[test]
     fn each_object_grows_and_keeps_what_it_has() {
-        let variation = Variation { unknown_fields: true, key_order: KeyOrder::Fixed, bodies: Bodies::All };
+        let variation = Variation { unknown_fields: true, ..Variation::default() };
         let body = json!({ "id": "sub_1", "owner": 3, "checks": { "a": { "ok": true } }, "list": [{ "x": 1 }, 2] });
         for seed in 0..200 {
             let grown: Value = serde_json::from_str(&varied(&body, BodyKind::Answer, &variation, seed)).expect("JSON");
@@ -201,7 +234,7 @@ mod tests {
         let bodies = [Bodies::All, Bodies::Answers, Bodies::Errors, Bodies::Events];
         let kinds = [BodyKind::Answer, BodyKind::Error, BodyKind::Event];
         for (at, bodies) in bodies.into_iter().enumerate() {
-            let variation = Variation { unknown_fields: false, key_order: KeyOrder::Reversed, bodies };
+            let variation = Variation { key_order: KeyOrder::Reversed, bodies, ..Variation::default() };
             for (kind, place) in kinds.into_iter().zip(1..) {
                 let reversed = match kind {
                     BodyKind::Error => r#"{"a":1,"b":{"d":3,"c":2}}"#,

@@ -128,7 +128,7 @@ impl TestRuns {
                     }
                 }
                 Entry::Request(request) => {
-                    arrived += 1;
+                    arrived += usize::from(!request.is_incidental());
                     if scope.covers_request(request, keys) {
                         requests.push(Arc::clone(request));
                     }

@@ -281,6 +281,12 @@ impl ResponseBody {
         Self { stream: Some(Box::pin(pieces)), ..Self::default() }
     }
 
+    /// A body that is complete and sent in two chunks, as one whose length is not known.
+    pub fn chunked(mut body: Bytes) -> Self {
+        let first = body.split_to(body.len() / 2);
+        Self::stream(futures_util::stream::iter([first, body].into_iter().filter(|piece| !piece.is_empty()).map(Ok)))
+    }
+
     pub fn is_stream(&self) -> bool {
         self.stream.is_some()
     }

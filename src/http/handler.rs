@@ -8,6 +8,7 @@ use hyper::body::Bytes;
 use hyper::{Request, Response, StatusCode};
 
 use crate::clock::Now;
+use crate::contract::variation::HeaderLetters;
 use crate::http::body::{BodyReader, RequestBody, ResponseBody};
 use crate::http::connection_state::ConnectionState;
 
@@ -18,6 +19,11 @@ pub trait Handler: Send + Sync + 'static {
     fn handle(&self, request: Request<RequestBody>, connection: &Arc<ConnectionState>) -> Answering;
 
     fn now(&self) -> Now;
+
+    /// The letters of header names in the answers of a connection that begins.
+    fn header_names(&self) -> HeaderLetters {
+        HeaderLetters::Lower
+    }
 
     /// Logs a problem of a connection that never came to a request.
     fn warn(&self, message: &str);

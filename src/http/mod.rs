@@ -233,6 +233,7 @@ impl Connection {
             .header_read_timeout(None)
             .max_buf_size(self.limits.header_bytes)
             .max_headers(self.limits.header_fields)
+            .title_case_headers(self.handler.header_names().is_title())
             .half_close(half_closes)
             // Head and body in one buffer: queueing them for one write costs more instructions than copying a piece.
             .writev(false)

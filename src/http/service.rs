@@ -128,15 +128,16 @@ impl Api {
         let Answer { status: own, content_type, body, reason, .. } = cx.refusal(kind, text);
         let clock = cx.workspace().clock();
         let date = http_date(clock.shared_time(cx.request.now));
-        let date = date.iter().filter_map(|date| date.to_str().ok()).map(|date| format!("date: {date}\r\n"));
-        let date = date.collect::<String>();
-        let id = &cx.identity.id;
-        let further = cx.profile().ids.request_header.as_ref();
-        let further = further.map_or_else(String::new, |name| format!("{}: {id}\r\n", name.name()));
-        let head = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{date}{REQUEST_ID}: {id}\r\n{further}connection: close\r\n\r\n",
-            body.len(),
-        );
+        let (id, profile) = (&cx.identity.id, cx.profile());
+        let (length, own_id, further) = (body.len().to_string(), REQUEST_ID, profile.ids.request_header.as_ref());
+        let mut headers = vec![("content-type", "application/json"), ("content-length", &length)];
+        headers.extend(date.as_ref().and_then(|date| date.to_str().ok()).map(|date| ("date", date)));
+        headers.push((own_id.as_str(), id));
+        headers.extend(further.map(|name| (name.name().as_str(), id.as_str())));
+        headers.push(("connection", "close"));
+        let letters = profile.variation.header_names;
+        let lines = headers.into_iter().map(|(name, value)| format!("{}: {value}\r\n", letters.of(name)));
+        let head = format!("HTTP/1.1 {status}\r\n{}\r\n", lines.collect::<String>());
         let bytes = [head.as_bytes(), &body].concat().into();
         let own_headers = body_headers(own, content_type);
         let transcript = Transcript::new(&RawExchange {

@@ -24,6 +24,6 @@ pub(crate) use messages::{SyntaxProblem, other_language, syntax_problems};
 pub use paths::setting_path;
 pub(crate) use readings::UNPROMISED;
 pub use sections::{
-    DeliveryOrder, Hello, Profile, Retry, RetryPreset, SETTINGS, SignatureTime, Status, SubscriptionSettings, Upsert,
-    Webhooks,
+    DeliveryOrder, ForwardHost, Framing, Hello, Profile, Retry, RetryPreset, SETTINGS, SignatureTime, Status,
+    SubscriptionSettings, Upsert, Webhooks,
 };

@@ -98,6 +98,16 @@ pub(crate) const UNPROMISED: &[Unpromised] = &[
         unless: "timestamps have nine digits of a second",
         settings: r#"time.precision = "nanoseconds""#,
     },
+    Unpromised {
+        name: "header-letters",
+        unless: "header names are in Title-Case instead of lower case",
+        settings: r#"variation.header_names = "title""#,
+    },
+    Unpromised {
+        name: "chunked-bodies",
+        unless: "deliveries come in chunks, without a Content-Length",
+        settings: r#"webhooks.framing = "chunked""#,
+    },
     Unpromised { name: "doubled-events", unless: "each event is delivered twice", settings: "webhooks.copies = 2" },
     Unpromised {
         name: "reordered-events",

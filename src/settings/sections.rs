@@ -1,10 +1,11 @@
 //! The profile itself, one field a section, and what a whole profile must keep to. Sections with their own rules are in
 //! the contract, next to the rules; the others are here.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::LazyLock;
 
-use hyper::header::HeaderName;
+use hyper::header::{HeaderName, HeaderValue, USER_AGENT};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -16,7 +17,7 @@ use crate::contract::keys::{KeyRules, Keys};
 use crate::contract::quota::RateLimit;
 use crate::contract::rules::{SubscribeRules, Validation};
 use crate::contract::setting::{Section as _, Setting, settings};
-use crate::contract::signature::{CustomScheme, KeyReading, Scheme, SchemeNames};
+use crate::contract::signature::{CustomScheme, KeyReading, Scheme, SchemeNames, is_reserved};
 use crate::contract::timestamp::Time;
 use crate::contract::types::{Environment, Events};
 use crate::contract::variation::Variation;
@@ -173,6 +174,25 @@ settings! {
             assumed: "the emulator's clock while it is frozen, real time otherwise",
             observed_by: "not by calls: the service has one clock",
         },
+        /// The `User-Agent` of deliveries; empty for none.
+        pub user_agent: String = "WRS-Webhooks/1.0" {
+            contract: "not shown",
+            assumed: "one is sent, as firewalls and frameworks refuse requests without",
+            observed_by: "a delivery: its User-Agent",
+        },
+        /// Further headers of deliveries, by name.
+        pub headers: BTreeMap<String, String> = {} {
+            contract: "not shown",
+            assumed: "none",
+            values: "name = value, such as X-Environment = \"sandbox\"",
+            observed_by: "not by calls: what is between adds headers of its own",
+        },
+        /// How the end of a delivery's body is told.
+        pub framing: Framing = "length" {
+            contract: "not shown; HTTP has both",
+            assumed: "Content-Length",
+            observed_by: "not by calls: what records a delivery joins its chunks",
+        },
         /// How long a whole attempt may take.
         pub timeout: DurationText = "15s" {
             contract: "delivery timeouts are not shown",
@@ -238,6 +258,12 @@ settings! {
             values: "URL subscribed = URL dialled, such as \"https://app.example.com\" = \"http://localhost:3000\"",
             observed_by: "not by calls: it is about the emulator, not the service",
         },
+        /// The `Host` of a delivery that is forwarded; `X-Forwarded-Host` has the one subscribed in any case.
+        pub forward_host: ForwardHost = "target" {
+            contract: "events are posted to the registered URL",
+            assumed: "the host to which a forward leads",
+            observed_by: "not by calls: it is about the emulator, not the service",
+        },
         /// What the scheme `custom` sends.
         pub custom: CustomScheme = {
             "id_header": "webhook-id",
@@ -256,6 +282,26 @@ settings! {
             observed_by: "a delivery: headers, content, hash and encoding under which it verifies, if no named scheme does",
         },
     }
+}
+
+/// How the end of a delivery's body is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Framing {
+    /// By `Content-Length`.
+    Length,
+    /// By `Transfer-Encoding: chunked`, in two chunks.
+    Chunked,
+}
+
+/// The `Host` of a delivery that is forwarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ForwardHost {
+    /// The host to which the forward leads.
+    Target,
+    /// The host of the URL subscribed, as behind a proxy that keeps it.
+    Original,
 }
 
 /// Whose time a signature carries.
@@ -411,6 +457,12 @@ pub(super) fn check(profile: &Profile) -> Vec<Broken> {
             format!("\"{}\" is not an event type: expected letters, digits, `.`, `_` and `-`", event.escape_debug());
         push(&["events.extra"], message);
     }
+    if HeaderValue::from_str(&webhooks.user_agent).is_err() {
+        push(&["webhooks.user_agent"], "expected printable ASCII".to_owned());
+    }
+    if let Some(problem) = webhooks.headers.iter().find_map(|(name, value)| header_problem(name, value, profile)) {
+        push(&["webhooks.headers"], problem);
+    }
     let jitter = webhooks.retry.jitter;
     if !(0.0..=1.0).contains(&jitter) {
         push(&["webhooks.retry.jitter"], format!("expected a fraction from 0 to 1, found {jitter}"));
@@ -422,6 +474,25 @@ pub(super) fn check(profile: &Profile) -> Vec<Broken> {
         push(&["webhooks.custom"], problem);
     }
     found
+}
+
+/// Why deliveries cannot have this further header.
+fn header_problem(name: &str, value: &str, profile: &Profile) -> Option<String> {
+    let is_signed_with = || {
+        let schemes = profile.schemes();
+        schemes.iter().any(|scheme| scheme.header_names().any(|sent| sent.eq_ignore_ascii_case(name)))
+    };
+    match HeaderName::from_bytes(name.as_bytes()) {
+        Err(_) => Some(format!("expected an HTTP field name, found \"{}\"", name.escape_debug())),
+        Ok(found) if found == USER_AGENT => Some("`User-Agent` is the setting webhooks.user_agent".to_owned()),
+        Ok(found) if is_reserved(&found) || found.as_str().starts_with("x-emulator-") || is_signed_with() => {
+            Some(format!("`{name}` is a header that every delivery has already"))
+        }
+        Ok(_) if HeaderValue::from_str(value).is_err() => {
+            Some(format!("`{name}` cannot be \"{}\": expected printable ASCII", value.escape_debug()))
+        }
+        Ok(_) => None,
+    }
 }
 
 fn check_headers(profile: &Profile, found: &mut Vec<Broken>) {
@@ -497,6 +568,13 @@ mod tests {
             ("webhooks.scheme=[]", "at least one"),
             ("webhooks.scheme=[\"svix\", \"svix\"]", "listed twice"),
             ("webhooks.retry.jitter=2.5", "from 0 to 1, found 2.5"),
+            ("webhooks.user_agent=\"a\\nb\"", "printable ASCII"),
+            ("webhooks.headers={\"a b\" = \"1\"}", "field name"),
+            ("webhooks.headers={X-A = \"1\\r\\nX-B: 2\"}", "printable ASCII"),
+            ("webhooks.headers={User-Agent = \"a\"}", "webhooks.user_agent"),
+            ("webhooks.headers={Content-Length = \"1\"}", "every delivery"),
+            ("webhooks.headers={Webhook-Id = \"1\"}", "every delivery"),
+            ("webhooks.headers={X-Emulator-Delivery = \"1\"}", "every delivery"),
             ("webhooks.copies=101", "at most 100 copies"),
             ("webhooks.copies=0", "an integer from 1"),
             ("keys.test_prefix=", "not a prefix"),

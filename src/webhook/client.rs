@@ -9,22 +9,28 @@ use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use hyper::body::Bytes;
-use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, DATE, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
+use hyper::header::{
+    AUTHORIZATION, CONTENT_LENGTH, DATE, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
+};
 use hyper::http::response;
 use hyper::{Method, Request, Version};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use url::Url;
 
 use crate::clock::machine;
+use crate::contract::variation::HeaderLetters;
 use crate::http::body::ResponseBody;
+use crate::http::host::host_name;
 use crate::http::tls::Trust;
 use crate::http::tls_problem::{tls_error, tls_problem};
+use crate::settings::{ForwardHost, Framing};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
 use crate::util::wording::counted;
 use crate::webhook::dial::{DialContext, Link, Sender, dial, without_certificate};
-use crate::webhook::egress::{DialProblem, Target};
+use crate::webhook::egress::{DialProblem, FORWARDED_HOST, FORWARDED_PROTO, Target};
 use crate::webhook::resolve::{LookUp, Resolver};
 
 pub const ANSWER_LIMIT: usize = 16 * 1024;
@@ -39,6 +45,10 @@ pub struct Post {
     /// Limit for the whole attempt, its look-up included.
     pub timeout: Duration,
     pub looked_up: Duration,
+    pub letters: HeaderLetters,
+    pub framing: Framing,
+    /// The `Host` of a forwarded request.
+    pub host: ForwardHost,
     /// Limit for the connect, and again for the TLS handshake.
     pub connect_timeout: Duration,
     /// Where to connect to; `None` if [`Client::look_up`] found a kept connection.
@@ -53,6 +63,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 struct IdleConnection {
     origin: Arc<str>,
+    letters: HeaderLetters,
     link: Link,
     was_swept: bool,
 }
@@ -114,26 +125,27 @@ impl Client {
     async fn exchange(self: &Arc<Self>, mut post: Post, progress: &Progress) -> Result<Exchanged, DialProblem> {
         let (target, look_ups) = (Arc::clone(&post.target), Arc::clone(&post.look_ups));
         let (origin, connect_timeout, addresses) = (&target.origin, post.connect_timeout, post.addresses.take());
+        let letters = post.letters;
         let mut request = request(post);
         // A kept connection may have been closed by the receiver; then hyper hands the request back and the next is tried.
-        while let Some(mut link) = self.take_idle(origin) {
+        while let Some(mut link) = self.take_idle(origin, letters) {
             match exchange(&mut link, request, progress).await {
                 Err(Unanswered { unsent: Some(unsent), .. }) => request = *unsent,
-                done => return self.end(origin, link, done),
+                done => return self.end(origin, letters, link, done),
             }
         }
         let addresses = match addresses {
             Some(addresses) => addresses,
             None => self.dial_context.resolver.addresses(&target, &look_ups).await?,
         };
-        let mut link = dial(&target, &addresses, &self.dial_context, connect_timeout).await?;
+        let mut link = dial(&target, &addresses, &self.dial_context, connect_timeout, letters).await?;
         let done = exchange(&mut link, request, progress).await;
-        self.end(origin, link, done)
+        self.end(origin, letters, link, done)
     }
 
-    fn take_idle(&self, origin: &str) -> Option<Link> {
+    fn take_idle(&self, origin: &str, letters: HeaderLetters) -> Option<Link> {
         let mut idle = self.idle.lock();
-        let latest = idle.iter().rposition(|kept| *kept.origin == *origin)?;
+        let latest = idle.iter().rposition(|kept| *kept.origin == *origin && kept.letters == letters)?;
         Some(idle.remove(latest).link)
     }
 
@@ -141,6 +153,7 @@ impl Client {
     fn end(
         self: &Arc<Self>,
         origin: &Arc<str>,
+        letters: HeaderLetters,
         link: Link,
         exchanged: Result<Exchanged, Unanswered>,
     ) -> Result<Exchanged, DialProblem> {
@@ -150,7 +163,7 @@ impl Client {
             if idle.len() >= self.most_kept {
                 idle.clear();
             }
-            idle.push(IdleConnection { origin: Arc::clone(origin), link, was_swept: false });
+            idle.push(IdleConnection { origin: Arc::clone(origin), letters, link, was_swept: false });
             self.sweeper.get_or_init(|| drop(tokio::spawn(Self::sweep(Arc::downgrade(self), self.sweep_interval))));
         }
         Ok(exchanged)
@@ -172,10 +185,10 @@ pub async fn send_once(
     addresses: &[SocketAddr],
     dial_context: &DialContext,
     connect_timeout: Duration,
-    request: Request<ResponseBody>,
+    (request, letters): (Request<ResponseBody>, HeaderLetters),
     progress: &Progress,
 ) -> Result<Exchanged, DialProblem> {
-    let mut link = dial(target, addresses, dial_context, connect_timeout).await?;
+    let mut link = dial(target, addresses, dial_context, connect_timeout, letters).await?;
     let exchanged = exchange(&mut link, request, progress).await;
     Ok(exchanged.unwrap_or_else(|unanswered| Exchanged::failed(unanswered.problem)))
 }
@@ -190,7 +203,7 @@ pub async fn head(target: &Target, limit: Duration) -> Result<(), DialProblem> {
     request.headers_mut().insert(HOST, target.host.clone());
     let answer = async {
         let addresses = context.resolver.addresses(target, &Arc::new(Semaphore::new(1))).await?;
-        send_once(target, &addresses, &context, limit, request, &Progress::default()).await
+        send_once(target, &addresses, &context, limit, (request, HeaderLetters::Lower), &Progress::default()).await
     };
     let late = || DialProblem::new(FailureReason::Timeout, format!("no answer within {} s", limit.as_secs_f64()));
     match timeout(limit, answer).await.map_err(|_| late())??.outcome {
@@ -226,10 +239,47 @@ impl Exchanged {
         Self { outcome: problem.into(), is_whole: false, headers: HeaderMap::new() }
     }
 
+    /// Adds to the note what a redirect to https on the receiver's own address means: it takes the request for one of plain HTTP.
+    fn explain_redirect(&mut self, own: &OwnAddress) {
+        let Some(Ok(location)) = self.location().map(|location| Url::parse(&location)) else { return };
+        let host = location.host_str().map(str::to_ascii_lowercase);
+        if location.scheme() != "https" || !host.is_some_and(|host| own.hosts.contains(&host)) {
+            return;
+        }
+        let why = if own.is_forwarded_from_https {
+            "its own address: it takes the request for plain HTTP, although X-Forwarded-Proto is https; many frameworks read \
+             that header only once the proxy is trusted, so trust it, or forward to an https address"
+        } else {
+            "its own address: it refuses plain HTTP; turn that redirect off for tests, or use its https address"
+        };
+        if let AttemptOutcome::Answered { note, .. } = &mut self.outcome {
+            *note = Some(format!("{} ({why})", note.as_deref().unwrap_or_default()).into());
+        }
+    }
+
     /// Where a redirect leads.
     pub fn location(&self) -> Option<String> {
         location(self.outcome.status()?, &self.headers)
     }
+}
+
+/// The names under which a receiver knows itself, as a request over plain HTTP gives them.
+struct OwnAddress {
+    hosts: Vec<String>,
+    is_forwarded_from_https: bool,
+}
+
+impl OwnAddress {
+    fn of(headers: &HeaderMap) -> Self {
+        let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+        let hosts = [text(&HOST), text(&FORWARDED_HOST)].into_iter().flatten().map(name_of);
+        Self { hosts: hosts.collect(), is_forwarded_from_https: text(&FORWARDED_PROTO) == Some("https") }
+    }
+}
+
+/// A host without its port.
+fn name_of(host: &str) -> String {
+    host_name(host).unwrap_or(host).to_ascii_lowercase()
 }
 
 fn location(status: u16, headers: &HeaderMap) -> Option<String> {
@@ -248,7 +298,11 @@ async fn exchange(
     request: Request<ResponseBody>,
     progress: &Progress,
 ) -> Result<Exchanged, Unanswered> {
-    let exchanged = send(&mut link.sender, request, progress).await;
+    let own = link.is_plain.then(|| OwnAddress::of(request.headers()));
+    let mut exchanged = send(&mut link.sender, request, progress).await;
+    if let (Some(own), Ok(exchanged)) = (own, &mut exchanged) {
+        exchanged.explain_redirect(&own);
+    }
     exchanged.map_err(|Unanswered { problem, unsent }| Unanswered {
         problem: if link.asked_for_certificate { without_certificate(problem) } else { problem },
         unsent,
@@ -317,12 +371,17 @@ fn remarks(head: &response::Parts, broken_off: Option<String>) -> (Option<Durati
 }
 
 fn request(post: Post) -> Request<ResponseBody> {
-    let mut request = Request::new(ResponseBody::from(post.body));
+    let mut request = Request::new(match post.framing {
+        Framing::Length => ResponseBody::from(post.body),
+        Framing::Chunked => ResponseBody::chunked(post.body),
+    });
     *request.method_mut() = Method::POST;
     *request.version_mut() = Version::HTTP_11;
     *request.uri_mut() = post.target.uri.clone();
     *request.headers_mut() = post.headers;
-    request.headers_mut().insert(HOST, post.target.host.clone());
+    let original = post.target.original.as_ref().filter(|_| post.host == ForwardHost::Original);
+    let host = original.map_or(&post.target.host, |original| &original.host);
+    request.headers_mut().insert(HOST, host.clone());
     if let Some(authorization) = &post.target.authorization {
         request.headers_mut().insert(AUTHORIZATION, authorization.clone());
     }
@@ -395,7 +454,6 @@ fn is_end(error: &hyper::Error) -> bool {
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
-    use url::Url;
 
     use super::*;
 
@@ -419,6 +477,9 @@ mod tests {
             body: Bytes::new(),
             timeout: TIMEOUT,
             looked_up: Duration::ZERO,
+            letters: HeaderLetters::Lower,
+            framing: Framing::Length,
+            host: ForwardHost::Target,
             connect_timeout: TIMEOUT,
             addresses: None,
             look_ups: Arc::new(Semaphore::new(1)),

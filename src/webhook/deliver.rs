@@ -23,6 +23,7 @@ use crate::state::engine::{Engine, WORKSPACE_GONE, wait_for_events};
 use crate::state::journal::Entry;
 use crate::state::workspace::{AfterAttempt, AttemptOutcome, AttemptRecord, FailureReason, Job, Workspace};
 use crate::util::flag::Flag;
+use crate::util::header_lines::HeaderLines;
 use crate::webhook::client::{Client, Post};
 use crate::webhook::egress::{Destination, DialProblem, Egress, Target, is_here};
 use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;
@@ -257,8 +258,17 @@ impl Deliverer {
             Ok(addresses) => addresses,
             Err(problem) => return problem.into(),
         };
+        if let Some(original) = &target.original {
+            for (name, value) in original.headers() {
+                sent.headers.entry(name).or_insert(value);
+            }
+            sent.lines = HeaderLines::of(&sent.headers);
+        }
         let post = Post {
             target,
+            letters: profile.variation.header_names,
+            framing: profile.webhooks.framing,
+            host: profile.webhooks.forward_host,
             headers: std::mem::take(&mut sent.headers),
             body: sent.body.clone(),
             timeout: profile.webhooks.timeout.get(),

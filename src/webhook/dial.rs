@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::contract::variation::HeaderLetters;
 use crate::http::body::ResponseBody;
 use crate::http::tls::{Trust, is_about_the_issuer, noting_requests};
 use crate::http::tls_problem::{certificate_problem, handshake_problem, tls_error};
@@ -69,9 +70,9 @@ impl AsyncWrite for ClientTls {
 pub type Sender = http1::SendRequest<ResponseBody>;
 
 /// A connection, with a task that ends when the sender is dropped or the peer closes.
-pub async fn open(stream: Box<dyn ByteStream>) -> hyper::Result<Sender> {
+pub async fn open(stream: Box<dyn ByteStream>, letters: HeaderLetters) -> hyper::Result<Sender> {
     let mut builder = http1::Builder::new();
-    builder.max_buf_size(64 * 1024).max_headers(128).writev(false);
+    builder.max_buf_size(64 * 1024).max_headers(128).writev(false).title_case_headers(letters.is_title());
     let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
     Ok(sender)
@@ -81,6 +82,8 @@ pub async fn open(stream: Box<dyn ByteStream>) -> hyper::Result<Sender> {
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) sender: Sender,
+    /// True if it is without TLS.
+    pub(super) is_plain: bool,
     /// True if the server asked for a client certificate. With TLS 1.3 it refuses a client without one only after the handshake.
     pub(super) asked_for_certificate: bool,
 }
@@ -103,6 +106,7 @@ pub(super) async fn dial(
     addresses: &[SocketAddr],
     dial_context: &DialContext,
     connect_timeout: Duration,
+    letters: HeaderLetters,
 ) -> Result<Link, DialProblem> {
     let addresses = dial_context.egress.choose(target, addresses)?;
     let stream = connect(target, &addresses, connect_timeout).await?;
@@ -112,11 +116,11 @@ pub(super) async fn dial(
     } else {
         (Box::new(stream), false)
     };
-    let opened = open(stream).await;
+    let opened = open(stream, letters).await;
     let sender = opened.map_err(|error| {
         DialProblem::new(FailureReason::ConnectionReset, format!("the connection was lost: {error}"))
     })?;
-    Ok(Link { sender, asked_for_certificate })
+    Ok(Link { sender, is_plain: target.url.scheme() != "https", asked_for_certificate })
 }
 
 async fn connect(target: &Target, addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream, DialProblem> {

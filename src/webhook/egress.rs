@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Uri;
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use url::{Host, Position, Url};
@@ -56,6 +56,35 @@ pub struct Target {
     /// The user and password of the URL, which is kept without them.
     pub authorization: Option<HeaderValue>,
     pub forwarded: Option<Arc<str>>,
+    /// The URL that was forwarded.
+    pub original: Option<Original>,
+}
+
+/// What a receiver learns of the URL that was subscribed, where a forward leads elsewhere.
+#[derive(Debug)]
+pub struct Original {
+    scheme: HeaderValue,
+    pub host: HeaderValue,
+}
+
+impl Original {
+    /// The headers of a proxy in front of the receiver.
+    pub fn headers(&self) -> [(HeaderName, HeaderValue); 3] {
+        [
+            (FORWARDED_PROTO, self.scheme.clone()),
+            (FORWARDED_HOST, self.host.clone()),
+            // The service that is emulated calls from this machine.
+            (FORWARDED_FOR, HeaderValue::from_static("127.0.0.1")),
+        ]
+    }
+}
+
+pub const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+pub const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+fn host_of(url: &Url) -> Option<HeaderValue> {
+    HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort]).ok()
 }
 
 /// True if a URL leads to this machine by its name or loopback address.
@@ -74,9 +103,17 @@ impl Target {
         // Neither fails for a URL with a host.
         let _ = (url.set_username(""), url.set_password(None));
         let uri = url[Position::BeforePath..Position::AfterQuery].parse().ok()?;
-        let host = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort]).ok()?;
+        let host = host_of(&url)?;
         let (text, origin) = (Arc::from(url.as_str()), Arc::from(url.origin().ascii_serialization()));
-        Some(Self { url, text, origin, uri, host, authorization, forwarded: forwarded.map(Arc::from) })
+        let forwarded = forwarded.map(Arc::from);
+        Some(Self { url, text, origin, uri, host, authorization, forwarded, original: None })
+    }
+
+    /// The same, reached for this URL.
+    pub(crate) fn standing_for(self, url: &Url) -> Self {
+        let scheme = HeaderValue::from_str(url.scheme()).ok();
+        let original = scheme.zip(host_of(url)).map(|(scheme, host)| Original { scheme, host });
+        Self { original, ..self }
     }
 
     pub fn host_text(&self) -> &str {
@@ -153,7 +190,10 @@ impl Egress {
         let sink = target.host_str().and_then(|host| host.strip_suffix(SINK_SUFFIX)).filter(|name| !name.is_empty());
         let found = match sink {
             Some(name) => Destination::Sink(Arc::from(name)),
-            None => Destination::Dial(Arc::new(Target::new(target, forward.map(Forward::from))?)),
+            None => {
+                let target = Target::new(target, forward.map(Forward::from))?;
+                Destination::Dial(Arc::new(if forward.is_some() { target.standing_for(url) } else { target }))
+            }
         };
         let mut known = self.known.lock();
         if known.len() >= MAX_KNOWN {

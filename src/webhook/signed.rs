@@ -2,7 +2,7 @@
 //! time of the attempt. The built-in receiver's verification of it is also here.
 
 use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use jiff::Timestamp;
 
 use crate::clock::{Clock, Now, machine};
@@ -42,6 +42,13 @@ pub(super) fn sign_delivery(
         names.push((name, end - value.len()..end));
     };
     push(CONTENT_TYPE, "application/json");
+    if !profile.webhooks.user_agent.is_empty() {
+        push(USER_AGENT, &profile.webhooks.user_agent);
+    }
+    for (name, value) in &profile.webhooks.headers {
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| error.to_string())?;
+        push(name, value);
+    }
     push(DELIVERY, &job.delivery.id);
     for scheme in profile.schemes() {
         let keys = signing_keys(secrets, &scheme, profile).map_err(|problem| format!("the secret {problem}"))?;
@@ -59,7 +66,7 @@ pub(super) fn sign_delivery(
         content.get_or_insert(signed.content);
     }
     // With room for the two that are added when it is sent. The values are parts of the lines.
-    let (mut headers, lines, mut is_twice) = (HeaderMap::with_capacity(7), Bytes::from(lines), false);
+    let (mut headers, lines, mut is_twice) = (HeaderMap::with_capacity(8), Bytes::from(lines), false);
     for (name, value) in names {
         let value = HeaderValue::from_maybe_shared(lines.slice(value)).map_err(|error| error.to_string())?;
         is_twice |= headers.insert(name, value).is_some();

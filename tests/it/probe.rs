@@ -220,6 +220,23 @@ fn what_refuses_genuine_deliveries_is_named_too() {
         &[("unknown-fields", "crashed")],
     );
     check(
+        "reads as many bytes as Content-Length says",
+        |request| {
+            let is_read = request.method != "POST" || request.headers.contains_key("content-length");
+            if is_read { sound(request) } else { Answers(401) }
+        },
+        &[("chunked", "refused-valid")],
+    );
+    check(
+        "looks headers up in lower case",
+        |request| {
+            let is_found = request.lines.iter().any(|line| line.starts_with("webhook-signature:"));
+            let is_absent = !request.headers.contains_key("webhook-signature");
+            if is_found || is_absent { sound(request) } else { Answers(401) }
+        },
+        &[("title-case-headers", "refused-valid")],
+    );
+    check(
         "refuses unknown types",
         |request| if request.json()["type"] == "workflow.probed" { Answers(422) } else { sound(request) },
         &[("unknown-event-type", "refused-valid")],

@@ -133,13 +133,35 @@ fn read(stream: &mut TcpStream) -> Option<Request> {
     let headers: BTreeMap<String, String> =
         named.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned())).collect();
     let length: usize = headers.get("content-length").map_or(0, |length| length.parse().expect("a number"));
+    let is_chunked = headers.contains_key("transfer-encoding");
+    while is_chunked && !bytes.ends_with(b"\r\n0\r\n\r\n") {
+        let count = stream.read(&mut part).ok().filter(|count| *count > 0)?;
+        bytes.extend_from_slice(&part[..count]);
+    }
     while bytes.len() < end + 4 + length {
         let count = stream.read(&mut part).ok().filter(|count| *count > 0)?;
         bytes.extend_from_slice(&part[..count]);
         reads += 1;
     }
     let method = head.split(' ').next()?.to_owned();
-    Some(Request { method, lines, headers, body: bytes[end + 4..].to_vec(), at_once: reads < 3 || length > 4096 })
+    let rest = &bytes[end + 4..];
+    let body = if is_chunked { joined(rest) } else { rest.to_vec() };
+    Some(Request { method, lines, headers, body, at_once: reads < 3 || length > 4096 })
+}
+
+/// A body whose chunks are complete.
+fn joined(mut chunks: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    loop {
+        let end = chunks.windows(2).position(|window| window == b"\r\n").expect("a size");
+        let size = std::str::from_utf8(&chunks[..end]).expect("text");
+        let size = usize::from_str_radix(size, 16).expect("a size");
+        body.extend_from_slice(&chunks[end + 2..end + 2 + size]);
+        if size == 0 {
+            return body;
+        }
+        chunks = &chunks[end + 2 + size + 2..];
+    }
 }
 
 /// What every receiver of the documentation does.

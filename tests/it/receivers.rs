@@ -230,6 +230,35 @@ async fn where_a_redirect_leads_and_a_wait_that_cannot_be_read_are_named() {
 }
 
 #[tokio::test]
+async fn a_redirect_to_https_on_the_receivers_own_address_is_explained() {
+    let redirect = |location: &str| {
+        let answer = format!("HTTP/1.1 301 Go\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n");
+        &*Box::leak(answer.into_bytes().into_boxed_slice())
+    };
+    let (outcome, step) = explained(redirect("https://APP.example.com/"), &[]).await;
+    let note = "Location: https://APP.example.com/ (its own address: it takes the request for plain HTTP, although X-Forwarded-Proto \
+                is https; many frameworks read that header only once the proxy is trusted, so trust it, or forward to an https address)";
+    assert_eq!((&outcome["status"], &outcome["note"]), (&json!(301), &json!(note)));
+    assert!(step.contains("X-Forwarded-Proto"), "{step}");
+    let (outcome, _) = explained(redirect("https://127.0.0.1/"), &[]).await;
+    assert!(outcome["note"].as_str().is_some_and(|note| note.contains("its own address")), "{outcome}");
+    for elsewhere in ["https://other.example.com/", "http://app.example.com/", "/"] {
+        let (outcome, _) = explained(redirect(elsewhere), &[]).await;
+        assert_eq!(outcome["note"], format!("Location: {elsewhere}"));
+    }
+    // Without a forward.
+    let address = answering(redirect("https://127.0.0.1:8443/"), false).await;
+    let emulator = started(builder().set("webhooks.retry.preset=none").set("webhooks.allow_http=true")).await;
+    subscribe_url(&emulator, KEY, &format!("http://{address}/")).await;
+    let fired = fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+    let note = fired["deliveries"][0]["attempts"][0]["outcome"]["note"].to_string();
+    assert!(
+        note.contains("it refuses plain HTTP; turn that redirect off for tests, or use its https address"),
+        "{note}"
+    );
+}
+
+#[tokio::test]
 async fn the_body_of_an_answer_has_to_end_in_time_but_may_break_off() {
     let begun = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok";
     let (outcome, step) = explained(begun, &["webhooks.timeout=500ms"]).await;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use serde_json::{Value, json};
 use wrs_emulator::settings::SETTINGS;
@@ -46,6 +47,8 @@ enum Probe {
     Hello,
     /// An event of this type at a sink, with this secret.
     Delivery(&'static str, &'static str),
+    /// The bytes of a delivery that is forwarded.
+    Wire,
     /// Where an event arrives that is fired at a sink.
     Forwarded,
     /// Attempts at a receiver that answers so, with the clock advanced by so many seconds between them.
@@ -92,6 +95,7 @@ async fn look(probe: Probe, settings: &[&str]) -> String {
     match probe {
         Probe::Attempts(statuses, seconds) => return look_at_attempts(settings, statuses, seconds).await,
         Probe::Order => return look_at_order(settings).await,
+        Probe::Wire => return look_at_bytes(settings).await,
         Probe::Silent => return look_at_silence(settings, "http").await,
         Probe::SilentTls => return look_at_silence(settings, "https").await,
         _ => {}
@@ -133,7 +137,9 @@ async fn look(probe: Probe, settings: &[&str]) -> String {
         }
         Probe::Scatter => look_at_scatter(emulator),
         Probe::Rotation => look_at_rotation(emulator).await,
-        Probe::Attempts(..) | Probe::Order | Probe::Silent | Probe::SilentTls => unreachable!("looked at above"),
+        Probe::Attempts(..) | Probe::Order | Probe::Wire | Probe::Silent | Probe::SilentTls => {
+            unreachable!("looked at above")
+        }
     }
 }
 
@@ -257,6 +263,28 @@ fn look_at_scatter(emulator: &Emulator) -> String {
     let waits: Vec<Duration> = (0..8).map(|_| fire()).collect();
     assert!(waits.iter().all(|wait| *wait <= Duration::from_secs(10)), "{waits:?}");
     if waits.is_sorted() { "in order".to_owned() } else { "overtaken".to_owned() }
+}
+
+async fn look_at_bytes(settings: &[&str]) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let target = format!("https://app.example.com=http://{}", listener.local_addr().expect("an address"));
+    let emulator = started(set(settings).forward(&target)).await;
+    subscribe(&emulator, &hook("https://app.example.com/hooks")).await;
+    let received = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        let mut bytes = Vec::new();
+        while !bytes.ends_with(b"}") && !bytes.ends_with(b"\r\n0\r\n\r\n") {
+            assert!(stream.read_buf(&mut bytes).await.expect("a delivery") > 0);
+        }
+        stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("an open connection");
+        bytes
+    });
+    fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+    let text = String::from_utf8(received.await.expect("no panic")).expect("text");
+    for header in ["X-Forwarded-Proto: https", "X-Forwarded-Host: app.example.com", "X-Forwarded-For: 127.0.0.1"] {
+        assert!(text.to_lowercase().contains(&format!("\r\n{}\r\n", header.to_lowercase())), "{text}");
+    }
+    text
 }
 
 async fn look_at_silence(settings: &[&str], scheme: &str) -> String {

@@ -79,7 +79,7 @@ const CLAUSES: &[Clause] = &[
     ("HELLO_KEYLESS", "Authentication 6: GET /v1/hello needs no token", Yes, &["GET /v1/hello"]),
     ("OAUTH", "Authentication 7: OAuth 2.0 client credentials are announced; endpoints and lifetimes are not shown", Scenario, &["announced-endpoints"]),
 
-    ("DELIVERY", "Events: the service sends an HTTP POST to the subscription url", Yes, &["every delivery", "webhooks.forwards"]),
+    ("DELIVERY", "Events: the service sends an HTTP POST to the subscription url", Yes, &["every delivery", "webhooks.forwards", "webhooks.forward_host", "webhooks.user_agent", "webhooks.headers", "webhooks.framing"]),
     ("HTTPS", "Events: the subscription url must be HTTPS", Yes, &["POST /v1/events/subscribe", "webhooks.allow_http"]),
     ("SIGNED", "Events: the body is signed with the subscription secret", Yes, &["every delivery", "webhooks.secret_key"]),
     ("SIGNATURE", "Events: signature header name and signing algorithm are not shown", Assumed, &["webhooks.scheme", "webhooks.custom", "webhooks.timestamp"]),

@@ -80,7 +80,7 @@ fn the_reading_that_breaks_a_suite_is_named() {
     let check = |suite: &str, readings_of: &str, broken: &[(&str, Option<&str>)], sentence: &str| {
         let (code, grid) = Place::new().suite(suite, readings_of, &["--jobs", "4"]);
         let (all, failed) = readings(&grid);
-        assert_eq!((all[0], all.len()), ("contract", if readings_of == "each" { 15 } else { 3 }), "{grid:#}");
+        assert_eq!((all[0], all.len()), ("contract", if readings_of == "each" { 17 } else { 3 }), "{grid:#}");
         assert_eq!((code, failed), (Some(i32::from(!broken.is_empty())), broken.to_vec()), "{suite}: {grid:#}");
         assert_eq!(grid["sentence"], sentence, "{suite}");
         let first = broken.first().map_or("contract", |(name, _)| name);
@@ -170,7 +170,7 @@ fn a_suite_that_fails_under_contract_is_run_once() {
         .run("each", &["--fail-on", "unmatched"], "curl -s -o /dev/null $WRS_BASE_URL/v1/helo")
         .exits(1)
         .prints(&["contract  1     1 "])
-        .says(&["[1/15] contract: failed, exit status 1; 1 request matched no endpoint\n"]);
+        .says(&["[1/17] contract: failed, exit status 1; 1 request matched no endpoint\n"]);
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn a_signal_ends_every_run() {
         let output = ended(child);
         let said = text(&output.stdout);
         assert_eq!(output.status.code(), Some(code), "{output:?}");
-        assert!(said.contains("✗ interrupted: 3 of 15 readings were tried\n"), "{said}");
+        assert!(said.contains("✗ interrupted: 3 of 17 readings were tried\n"), "{said}");
         assert!(said.contains(&format!("message-text  {code} ")), "{said}");
         let processes = place.notes("processes");
         assert_eq!(processes.len(), 2, "no other run began");

@@ -76,12 +76,22 @@ class Receiver:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
+                body = self.body()
                 with arrived:
                     received.append(json.loads(body))
                     arrived.notify_all()
                 self.send_response(204)
                 self.end_headers()
+
+            def body(self):
+                if self.headers.get("Transfer-Encoding") != "chunked":
+                    return self.rfile.read(int(self.headers["Content-Length"]))
+                body = b""
+                while size := int(self.rfile.readline(), 16):
+                    body += self.rfile.read(size)
+                    self.rfile.readline()
+                self.rfile.readline()
+                return body
 
             def log_message(self, *_):
                 pass

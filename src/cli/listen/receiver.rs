@@ -25,6 +25,7 @@ use crate::cli::signatures::{Signing, rejected};
 use crate::clock::{Instant, Now, machine};
 use crate::contract::signature::{Evidence, Rejection, Remedy, TOLERANCE_SECONDS};
 use crate::contract::timestamp::{Precision, format_timestamp};
+use crate::contract::variation::HeaderLetters;
 use crate::http::answer::answer;
 use crate::http::body::ResponseBody;
 use crate::http::body::{BodyProblem, BodyReader, RequestBody};
@@ -32,7 +33,7 @@ use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, Handler, NO_HTTP_2, PLAIN_ON_TLS, Unreadable};
 use crate::http::tls::Trust;
 use crate::redact::{Redactor, visible};
-use crate::settings::{target_url, with_rest};
+use crate::settings::{ForwardHost, Framing, target_url, with_rest};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
 use crate::util::flag::Flag;
 use crate::webhook::client::{ANSWERED_BY, Client, Post};
@@ -391,6 +392,7 @@ impl Application {
             return Forwarded::failed(self.from.clone(), "no request can be made for this URL".to_owned());
         };
         let to = target.text.to_string();
+        let is_chunked = headers.contains_key(TRANSFER_ENCODING);
         let mut headers = headers.clone();
         for name in OF_THE_CONNECTION {
             headers.remove(name);
@@ -401,6 +403,9 @@ impl Application {
             body,
             timeout: TIMEOUT,
             looked_up: Duration::ZERO,
+            letters: HeaderLetters::Lower,
+            framing: if is_chunked { Framing::Chunked } else { Framing::Length },
+            host: ForwardHost::Target,
             connect_timeout: CONNECT_TIMEOUT,
             addresses: None,
             look_ups: Arc::clone(&self.look_ups),

@@ -298,6 +298,11 @@ impl Default for CustomScheme {
 const RESERVED: &str = " connection content-encoding content-length content-type expect host keep-alive proxy-connection te \
                         trailer transfer-encoding upgrade user-agent ";
 
+/// True if a header belongs to every delivery or to its connection, so that no setting may send it.
+pub fn is_reserved(name: &HeaderName) -> bool {
+    RESERVED.contains(&format!(" {name} "))
+}
+
 impl CustomScheme {
     /// Checks that deliveries can be signed this way and that receivers can verify them. The error is the first problem; it
     /// names the setting and how to fix it.

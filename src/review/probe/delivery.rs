@@ -13,6 +13,7 @@ use crate::contract::signature::{
 };
 use crate::contract::timestamp::{Precision, format_timestamp};
 use crate::contract::types::{REFERENCE_MATCHED, WORKFLOW_COMPLETED};
+use crate::contract::variation::HeaderLetters;
 
 /// Most requests that try to find out what the receiver verifies instead of a valid delivery.
 const MAX_VARIATIONS: usize = 48;
@@ -61,6 +62,8 @@ pub(super) struct ProbeRequest {
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Bytes,
     pub(super) is_slow: bool,
+    pub(super) is_chunked: bool,
+    pub(super) letters: HeaderLetters,
 }
 
 impl ProbeRequest {
@@ -85,7 +88,7 @@ pub(super) fn is_applicable(case: &Case, signing: &ProbeSigning, occasion: Occas
 
 pub(super) fn make(sending: &Sending, signing: &ProbeSigning, occasion: Occasion<'_>) -> ProbeRequest {
     match sending.event {
-        Event::None => ProbeRequest { method: sending.method, headers: Vec::new(), body: Bytes::new(), is_slow: false },
+        Event::None => request(sending, Vec::new(), Vec::new()),
         event => delivery(sending, signing, occasion, body(event, occasion).into_bytes()),
     }
 }
@@ -99,15 +102,21 @@ fn delivery(sending: &Sending, signing: &ProbeSigning, occasion: Occasion<'_>, b
         Signing::Tampered(tamper) => tamper.falsify_body(&body).unwrap_or(body),
         _ => body,
     };
-    let mut headers = vec![
-        ("content-type".to_owned(), sending.content_type.to_owned()),
-        ("content-length".to_owned(), body.len().to_string()),
-    ];
+    let mut headers = vec![("content-type".to_owned(), sending.content_type.to_owned())];
+    headers.push(match sending.is_chunked {
+        true => ("transfer-encoding".to_owned(), "chunked".to_owned()),
+        false => ("content-length".to_owned(), body.len().to_string()),
+    });
     let more =
         signing.scheme.event_headers("workflow.completed").map(|(name, value)| (name.to_owned(), value.to_owned()));
     headers.extend(more);
     headers.extend(signed.headers.into_iter().map(|(name, value)| (name.into_owned(), value)));
-    ProbeRequest { method: sending.method, headers, body: body.into(), is_slow: sending.is_slow }
+    request(sending, headers, body)
+}
+
+fn request(sending: &Sending, headers: Vec<(String, String)>, body: Vec<u8>) -> ProbeRequest {
+    let Sending { method, is_slow, is_chunked, letters, .. } = *sending;
+    ProbeRequest { method, headers, body: body.into(), is_slow, is_chunked, letters }
 }
 
 /// Valid deliveries signed with the secret read in another way, signed by another scheme or by hand, or with a body in another form.

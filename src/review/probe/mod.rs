@@ -33,7 +33,7 @@ use crate::state::workspace::{AttemptOutcome, FailureReason};
 use crate::util::html;
 use crate::webhook::client::{Progress, send_once};
 use crate::webhook::dial::DialContext;
-use crate::webhook::egress::{DialProblem, Target};
+use crate::webhook::egress::{DialProblem, Original, Target};
 
 pub const MAX: Duration = Duration::from_secs(10);
 /// How many cases run at a time: many receivers in development handle one request at a time.
@@ -254,7 +254,9 @@ impl Run<'_> {
         let began = machine::monotonic();
         let Probe { target, reach, .. } = self.probe;
         let progress = Progress::default();
-        let sent = send_once(target, &self.addresses, reach, limit / 2, outgoing(target, request), &progress);
+        let letters = request.letters;
+        let request = (outgoing(target, request), letters);
+        let sent = send_once(target, &self.addresses, reach, limit / 2, request, &progress);
         let reply = match timeout(limit, sent).await {
             Ok(Ok(answered)) => {
                 let location = answered.location();
@@ -313,11 +315,18 @@ fn beginning(body: &Bytes) -> String {
 }
 
 fn outgoing(target: &Target, request: ProbeRequest) -> Request<ResponseBody> {
-    let body = if request.is_slow { in_pieces(request.body) } else { request.body.into() };
+    let body = match (request.is_slow, request.is_chunked) {
+        (true, _) => in_pieces(request.body),
+        (false, true) => ResponseBody::chunked(request.body),
+        (false, false) => request.body.into(),
+    };
     let mut head = Request::builder().method(request.method).uri(target.uri.clone()).header(HOST, target.host.clone());
     head = head.header(USER_AGENT, concat!("wrs-emulator/", env!("CARGO_PKG_VERSION"), " probe"));
     if let Some(authorization) = &target.authorization {
         head = head.header(AUTHORIZATION, authorization.clone());
+    }
+    for (name, value) in target.original.iter().flat_map(Original::headers) {
+        head = head.header(name, value);
     }
     for (name, value) in request.headers {
         head = head.header(name, value);

@@ -5,6 +5,7 @@ use serde::Serialize;
 use self::Expectation::{Accepted, Either, NoEffect, OneEffect, Refused};
 use crate::contract::named::named;
 use crate::contract::signature::Tamper;
+use crate::contract::variation::HeaderLetters;
 
 /// The name of the case that every other one depends on.
 pub const VALID: &str = "valid";
@@ -50,6 +51,9 @@ pub(super) struct Sending {
     pub(super) content_type: &'static str,
     /// True if the body is sent in pieces over about a second.
     pub(super) is_slow: bool,
+    /// True if the body comes in chunks, without a `Content-Length`.
+    pub(super) is_chunked: bool,
+    pub(super) letters: HeaderLetters,
     /// True if it carries the same event as the request before it.
     pub(super) repeats: bool,
 }
@@ -62,6 +66,8 @@ impl Sending {
         signing: Signing::Genuine,
         content_type: "application/json",
         is_slow: false,
+        is_chunked: false,
+        letters: HeaderLetters::Lower,
         repeats: false,
     };
 }
@@ -210,6 +216,13 @@ pub const CASES: &[Case] = &[
     case("slow-sender", Accepted, "a valid delivery whose body arrives in pieces over a second",
         SUCCESS,
         "read the whole body before you verify it, and allow it more than a second", &[Sending { is_slow: true, ..Sending::VALID }]),
+    case("chunked", Accepted, "a valid delivery in chunks (`Transfer-Encoding: chunked`), without a Content-Length",
+        "RFC 9112, 7.1: a recipient must be able to read chunks; that deliveries have a Content-Length is not shown",
+        "read the body to its end, and not as many bytes as Content-Length says; where the server or proxy in front refuses chunks, let it join them",
+        &[Sending { is_chunked: true, ..Sending::VALID }]),
+    case("title-case-headers", Accepted, "a valid delivery with header names such as `Content-Type` instead of `content-type`",
+        "RFC 9110, 5.1: field names are case-insensitive",
+        "look headers up without regard to letter case", &[Sending { letters: HeaderLetters::Title, ..Sending::VALID }]),
     case("content-type-charset", Accepted, "a valid delivery as `application/json; charset=utf-8`",
         "RFC 9110, 8.3.1: a media type may have parameters",
         "compare the media type without its parameters", &[Sending { content_type: "application/json; charset=utf-8", ..Sending::VALID }]),

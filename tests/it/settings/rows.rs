@@ -118,6 +118,21 @@ pub(super) const ROWS: &[(&str, &[&str], Probe, &str)] = &[
         Probe::Delivery("workflow.completed", PLAIN),
         "signed by the machine's time",
     ),
+    (
+        "webhooks.user_agent",
+        &["webhooks.user_agent=Other/2"],
+        Probe::Delivery("workflow.completed", PLAIN),
+        "user-agent: Other/2\n",
+    ),
+    (
+        "webhooks.headers",
+        &["webhooks.headers={X-Environment=\"sandbox\"}"],
+        Probe::Delivery("workflow.completed", PLAIN),
+        "x-environment: sandbox\n",
+    ),
+    ("webhooks.framing", &["webhooks.framing=chunked"], Probe::Wire, "transfer-encoding: chunked\r\n"),
+    ("webhooks.forward_host", &["webhooks.forward_host=original"], Probe::Wire, "\r\nhost: app.example.com\r\n"),
+    ("variation.header_names", &["variation.header_names=title"], Probe::Wire, "\r\nWebhook-Signature: v1,"),
     ("webhooks.timeout", &["webhooks.timeout=200ms"], Probe::Silent, "no answer within 0.2 s"),
     (
         "webhooks.connect_timeout",

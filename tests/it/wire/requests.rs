@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::peer::{GOOD, Peer, assert_error, assert_journaled};
-use crate::support::{builder, control, send, start, started, view};
+use crate::support::{builder, control, send, start, start_with, started, view};
 
 #[tokio::test]
 async fn a_host_is_judged_alike_in_both_versions() {
@@ -273,6 +273,22 @@ async fn a_client_that_asks_first_is_not_asked_for_a_body_that_nobody_reads() {
     let mut peer =
         Peer::sending(&emulator, "POST /nowhere HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}").await;
     assert_eq!(peer.answer().await.status, 404);
+}
+
+#[tokio::test]
+async fn header_names_come_in_the_letters_that_are_set() {
+    for (set, expected) in [("lower", "content-type: "), ("title", "Content-Type: ")] {
+        let emulator = start_with(&[&format!("variation.header_names={set}")]).await;
+        let status = "GET /v1/system/status HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk_test_local\r\n";
+        for request in [&format!("{status}Connection: close\r\n\r\n"), "no HTTP\r\n\r\n"] {
+            let mut peer = Peer::sending(&emulator, request).await;
+            let answer = String::from_utf8(peer.rest().await).expect("text");
+            let (head, _) = answer.split_once("\r\n\r\n").expect("a head");
+            assert!(head.contains(expected), "{head}");
+            let is_set = |line: &str| line.starts_with(|first: char| first.is_ascii_uppercase() == (set == "title"));
+            assert!(head.lines().skip(1).all(is_set), "{head}");
+        }
+    }
 }
 
 #[tokio::test]
