@@ -2,12 +2,7 @@
 "use strict";
 
 const { createHash } = require("node:crypto");
-// Kept as they are now, because tests replace such functions.
-const { request: plain } = require("node:http");
-const { request: secure } = require("node:https");
-
-/** Most bytes of an answer: whatever answers at the address may be no emulator. */
-const MOST_ANSWER = 64 * 1024 * 1024;
+const { exchange } = require("./exchange.js");
 
 /** A text with what drives a terminal as escapes; line ends are kept. */
 const visible = (text) => text.replace(/[^\P{C}\n]|[\u2028\u2029]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
@@ -62,14 +57,17 @@ class Emulator {
     const token = process.env.WRS_EMULATOR_CONTROL_TOKEN;
     if (token) headers.authorization = `Bearer ${token}`;
     const url = `${this.url}/_emulator/${path}`;
-    const answer = await exchange(url, { method, headers }, typeof body === "string" ? body : JSON.stringify(body));
+    const sent = typeof body === "string" ? body : JSON.stringify(body);
+    const answer = await exchange(url, method, headers, sent).catch((error) => {
+      throw withoutSource(new Error(visible(`${method} ${url}: ${error.message || error.code}`)));
+    });
     const parsed = parse(answer.text);
     const isGood = answer.status >= 200 && answer.status < 300;
     if (isGood ? !parsed : !parsed?.error?.code) {
       const first = answer.text.split("\n").map((line) => line.trim()).find(Boolean) ?? "nothing";
-      throw new Error(visible(`${method} ${url}: status ${answer.status} with an answer that is not the emulator's: ${first.slice(0, 200)}`));
+      throw withoutSource(new Error(visible(`${method} ${url}: status ${answer.status} with an answer that is not the emulator's: ${first.slice(0, 200)}`)));
     }
-    if (!isGood) throw new ControlError(`${method} ${path}`, answer.status, parsed);
+    if (!isGood) throw withoutSource(new ControlError(`${method} ${path}`, answer.status, parsed));
     return parsed;
   }
 
@@ -192,27 +190,10 @@ class Emulator {
   }
 }
 
-/** Status and text of an answer. Not by `fetch` and not by the agent for everything, because both may be made to use a proxy. */
-function exchange(url, options, body) {
-  return new Promise((resolve, reject) => {
-    const call = url.startsWith("https:") ? secure : plain;
-    const request = call(url, { ...options, agent: false }, (answer) => {
-      read(answer, url).then((received) => resolve({ status: answer.statusCode, text: received }), reject);
-    });
-    request.on("error", reject).end(body);
-  });
-}
-
-/** The text of an answer. */
-async function read(answer, url) {
-  const parts = [];
-  let size = 0;
-  for await (const part of answer) {
-    size += part.length;
-    if (size > MOST_ANSWER) throw new Error(`${url}: the answer has more than ${MOST_ANSWER >> 20} MiB; is that a wrs-emulator?`);
-    parts.push(part);
-  }
-  return Buffer.concat(parts).toString();
+/** An error that shows the test's source and not this package's, as runners print what its stack names. */
+function withoutSource(error) {
+  error.stack = error.stack.split("\n").filter((line) => !line.includes(__dirname)).join("\n");
+  return error;
 }
 
 /** An object in JSON, or nothing. */

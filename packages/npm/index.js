@@ -8,8 +8,9 @@
 "use strict";
 
 const { spawn, spawnSync } = require("node:child_process");
-const { rmSync } = require("node:fs");
-const { basename } = require("node:path");
+const { createHash } = require("node:crypto");
+const { existsSync, rmSync } = require("node:fs");
+const { basename, relative } = require("node:path");
 const { createInterface } = require("node:readline");
 const { ControlError, Emulator } = require("./emulator.js");
 const { running, shared } = require("./running.js");
@@ -134,15 +135,32 @@ async function reportUnseen() {
   keepReport(url, test);
 }
 
-const reportOf = (test) => `wrs-emulator-report-${basename(test.file)}.html`;
+/** Where reports are kept; a test may go elsewhere. */
+const HERE = process.cwd();
+
+/** The report of a test file. Files of one name in several folders have one each. */
+function reportOf({ file }) {
+  const path = relative(HERE, file);
+  const isElsewhere = path !== basename(file);
+  const name = path.replace(/[^A-Za-z0-9._-]+/g, "-").replace(/^[.-]+/, "");
+  const hash = createHash("sha256").update(path).digest("hex").slice(0, 6);
+  return `wrs-emulator-report-${name}${isElsewhere ? `-${hash}` : ""}.html`;
+}
+
 const program = () => process.env.WRS_EMULATOR || require("./binary.js")();
 /** Prints the address, and waits for the end of its input. If that named a file, it saves the report there. */
 const SERVE = 'echo "$WRS_EMULATOR_URL"; report=$(cat); [ -z "$report" ] || "$0" run save "$report" --url "$WRS_EMULATOR_URL" >/dev/null 2>&1';
 
 /** Removes the report of an earlier run. */
 function clear(test) {
-  if (!isCleared) rmSync(reportOf(test), { force: true });
+  if (isCleared) return;
   isCleared = true;
+  try {
+    rmSync(reportOf(test), { force: true });
+  } catch (error) {
+    // In a checkout that cannot be written, or of another user.
+    if (existsSync(reportOf(test))) test.note(`wrs-emulator: ${reportOf(test)} is of an earlier run, it cannot be removed: ${error.message}`);
+  }
 }
 
 /** The address of this process's emulator, started once. It ends with the process, however that ends: its standard input is closed then. */

@@ -39,7 +39,7 @@ function inVitest(given) {
   if (!task) return worker && { file: worker.filepath };
   const path = ({ name, suite }) => (suite?.name ? `${path(suite)} ${name}` : name);
   return {
-    name: path(task), file: task.file.name ?? "", project: task.file.projectName, holder: task, scope: task.file,
+    name: path(task), file: task.file.filepath ?? task.file.name ?? "", project: task.file.projectName, holder: task, scope: task.file,
     expects: () => (task.fails ? "failure" : "success"),
     failure: () => (task.result?.state === "fail" ? task.result.errors?.[0] : undefined),
     later: (call) => context?.onTestFinished?.(call),

@@ -1,16 +1,18 @@
 //! A command that runs while an emulator does: how it finds the emulator, its output, how it ended. For `exec`.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, ErrorKind, IsTerminal as _, PipeReader, Read as _, Write};
+use std::io::{self, ErrorKind, IsTerminal as _, PipeReader, PipeWriter, Read as _};
 use std::net::IpAddr;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::process::{ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use regex::Regex;
+use rustix::fs::{OFlags, fcntl_getfl};
+use rustix::io::ioctl_fionread;
 use tokio::process::{Child, Command};
 use url::Url;
 
@@ -18,11 +20,13 @@ use super::arguments::{Target, reachable};
 use super::client::{Call, in_background};
 use super::document::RunDocument;
 use super::failure::{Code, Failure, note};
+use super::stream::Stream;
 use super::trust::TrustFiles;
 use crate::app::{Emulator, FileLimit};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::ExecFacts;
 use crate::redact::{MASK, Redactor, Secrets, visible_lines};
+use crate::util::pipe;
 use crate::util::process::ending_signal;
 
 /// How long the emulator may need to answer with the data of a report.
@@ -32,8 +36,8 @@ const SHOWN_COMMAND: usize = 16 * 1024;
 
 /// Most bytes that are kept.
 const MAX_KEPT: usize = 64 * 1024;
-/// How long the rest is waited for after the command has ended: processes that it left running may keep its streams open for ever.
-const GRACE: Duration = Duration::from_secs(1);
+/// How long the end of a stream is waited for after the command has ended: processes that it left running may keep it open for ever.
+pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// The variables in which clients look for a proxy.
 pub(super) const PROXIES: [&str; 6] =
@@ -202,7 +206,7 @@ pub(super) fn exit_code(status: ExitStatus) -> u8 {
 /// Where the output of a command goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Streams {
-    /// To our own streams, which the command inherits.
+    /// To our own streams, which the command inherits, unless one is a pipe that does not block.
     Own,
     /// To our own streams, and its end is kept. One that is a terminal is left to the command, for its colours, its width and its
     /// questions.
@@ -213,11 +217,23 @@ pub(super) enum Streams {
     Kept,
 }
 
-/// Passes on what a command writes and keeps the end of it.
+/// Passes on what a command writes, at the reader's pace, and keeps the end of it.
 pub(super) struct Tee {
     kept: Arc<Mutex<Tail>>,
-    /// Closed when both streams have ended; nothing is ever sent.
-    ended: Receiver<()>,
+    copies: Vec<Arc<Copied>>,
+}
+
+/// What is copied from one pipe.
+struct Copied {
+    progress: Mutex<Progress>,
+    changed: Condvar,
+}
+
+struct Progress {
+    /// The pipe; absent once nothing more is read from it.
+    from: Option<PipeReader>,
+    read: u64,
+    passed_on: u64,
 }
 
 #[derive(Default)]
@@ -229,56 +245,85 @@ struct Tail {
 impl Tee {
     /// Connects the streams of a command that is about to start.
     fn attach(command: &mut Command, streams: Streams) -> io::Result<Option<Self>> {
-        let (open, ended) = channel();
-        let tee = Self { kept: Arc::default(), ended };
+        let mut tee = Self { kept: Arc::default(), copies: Vec::new() };
         match streams {
-            Streams::Own => return Ok(None),
-            Streams::OwnAndKept => {
-                if !io::stdout().is_terminal() {
-                    let (from, to) = io::pipe()?;
-                    command.stdout(to);
-                    tee.copy(from, io::stdout(), open.clone());
+            Streams::Own | Streams::OwnAndKept => {
+                let is_kept = streams == Streams::OwnAndKept;
+                let passes = |fd: BorrowedFd<'_>| !fd.is_terminal() && (is_kept || is_non_blocking(fd));
+                if passes(io::stdout().as_fd()) {
+                    command.stdout(tee.copy(Some(Stream::Out))?);
                 }
-                if !io::stderr().is_terminal() {
-                    let (from, to) = io::pipe()?;
-                    command.stderr(to);
-                    tee.copy(from, io::stderr(), open);
+                if passes(io::stderr().as_fd()) {
+                    command.stderr(tee.copy(Some(Stream::Err))?);
                 }
             }
             Streams::StderrAndKept | Streams::Kept => {
-                let (from, to) = io::pipe()?;
+                let to = tee.copy((streams == Streams::StderrAndKept).then_some(Stream::Err))?;
                 command.stdin(Stdio::null()).stdout(to.try_clone()?).stderr(to);
-                match streams {
-                    Streams::StderrAndKept => tee.copy(from, io::stderr(), open),
-                    _ => tee.copy(from, io::sink(), open),
-                }
             }
         }
-        Ok(Some(tee))
+        Ok((!tee.copies.is_empty()).then_some(tee))
     }
 
-    fn copy(&self, mut from: PipeReader, mut to: impl Write + Send + 'static, open: Sender<()>) {
+    /// A pipe that is copied to this stream.
+    fn copy(&mut self, to: Option<Stream>) -> io::Result<PipeWriter> {
+        let (mut from, end) = io::pipe()?;
+        let progress = Mutex::new(Progress { from: Some(from.try_clone()?), read: 0, passed_on: 0 });
+        let copied = Arc::new(Copied { progress, changed: Condvar::new() });
+        self.copies.push(Arc::clone(&copied));
         let kept = Arc::clone(&self.kept);
         thread::spawn(move || {
             let mut piece = [0; 8 * 1024];
-            while let Ok(count @ 1..) = from.read(&mut piece) {
+            while pipe::wait_readable(&from).is_ok() {
+                // Under the lock, so that each byte is either in the pipe or counted.
+                let count = {
+                    let mut progress = copied.progress.lock();
+                    let count = from.read(&mut piece).unwrap_or_default();
+                    progress.read += count as u64;
+                    count
+                };
                 kept.lock().add(&piece[..count]);
-                // If it is no longer read, the command learns so from its next write.
-                if to.write_all(&piece[..count]).and_then(|()| to.flush()).is_err() {
+                // If it cannot be passed on, the command learns so from its next write.
+                if count == 0 || to.is_some_and(|stream| !stream.write(&piece[..count])) {
                     break;
                 }
+                copied.progress.lock().passed_on += count as u64;
+                copied.changed.notify_all();
             }
-            drop(open);
+            drop(from);
+            copied.progress.lock().from = None;
+            copied.changed.notify_all();
         });
+        Ok(end)
     }
 
-    /// After the command has ended: the end of its output, with credentials and this secret masked. Blocks until all of it has
-    /// been passed on, but not for what still runs in the background.
-    pub(super) fn finish(self, secret: Option<&str>) -> String {
-        let _ = self.ended.recv_timeout(GRACE);
+    /// After the command has ended: blocks until everything that it wrote has been passed on, but not for what still runs in the
+    /// background.
+    pub(super) fn pass_on(&self) {
+        self.copies.iter().for_each(|copied| copied.pass_on());
+    }
+
+    /// The end of the output, with credentials and this secret masked.
+    pub(super) fn kept(&self, secret: Option<&str>) -> String {
         let kept = std::mem::take(&mut *self.kept.lock());
         kept.shown(secret)
     }
+}
+
+impl Copied {
+    fn pass_on(&self) {
+        let mut progress = self.progress.lock();
+        self.changed.wait_while_for(&mut progress, |progress| progress.from.is_some(), GRACE);
+        // More may come for ever from what runs in the background. What is there now is the command's.
+        let in_pipe = progress.from.as_ref().and_then(|from| ioctl_fionread(from).ok()).unwrap_or_default();
+        let all = progress.read + in_pipe;
+        self.changed.wait_while(&mut progress, |progress| progress.from.is_some() && progress.passed_on < all);
+    }
+}
+
+/// A command that writes to such a stream would lose what its reader has no room for.
+fn is_non_blocking(stream: BorrowedFd<'_>) -> bool {
+    fcntl_getfl(stream).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
 }
 
 impl Tail {

@@ -1,11 +1,11 @@
 //! What CI systems show of a verdict without being asked: annotations and the summary of a job at GitHub, a section of the log at GitLab.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::failure::warn;
 use super::report::{Report, ShownCause};
+use super::stream::Stream;
 use crate::clock::machine;
 use crate::redact::visible_lines;
 use crate::util::file;
@@ -75,8 +75,7 @@ fn summarize(summary: Option<&Path>, mut text: String, kept: Option<&Path>) {
 }
 
 pub(super) fn print_to_stderr(text: &str) {
-    // If stderr is closed, the exit code still reports the problem.
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    Stream::Err.write(text);
 }
 
 /// The text as a block of code: indented, so that nothing that a client sent ends it.

@@ -7,14 +7,18 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::{ExitCode, ExitStatus};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use clap::Args;
+use futures_util::FutureExt as _;
+use futures_util::future::Fuse;
 use tokio::process::Child;
 
 use super::arguments::{OutputFile, Target, created, examples};
-use super::child::{Streams, exit_code, note_proxy, spawn, target, whole_run};
+use super::child::{GRACE, Streams, exit_code, note_proxy, spawn, target, whole_run};
 use super::ci::{Ci, print_to_stderr};
 use super::client::{in_background, run_task};
 use super::failure::{Failure, colored, is_json, note, report, warn};
@@ -26,8 +30,15 @@ use super::signals::{Adopted, Signals};
 use super::trust::TrustFiles;
 use super::verdict::{Judging, Kind, Records, Verdict, VerdictFormat, parse_wait, render};
 use crate::app::{Emulator, FileLimit, Settings};
+use crate::clock::machine;
 use crate::control::api::ExecFacts;
-use crate::util::process::pass_signal;
+use crate::util::duration::duration_text;
+use crate::util::process::{ending_signal, pass_signal};
+
+/// SIGKILL.
+const KILL: u8 = 9;
+/// Within this time several signals are one: `timeout` sends its signal to a process and to the group of the process.
+const SAME_SIGNAL: Duration = Duration::from_millis(200);
 
 const EXIT_STATUS: &str = "
 
@@ -37,7 +48,8 @@ and NO_PROXY with the emulator and loopback added. With --tls also WRS_EMULATOR_
 SSL_CERT_FILE, CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE, NODE_EXTRA_CA_CERTS and JAVA_TOOL_OPTIONS, by which OpenSSL, curl, Python, Node \
 and Java trust it in addition to what they trust already.
 
-Exit status: the command's, or 128 and its number for a signal; 1 if it succeeded and the verdict found problems; \
+Exit status: the command's, or 128 and its number for a signal; 137 if it was killed because it did not end within --grace after a \
+signal, or at a second one; 1 if it succeeded and the verdict found problems; \
 126 if it cannot be run, 127 if it is not there; 2 wrong usage. With --under: 1 if a reading fails that `contract` passes; if that \
 fails, as without --under.";
 
@@ -163,14 +175,21 @@ impl<'a> Runner<'a> {
                 return Err(failure);
             }
         };
-        let (status, signalled) = wait_for(child, signals, adopted)
+        let (status, mut signalled) = wait_for(child, signals, adopted, serve.grace)
             .await
             .map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
         emulator.control().end_command();
         let mut facts = ExecFacts::of(command, status);
-        if let Some(tee) = tee {
-            let secret = target.control_token.clone();
-            facts.output = tokio::task::spawn_blocking(move || tee.finish(secret.as_deref())).await.ok();
+        if let Some(tee) = tee.map(Arc::new) {
+            let passing = Arc::clone(&tee);
+            let passed_on = tokio::task::spawn_blocking(move || passing.pass_on());
+            // Its reader may be slow, or may never read again.
+            tokio::select! {
+                _ = passed_on => {}
+                () = tokio::time::sleep(2 * GRACE), if signalled.is_some() => {}
+                number = signals.wait() => signalled = Some(number),
+            }
+            facts.output = Some(tee.kept(target.control_token.as_deref()));
         }
         Ok(EndedCommand { emulator, log, target, status, signalled, facts })
     }
@@ -214,7 +233,9 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     if let Some(path) = kept {
         note(&format!("the report is in `{}`", path.display()));
     }
+    let was_killed = was_signalled && ending_signal(status) == Some(KILL.into());
     let code = match (signalled, exit_code(status), failures.last()) {
+        (_, code, _) if was_killed => code,
         (Some(number), ..) => 128 + number,
         (None, 0, Some(failure)) => failure.status,
         (None, 0, None) => u8::from(fails),
@@ -235,13 +256,17 @@ async fn write_report(file: &OutputFile, target: &Target, facts: ExecFacts) -> R
     write_run(file, &run.map_err(|failure| Failure::io(format!("--report: {}", failure.message)))?)
 }
 
-/// Waits for the command to end, forwards signals to it and reaps the processes that it leaves behind; returns the last of the signals.
+/// Waits for the command to end and reaps the processes that it leaves behind. The first signal is forwarded to it; after the grace
+/// period or a second one it is killed. Returns the last of the signals.
 async fn wait_for(
     mut child: Child,
     signals: &mut Signals,
     adopted: &mut Adopted,
+    grace: Duration,
 ) -> std::io::Result<(ExitStatus, Option<u8>)> {
     let (own, mut signalled) = (child.id(), None);
+    let mut first: Option<Instant> = None;
+    let mut grace_ends = pin!(Fuse::terminated());
     loop {
         tokio::select! {
             status = child.wait() => return Ok((status?, signalled)),
@@ -250,11 +275,28 @@ async fn wait_for(
                 std::mem::forget(child);
                 return Ok((status, signalled));
             }
+            () = grace_ends.as_mut() => {
+                let number = signalled.unwrap_or_default();
+                warn(&format!("the command is killed: signal {number} did not end it within {} (--grace)", duration_text(grace)));
+                pass_signal(&child, KILL);
+            }
             number = signals.wait() => {
                 signalled = Some(number);
-                // A terminal sends SIGINT and SIGQUIT to the command as well; a second one would make many programs give up at once.
-                if !matches!(number, 2 | 3) || !std::io::stdin().is_terminal() {
-                    pass_signal(&child, number);
+                match first {
+                    None => {
+                        first = Some(machine::monotonic());
+                        grace_ends.set(tokio::time::sleep(grace).fuse());
+                        // A terminal sends SIGINT and SIGQUIT to the command as well; a second one would make many programs give up
+                        // at once.
+                        if !matches!(number, 2 | 3) || !std::io::stdin().is_terminal() {
+                            pass_signal(&child, number);
+                        }
+                    }
+                    Some(first) if first.elapsed() < SAME_SIGNAL => {}
+                    Some(_) => {
+                        warn(&format!("the command is killed: signal {number} is the second"));
+                        pass_signal(&child, KILL);
+                    }
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Failures of commands, and everything that is printed about them on stderr: lines for people, or with `--json` JSON objects,
 //! one a line.
 
-use std::io::{IsTerminal, Write as _};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::output::{BOLD_RED, compact, painted};
+use super::stream::Stream;
 use crate::redact::{Redactor, visible_lines};
 
 /// Why a command ends with something other than 0.
@@ -122,15 +123,28 @@ pub(super) fn note(message: &str) {
 
 /// Prints a message on stderr: as JSON, or as text after a word in this color, control characters escaped.
 fn say(color: &str, word: &str, text: &str, fields: Value) {
-    let mut stderr = std::io::stderr().lock();
     let line = if is_json() {
         compact(&Map::from_iter([(word.to_owned(), fields)]))
     } else {
-        let colors = !color.is_empty() && colored(&stderr);
+        let colors = !color.is_empty() && colored(&std::io::stderr());
         format!("{} {}", painted(color, format!("{word}:"), colors), visible_lines(text))
     };
-    // There is nowhere to report a closed stderr.
-    let _ = writeln!(stderr, "{line}");
+    Stream::Err.write(line + "\n");
+}
+
+/// A failure if something could not be written to a stream since this was asked last.
+pub(super) fn written(stream: Stream) -> Result<(), Failure> {
+    let cannot = |error| Err(Failure::io(format!("cannot write to {}: {error}", stream.name())));
+    stream.lost().map_or(Ok(()), cannot)
+}
+
+/// The exit code of the program: that of its command, unless its output is incomplete.
+pub(super) fn ended(code: ExitCode) -> ExitCode {
+    let failures = [Stream::Out, Stream::Err].into_iter().filter_map(|stream| written(stream).err());
+    failures.fold(code, |code, failure| {
+        let status = report(&failure);
+        if code == ExitCode::SUCCESS { status } else { code }
+    })
 }
 
 /// True if a stream shows colors: a terminal, and `NO_COLOR` is not set.

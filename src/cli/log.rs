@@ -4,7 +4,6 @@
 //! A line of JSON has its own fields: fewer than a record that the control API shows, and the text of the line.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::failure::colored;
 use super::output::{CYAN, DIM, GREEN, RED, YELLOW, compact, painted};
+use super::stream::Stream;
 use crate::app::ControlHandle;
 use crate::contract::routes::Operation;
 use crate::contract::timestamp::{Precision, format_timestamp};
@@ -106,8 +106,8 @@ async fn follow(control: &ControlHandle, format: LogFormat, is_colored: bool, mu
             };
             text.push_str(&line(&record, format, is_colored));
         }
-        // The emulator keeps serving if stderr is closed.
-        let _ = std::io::stderr().lock().write_all(text.as_bytes());
+        // The emulator keeps serving if nobody reads it.
+        Stream::Err.write(text);
     }
 }
 

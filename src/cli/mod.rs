@@ -30,6 +30,7 @@ mod scenarios;
 mod serve;
 mod signals;
 mod signatures;
+mod stream;
 mod trigger;
 mod trust;
 mod under;
@@ -43,7 +44,7 @@ pub use har::try_document;
 use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use arguments::{LAST, examples};
-use failure::{Failure, report};
+use failure::{Failure, ended, report};
 use output::print_document;
 use profile::{ForwardsCommand, ProfileCommand};
 use run::{RequestsCommand, RunCommand, SnapshotCommand};
@@ -184,6 +185,10 @@ enum ReviewCommand {
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
     report::begin();
+    ended(dispatch())
+}
+
+fn dispatch() -> ExitCode {
     if completions::answered(|| parse::definition(Cli::command())) {
         return ExitCode::SUCCESS;
     }
@@ -201,7 +206,10 @@ pub fn main() -> ExitCode {
         };
         return done.unwrap_or_else(|failure| report(&failure));
     }
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => return report(&Failure::usage(error.to_string())),
+    };
     let result = match cli.command {
         None => serve::run(cli.serve),
         Some(Command::Serve(args)) => serve::run(*args),

@@ -1,7 +1,6 @@
-//! Printing data: text or JSON on stdout. Errors of a closed stdout are ignored.
+//! Printing data: text or JSON on stdout.
 
 use std::fmt::Display;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use base64::Engine as _;
@@ -9,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::stream::Stream;
 pub(super) use crate::control::render::{cell, optional, table};
 use crate::redact::{visible_json, visible_lines};
 
@@ -17,15 +17,14 @@ pub(super) fn print(text: &str) {
     print_as_is(&visible_lines(text));
 }
 
-/// Prints text that is already escaped, or contains nothing from clients. A closed pipe, as with `head`, is not an error.
+/// Prints text that is already escaped, or contains nothing from clients.
 pub(super) fn print_as_is(text: &str) {
     try_print(text);
 }
 
-/// Prints text that is already escaped, and returns false if the pipe is closed.
+/// Prints text that is already escaped, and returns false if it could not be written, or nobody reads it.
 pub(super) fn try_print(text: &str) -> bool {
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_ok()
+    Stream::Out.write(text)
 }
 
 pub(super) fn print_json<T: Serialize>(value: &T) {

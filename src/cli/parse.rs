@@ -11,7 +11,8 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::call_command::with_calls;
-use super::failure::{Failure, note, report, set_json, warn};
+use super::failure::{Failure, colored, note, report, set_json, warn};
+use super::stream::Stream;
 use crate::contract::nearest;
 use crate::util::wording::shell_word;
 
@@ -82,7 +83,15 @@ pub(super) fn parsed(command: Command) -> Result<ArgMatches, ExitCode> {
     let mut command = with_variables(completed(command), PREFIX, is_brief);
     let matches = command.try_get_matches_from_mut(&arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::DisplayVersion => {
-            error.exit()
+            // Help that nobody asked for is an error.
+            let (stream, has_colors, status) = if error.use_stderr() {
+                (Stream::Err, colored(&std::io::stderr()), 2)
+            } else {
+                (Stream::Out, colored(&std::io::stdout()), 0)
+            };
+            let text = error.render();
+            stream.write(if has_colors { text.ansi().to_string() } else { text.to_string() });
+            ExitCode::from(status)
         }
         _ => {
             set_json(is_json_typed(&arguments) || is_json_set(&command, &arguments));

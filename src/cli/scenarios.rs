@@ -11,6 +11,7 @@ use super::arguments::{LAST, examples};
 use super::failure::{Code, Failure, colored, note, warn};
 use super::output::{print, print_json, show};
 use super::profile::load_profile;
+use super::stream::Stream;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::scenario::{STARTER_TEXT, built_in, built_in_names, check_text, read_file, read_folder};
@@ -98,9 +99,8 @@ pub(super) fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
     if !args.json {
         let name = &args.name;
         let file = shell_word(&shown);
-        let mut stderr = std::io::stderr();
-        let _ =
-            writeln!(stderr, "next: edit it, `wrs-emulator check {file}`, then `wrs-emulator scenarios use {name}`");
+        Stream::Err
+            .write(format!("next: edit it, `wrs-emulator check {file}`, then `wrs-emulator scenarios use {name}`\n"));
     }
     Ok(code)
 }
@@ -156,9 +156,8 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
 }
 
 fn render(found: &[Diagnostic]) {
-    let mut stderr = std::io::stderr().lock();
     for problem in found {
-        let _ = writeln!(stderr, "{}", problem.render(colored(&std::io::stderr())));
+        Stream::Err.write(format!("{}\n", problem.render(colored(&std::io::stderr()))));
     }
 }
 

@@ -1,7 +1,7 @@
 //! `serve`: turns flags into settings and runs the emulator until a signal stops it.
 
 use std::ffi::OsStr;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,11 +12,12 @@ use serde_json::json;
 
 use super::arguments::{LAST, OutputFile, address, at_least, period};
 use super::client::{emulator_at, run_task};
-use super::failure::{Failure, report};
+use super::failure::{Failure, report, written};
 use super::log::{Log, LogFormat};
 use super::output::{compact, print, ready_line};
 use super::profile::{load_profile, shown_forward, with_forwards};
 use super::signals::{Adopted, Signals};
+use super::stream::Stream;
 use super::trust::{BUNDLE_VARIABLES, TrustFiles};
 use crate::app::{ClockSetting, Emulator, FileLimit, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
@@ -132,9 +133,9 @@ pub(super) struct ServeArgs {
     /// No banner and no log.
     #[arg(long, env)]
     pub(super) quiet: bool,
-    /// How long a stop may take.
+    /// How long a stop may take; for `exec`, how long its command may take after a signal.
     #[arg(long, env, default_value = "5s", value_name = "DURATION", value_parser = parse_duration)]
-    grace: Duration,
+    pub(super) grace: Duration,
     #[command(flatten)]
     limits: LimitArgs,
 }
@@ -194,8 +195,14 @@ async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure
     let (emulator, log) = start(args, settings, &port_file, true).await?;
     // Held until the end, as its files are.
     let _trust = announce(args, &emulator);
-    signals.wait().await;
-    match stop(emulator, log, &mut signals, None).await {
+    // Without the ready line nobody learns the address.
+    let announced = written(Stream::Out);
+    if announced.is_ok() {
+        signals.wait().await;
+    }
+    let stopped = stop(emulator, log, &mut signals, None).await;
+    announced?;
+    match stopped {
         (stopped, None) => stopped.map(|()| ExitCode::SUCCESS),
         (stopped, Some(number)) => {
             if let Err(failure) = stopped {
@@ -277,7 +284,6 @@ fn announce(args: &ServeArgs, emulator: &Emulator) -> Option<TrustFiles> {
         LogFormat::Text => print(&format!("wrs-emulator ready on {url}\n")),
         LogFormat::Json => print(&ready_line(json!({ "url": url }))),
     }
-    let mut stderr = std::io::stderr().lock();
     if let Some(token) = emulator.control_token().filter(|token| args.control_token.as_deref() != Some(*token)) {
         // A generated token is known only from this line.
         let message = format!(
@@ -289,15 +295,15 @@ fn announce(args: &ServeArgs, emulator: &Emulator) -> Option<TrustFiles> {
                 compact(&json!({ "event": "control_token", "control_token": token, "message": message }))
             }
         };
-        let _ = writeln!(stderr, "{line}");
+        Stream::Err.write(line + "\n");
     }
-    if args.quiet || args.log_format() != LogFormat::Text || !stderr.is_terminal() {
+    if args.quiet || args.log_format() != LogFormat::Text || !std::io::stderr().is_terminal() {
         return None;
     }
     let profile = args.profile.as_ref().map(|profile| profile.display().to_string());
     // On a system without a place for temporary files the authority is still served.
     let trust = TrustFiles::write(emulator, args.tls.as_ref()).ok().flatten();
-    let _ = stderr.write_all(visible_lines(&banner(emulator, profile.as_deref(), trust.as_ref())).as_bytes());
+    Stream::Err.write(&*visible_lines(&banner(emulator, profile.as_deref(), trust.as_ref())));
     trust
 }
 

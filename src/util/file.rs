@@ -14,6 +14,7 @@ use rand::Rng as _;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use super::pipe::Patient;
 use crate::clock::Seed;
 
 /// Largest file of certificates or keys, in bytes: far more than the authorities of any system.
@@ -53,7 +54,7 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
 pub fn read_input(path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
     let mut bytes = Vec::new();
     if path.as_os_str() == "-" {
-        io::stdin().lock().take(most + 1).read_to_end(&mut bytes)?;
+        Patient(io::stdin()).take(most + 1).read_to_end(&mut bytes)?;
     } else {
         File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
     }

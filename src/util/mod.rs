@@ -1,4 +1,4 @@
-//! Captured messages, durations, and wording in messages, files, HTTP Archives, processes, the network and tasks, without knowledge of the emulator.
+//! Captured messages, durations, and wording in messages, files, pipes, HTTP Archives, processes, the network and tasks, without knowledge of the emulator.
 
 pub mod captured;
 pub mod duration;
@@ -8,6 +8,7 @@ pub mod har;
 pub mod header_lines;
 pub mod html;
 pub mod net;
+pub mod pipe;
 pub mod process;
 pub(crate) mod schema;
 pub mod tasks;

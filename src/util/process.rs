@@ -16,6 +16,7 @@ pub fn pass_signal(child: &Child, number: u8) {
         1 => Signal::HUP,
         2 => Signal::INT,
         3 => Signal::QUIT,
+        9 => Signal::KILL,
         _ => Signal::TERM,
     };
     if let Some(id) = id(child) {

@@ -246,6 +246,37 @@ fn signals_are_handed_on_to_the_command() {
     }
 }
 
+/// A cancelled job is killed soon after, and its report is the one that is read.
+#[test]
+fn a_command_that_ignores_signals_is_killed_and_the_report_is_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("report.json").display().to_string();
+    let script = format!("trap '' TERM INT; {CURL} $WRS_BASE_URL/v1/hello; echo ready; exec tail -f /dev/null");
+    for (grace, again, said) in [
+        ("0s", None, "warning: the command is killed: signal 15 did not end it within 0 ms (--grace)"),
+        ("1h", Some("INT"), "warning: the command is killed: signal 2 is the second"),
+    ] {
+        let flags = ["exec", "--grace", grace, "--report", &report, "--", "sh", "-c", &script];
+        let mut child = start(&mut wrs_emulator(&flags));
+        let mut line = String::new();
+        let mut ready = BufReader::new(child.stdout.take().expect("a pipe"));
+        ready.read_line(&mut line).expect("a line");
+        process::signal(&child, "TERM");
+        if let Some(again) = again {
+            // Signals that come together are one.
+            process::eventually("it ends", || {
+                process::signal(&child, again);
+                child.try_wait().expect("it can be asked").is_some()
+            });
+        }
+        let output = ended(child);
+        assert_eq!(output.status.code(), Some(137), "{output:?}");
+        assert!(text(&output.stderr).contains(said), "{output:?}");
+        let document: Value = serde_json::from_slice(&std::fs::read(&report).expect("a report")).expect("it is JSON");
+        assert_eq!((&document["exec"]["signal"], document["requests"].as_array().map(Vec::len)), (&json!(9), Some(1)));
+    }
+}
+
 /// A subscription of the sample key to a receiver that is built in.
 fn subscribe(sink: &str) -> String {
     format!(

@@ -80,6 +80,7 @@ mod settings;
 mod shortcuts;
 mod snapshots;
 mod stream;
+mod streams;
 mod stress;
 mod subscribe;
 mod subscriptions;

@@ -134,7 +134,7 @@ def check_keys(runner, command, folder, retried, unknown, plain, **variables):
 def vitest(*flags):
     folder = project("keys.vitest.test.ts")
     command = [modules / ".bin/vitest", "run", *flags]
-    check_keys(" ".join(["vitest", *flags]), command, folder, 3, {"concurrent-each"}, "keys.vitest.test.ts plain")
+    check_keys(" ".join(["vitest", *flags]), command, folder, 3, {"concurrent-each"}, f"{folder}/keys.vitest.test.ts plain")
 
 
 def vitests():

@@ -15,6 +15,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import urllib.request
 import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
@@ -141,6 +142,28 @@ def python_tests(path, folder):
     (tests / "test_wrong.py").unlink()
     result = run(pytest, tests, path)
     check("PyPI: the next run, in which nothing fails, leaves no old report", not report.exists(), result)
+    # Ends as pytest-timeout ends a session.
+    (tests / "test_end.py").write_text("import os\nimport pathlib\n\ndef test_end(wrs):\n    pathlib.Path('url').write_text(wrs.url)\n    os._exit(3)\n")
+    run([*pytest, "test_end.py"], tests, path, must=False)
+    check("PyPI: the emulator ends with pytest, however that ends", ends((tests / "url").read_text()), tests)
+    (tests / "test_end.py").unlink()
+    # A recorder replaces the connections of `http.client`.
+    (tests / "test_recorded.py").write_text("import http.client\n\ndef test_recorded(wrs, monkeypatch):\n    monkeypatch.setattr(http.client, 'HTTPConnection', None)\n    wrs.set(rate_limit={'requests': 5})\n")
+    result = run([*pytest, "test_recorded.py"], tests, path)
+    check("PyPI: a recorder does not see the calls of the plugin", "1 passed" in result.stdout, result)
+    (tests / "test_recorded.py").write_text("def test_refused(wrs):\n    wrs.set(rate_limit={'requests': 'x'})\n")
+    result = run([*pytest, "test_recorded.py"], tests, path, must=False)
+    check("PyPI: a refused call shows the reason, not the plugin's source", "expected an integer" in result.stdout and "raise " not in result.stdout, result)
+    (tests / "test_recorded.py").unlink()
+    # Two packages of a repository, with tests of one name, against one emulator.
+    keys = set()
+    for package in ("one", "two", "one"):
+        (tests / package).mkdir(exist_ok=True)
+        (tests / package / "pytest.ini").write_text("[pytest]\n")
+        (tests / package / "test_key.py").write_text("def test_key(wrs):\n    print('key', wrs.key)\n")
+        keys.add(re.search(r"key (sk_test_\w+)", run([*pytest, "-s", "test_key.py"], tests / package, path).stdout)[1])
+    check("PyPI: two packages have keys of their own, the same in every run", len(keys) == 2, keys)
+    report.unlink()
     shutil.copy(root / "tests/packages/test_red.py", tests)
     red_job("PyPI", [*pytest, "test_red.py"], tests, path)
     shutil.copy(root / "tests/packages/test_phases.py", tests)
@@ -186,6 +209,18 @@ def red_job(runner, command, folder, path, passing=1):
     check(f"{runner}: the report that is kept without exec has them, too", (len(ended["failed"]), len(ended["passed"])) == (4, passing), (ended, alone))
 
 
+def ends(url):
+    """Whether the emulator at this address ends by itself."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            urllib.request.urlopen(f"{url}/_emulator/health").close()
+        except OSError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
 def await_emulators(folder):
     """Waits until those that tests started have ended, and saved their reports; gives the rest."""
     deadline = time.monotonic() + PATIENCE
@@ -193,6 +228,20 @@ def await_emulators(folder):
     while (left := subprocess.run(emulators, capture_output=True, text=True).stdout) and time.monotonic() < deadline:
         time.sleep(0.1)
     return left
+
+
+RECORDED = """
+import http from "node:http";
+import { syncBuiltinESMExports } from "node:module";
+import { test } from "node:test";
+http.request = http.get = () => { throw new Error("RECORDED"); };
+syncBuiltinESMExports();
+const { withEmulator } = await import("wrs-emulator");
+test("of NAME", withEmulator(async (wrs) => {
+  await fetch(wrs.url + "/v1/only_NAME", { headers: wrs.headers });
+  throw new Error("it fails");
+}));
+"""
 
 
 def node_tests(path, folder):
@@ -217,6 +266,15 @@ def node_tests(path, folder):
         check(f"npm: {file}: a failed test has the reason", told, result)
         good = (len(ended["failed"]), len(ended["passed"])) == (1, passing)
         check(f"npm: {file}: the report is kept and counts all tests", good, (ended, result))
+    for name in ("aa", "bb"):
+        (folder / name).mkdir()
+        (folder / name / "index.test.mjs").write_text(RECORDED.replace("NAME", name))
+    result = run(["node", "--test", "--test-concurrency=1", "aa/index.test.mjs", "bb/index.test.mjs"], folder, path, must=False)
+    await_emulators(folder)
+    kept = [file.read_text() for file in folder.glob("wrs-emulator-report-*index*.html")]
+    both = len(kept) == 2 and all(any(f"only_{name}" in text for text in kept) for name in ("aa", "bb"))
+    check("npm: two files of one name have a report each", both, result)
+    check("npm: a recorder that came first does not see the calls", "RECORDED" not in result.stdout, result)
     check("npm: no emulator outlives its tests", not await_emulators(folder), folder)
 
 

@@ -19,11 +19,15 @@ import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
+from http.client import HTTPConnection, HTTPSConnection
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Union, overload
 
 if TYPE_CHECKING:
     # Made when the package is built.
     from wrs_emulator import control as records
+
+# pytest shows why a call was refused, not the source of this module.
+__tracebackhide__ = True
 
 # Most bytes of an answer: whatever answers at the address may be no emulator.
 MOST_ANSWER = 64 * 1024 * 1024
@@ -56,8 +60,22 @@ class ControlError(Exception):
         super().__init__(visible(f"{call}: {status} {self.code}: {body['error']['message']}"))
 
 
+class Plain(urllib.request.HTTPHandler):
+    """Uses the connections of this moment: a recorder such as vcrpy replaces them while it records a test's own calls."""
+
+    def http_open(self, request):
+        return self.do_open(HTTPConnection, request)
+
+
+class Secure(urllib.request.HTTPSHandler):
+    """The same with TLS."""
+
+    def https_open(self, request):
+        return self.do_open(HTTPSConnection, request, context=self._context)
+
+
 # The proxy of `http_proxy` is for addresses beyond this machine.
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}), Plain, Secure)
 
 
 class Emulator:
@@ -84,6 +102,8 @@ class Emulator:
             answer = DIRECT.open(request)
         except urllib.error.HTTPError as error:
             answer = error
+        except OSError as error:
+            raise ConnectionError(visible(f"{method} {request.full_url}: {getattr(error, 'reason', error)}")) from None
         with answer:
             status, data = answer.getcode(), answer.read(MOST_ANSWER + 1)
         if len(data) > MOST_ANSWER:
@@ -256,17 +276,22 @@ def installed() -> Optional[str]:
     return None
 
 
+# Serves until standard input is closed, which it is when the process that started this ends, however that ends.
+LIFELINE = '"$0" "$@" & exec >/dev/null; cat; kill $! 2>/dev/null; wait $!'
+
+
 @contextlib.contextmanager
 def serve(*arguments: str) -> Iterator[str]:
     """Serves on a free port until the block ends; gives the base URL. `arguments` are those of `wrs-emulator serve`."""
     command = [binary(), "serve", "--quiet", "--listen", "127.0.0.1:0", *arguments]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(["sh", "-c", LIFELINE, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         ready = server.stdout.readline().strip()
         if " ready on " not in ready:
+            server.stdin.close()
             raise RuntimeError(f"`{' '.join(command)}` did not start: exit code {server.wait(timeout=10)}")
         yield ready.rpartition(" ready on ")[2]
     finally:
-        server.terminate()
+        server.stdin.close()
         server.wait(timeout=20)
         server.stdout.close()

@@ -17,11 +17,15 @@ import pytest
 
 from wrs_emulator import ControlError, Emulator, binary, serve
 
+# Tools that run one suite several times, often at once and in one folder, each name the run.
+RUN = next((os.environ[name] for name in ("TOX_ENV_NAME", "NOX_CURRENT_SESSION", "HATCH_ENV_ACTIVE") if os.environ.get(name)), "")
+REPORT = f"wrs-emulator-report{RUN and '-' + re.sub(r'[^A-Za-z0-9._-]+', '_', RUN)}.html"
+
 
 def pytest_addoption(parser):
     group = parser.getgroup("wrs-emulator")
     group.addoption(
-        "--wrs-report", metavar="FILE", default="wrs-emulator-report.html",
+        "--wrs-report", metavar="FILE", default=REPORT,
         help="where the emulator's report is kept if a test fails (default: %(default)s); .html, .har or .json",
     )
     parser.addini("wrs_clock", "the mode in which the clock of each test begins: `auto` or `frozen`", default="")
@@ -43,14 +47,17 @@ class Session:
         self.url = given or os.environ.get("WRS_EMULATOR_URL")
         self.worker = getattr(config, "workerinput", {}).get("wrs_emulator_worker", "")
         self.started = self.kept = None
+        # Two runs against one emulator, of packages of one repository say, have tests of the same name.
+        self.run = f"{config.rootpath} {RUN} "
         self.owners = {}
 
     def identity(self, item):
-        """What no other test of this session has; a test that is repeated keeps it."""
-        name, number = f"{self.worker}{item.nodeid}", 1
+        """What no other test of this session has, nor of another one that may run now; a test that is repeated keeps it."""
+        own = f"{self.run}{self.worker}{item.nodeid}"
+        name, number = own, 1
         while self.owners.setdefault(name, item) is not item:
             number += 1
-            name = f"{self.worker}{item.nodeid} {number}"
+            name = f"{own} {number}"
         return name
 
     def address(self):
@@ -59,10 +66,13 @@ class Session:
         return self.url
 
     def pytest_sessionstart(self):
-        """Removes the report of an earlier run."""
-        if not hasattr(self.config, "workerinput"):
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(self.config.getoption("wrs_report"))
+        """Removes the report of an earlier run; tests do not fail because it cannot be removed."""
+        file = self.config.getoption("wrs_report")
+        if not hasattr(self.config, "workerinput") and os.path.lexists(file):
+            try:
+                os.remove(file)
+            except OSError as error:
+                self.kept = f"{file} is of an earlier run, it cannot be removed: {error.strerror}"
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node):
@@ -114,7 +124,12 @@ def prepare(item):
 @pytest.fixture
 def wrs(wrs_url, request):
     """The emulator with a key of this test's own, made from its name: the same test always has the same key."""
-    return prepare(request.node)
+    try:
+        return prepare(request.node)
+    except (ControlError, ConnectionError) as error:
+        problem = f"wrs-emulator: {error}"
+    # Without the source of this plugin.
+    pytest.fail(problem, pytrace=False)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -26,6 +26,7 @@ use super::output::{print, ready_line};
 use super::profile::{forwards_in_force, patch_of_forwards};
 use super::signals::{Adopted, Signals};
 use super::signatures::{Signing, SigningArgs, check_url};
+use super::stream::Stream;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api;
 use crate::http::handler::Limits;
@@ -124,6 +125,9 @@ async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) 
         note(&text);
     }
     let stop = Flag::default();
+    if Stream::Out.is_lost() {
+        stop.raise();
+    }
     let limits = Limits { connections: MAX_CONNECTIONS, ..Limits::default() };
     let answers = match application {
         None => Answers::Script(args.respond),

@@ -22,6 +22,7 @@ use url::Url;
 use crate::cli::failure::{Failure, warn};
 use crate::cli::output::{bytes_field, cell, compact, print};
 use crate::cli::signatures::{Signing, rejected};
+use crate::cli::stream::Stream;
 use crate::clock::{Instant, Now, machine};
 use crate::contract::signature::{Evidence, Rejection, Remedy, TOLERANCE_SECONDS};
 use crate::contract::timestamp::{Precision, format_timestamp};
@@ -145,7 +146,7 @@ impl Receiver {
         tally.received += 1;
         tally.rejected += u64::from(delivery.check.verified() == Some(false));
         print(&if self.json { delivery.json(status) } else { delivery.line(status) });
-        if self.count == Some(tally.received) {
+        if self.count == Some(tally.received) || Stream::Out.is_lost() {
             self.stop.raise();
         }
         Some(status)

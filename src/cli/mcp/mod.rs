@@ -11,7 +11,7 @@ mod hints;
 mod tools;
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
@@ -22,6 +22,8 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::{Target, examples};
 use super::failure::note;
+use super::stream::Stream;
+use crate::util::pipe::Patient;
 use tools::{Session, TOOLS, Tool, shown};
 
 /// The revisions that begin with a handshake, the newest first.
@@ -79,7 +81,7 @@ pub(super) fn run(args: McpArgs, definition: clap::Command) -> ExitCode {
     let (requests, waiting) = sync_channel(MAX_WAITING);
     thread::scope(|scope| {
         scope.spawn(|| answer_in_order(&session, &cancelled, waiting));
-        for line in std::io::stdin().lock().split(b'\n').map_while(Result::ok) {
+        for line in BufReader::new(Patient(std::io::stdin())).split(b'\n').map_while(Result::ok) {
             let continues = match Message::read(&line) {
                 Message::Request(request) if request.method == "ping" => write(&session.answer(request)),
                 Message::Request(request) => requests.send(request).is_ok(),
@@ -117,8 +119,7 @@ fn answer_in_order(session: &Session, cancelled: &Cancelled, requests: Receiver<
 
 /// Writes a response. Returns whether anybody still reads.
 fn write(response: &Value) -> bool {
-    let mut stdout = std::io::stdout().lock();
-    writeln!(stdout, "{response}").and_then(|()| stdout.flush()).is_ok()
+    Stream::Out.write(format!("{response}\n"))
 }
 
 /// An error of the protocol.

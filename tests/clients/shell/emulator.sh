@@ -1,7 +1,7 @@
 # Functions for shell tests against wrs-emulator, to be sourced. Copy this file next to your tests: it needs bash, curl and jq.
 #
 # `run_tests` runs every function called `test_…` in the background, each with an API key of its own in $key, made from its
-# name, and with it its own workspace, quota, clock and scenarios. So no test has to sleep or to wait for another one.
+# name and the script's, and with it its own workspace, quota, clock and scenarios. So no test has to sleep or to wait for another one.
 # If a test fails, its output is followed by the reasons of the emulator's answers.
 #
 # The emulator is the one at WRS_EMULATOR_URL, which `wrs-emulator exec -- bash your-tests.sh` sets.
@@ -48,7 +48,7 @@ run_tests() {
     (
       # Inside a condition bash would go on after a failing line.
       set -euo pipefail
-      key=sk_test_sh_$name
+      key=sk_test_sh_${name}_$(printf %s "$PWD $0" | cksum | cut -d ' ' -f 1)
       about reset >/dev/null
       trap 'code=$?; [ "$code" = 0 ] || { echo "what the emulator says:"; story; }' EXIT
       "$name"
