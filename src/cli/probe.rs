@@ -19,7 +19,9 @@ use super::report::{Case, Report, Row, TableReport};
 use super::signatures::{Signing, SigningArgs};
 use crate::control::api::List;
 use crate::http::tls::Trust;
-use crate::review::probe::{CASES, Expectation, MAX, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase};
+use crate::review::probe::{
+    CASES, Expectation, MAX, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase, check_events,
+};
 use crate::state::workspace::FailureReason;
 use crate::util::duration::{duration_text, parse_duration};
 use crate::util::wording::counted;
@@ -58,7 +60,7 @@ pub(super) struct ProbeArgs {
     /// Limit for each answer; 5 s, or webhooks.timeout if that is less. The whole probe lasts at most 10 s.
     #[arg(long, value_name = "DURATION", value_parser = limit)]
     timeout: Option<Duration>,
-    /// Run these cases only, and the valid delivery; separated by commas.
+    /// Run these cases only, the valid delivery and those that they build on; separated by commas.
     #[arg(long, value_name = "CASE", value_delimiter = ',', hide_possible_values = true, value_parser = PossibleValuesParser::new(CASES.iter().map(|case| case.name)))]
     only: Vec<String>,
     /// Send every case even if the valid delivery is not accepted.
@@ -126,6 +128,7 @@ fn probe(args: &ProbeArgs, url: &str) -> Result<Probe, Failure> {
         }
         None => return Err(Failure::usage(format!("no request can be made for `{}`", url.escape_debug()))),
     };
+    check_events(layered.profile()).map_err(Failure::usage)?;
     let trust = Trust::new(&args.webhook_ca, args.webhook_insecure);
     let trust = Arc::new(trust.map_err(|problem| Failure::invalid_file(format!("--webhook-ca: {problem}")))?);
     signing.warn();
@@ -135,6 +138,7 @@ fn probe(args: &ProbeArgs, url: &str) -> Result<Probe, Failure> {
         timeout: args.timeout.unwrap_or_else(|| webhooks.timeout.get().min(Duration::from_secs(5))),
         only: args.only.clone(),
         all: args.all,
+        profile: Arc::clone(layered.profile()),
         signing: ProbeSigning {
             scheme,
             secrets: signing.secrets,
@@ -228,5 +232,11 @@ fn row(probed: &ProbedCase) -> Row {
             Case::failed(*name, outcome.name(), format!("{sent}: expected {expected}, observed {observed}"), lines)
         }
     };
-    Row { outcome: outcome.name().to_owned(), shown: observed.clone(), heading: String::new(), case }
+    Row {
+        outcome: outcome.name().to_owned(),
+        shown: observed.clone(),
+        done: (*sent).to_owned(),
+        remedy: remedy.map(str::to_owned),
+        case,
+    }
 }

@@ -80,8 +80,10 @@ pub(super) enum CaseResult {
 pub(super) struct Row {
     pub(super) outcome: String,
     pub(super) shown: String,
-    /// What follows the outcome where the particulars begin.
-    pub(super) heading: String,
+    /// What was done, where the particulars of several are shown as one.
+    pub(super) done: String,
+    /// What to change; failed rows of one outcome and one remedy have one cause, and are shown as one.
+    pub(super) remedy: Option<String>,
     pub(super) case: Case,
 }
 
@@ -243,9 +245,26 @@ impl TableReport {
         for row in &self.rows {
             text.push_str(&format!("{}  {:names$}  {}\n", outcome(row, outcomes), row.case.name, cell(&row.shown)));
         }
+        let mut causes: Vec<Vec<&Row>> = Vec::new();
         for row in self.rows.iter().filter(|row| matches!(row.case.result, CaseResult::Failed(_))) {
-            text.push_str(&format!("\n{}: {}{}\n", row.case.name, outcome(row, 0), row.heading));
-            text.extend(row.case.lines.iter().map(|line| format!("  {}\n", cell(line))));
+            let is_cause = |of: &&mut Vec<&Row>| {
+                row.remedy.is_some() && (&of[0].outcome, &of[0].remedy) == (&row.outcome, &row.remedy)
+            };
+            match causes.iter_mut().find(is_cause) {
+                Some(cause) => cause.push(row),
+                None => causes.push(vec![row]),
+            }
+        }
+        for rows in causes {
+            if let [row] = rows[..] {
+                text.push_str(&format!("\n{}: {}\n", row.case.name, outcome(row, 0)));
+                text.extend(row.case.lines.iter().map(|line| format!("  {}\n", cell(line))));
+                continue;
+            }
+            text.push_str(&format!("\n{}: {}\n", counted(rows.len(), "case"), outcome(rows[0], 0)));
+            let lines = rows.iter().map(|row| format!("  {:names$}  {}\n", row.case.name, cell(&row.done)));
+            text.extend(lines);
+            text.extend(rows[0].remedy.iter().map(|remedy| format!("  {:names$}  {}\n", "remedy", cell(remedy))));
         }
         format!("{text}{}\n{}\n", self.after, self.summary)
     }

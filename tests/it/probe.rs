@@ -281,6 +281,96 @@ fn what_refuses_genuine_deliveries_is_named_too() {
     );
 }
 
+/// A receiver with a model of our OpenAPI document, which it applies once the signature is verified.
+fn typed(types: &'static [&'static str], is_strict: bool) -> impl Fn(&Request) -> Does + Send + Sync {
+    move |request| {
+        let event = request.json();
+        let is_text = |value: &Value| value.is_string();
+        let fields: &[&str] = if event["type"] == "workflow.completed" {
+            &["workflow_id", "status"]
+        } else {
+            &["reference_id", "workflow_id"]
+        };
+        let ulid = event["id"].as_str().and_then(|id| id.strip_prefix("evt_")).unwrap_or_default();
+        let has_only = |value: &Value, names: &[&str]| {
+            value.as_object().is_some_and(|all| all.keys().all(|name| names.contains(&name.as_str())))
+        };
+        let is_modelled = types.iter().any(|known| event["type"] == *known)
+            && ulid.len() == 26
+            && ulid.bytes().all(|byte| b"0123456789abcdefghjkmnpqrstvwxyz".contains(&byte))
+            && event["created_at"].as_str().is_some_and(|time| time.parse::<jiff::Timestamp>().is_ok())
+            && fields.iter().all(|name| is_text(&event["data"][name]))
+            && (!is_strict
+                || has_only(&event, &["id", "type", "created_at", "data"]) && has_only(&event["data"], fields));
+        if request.verifies() && !is_modelled { Answers(422) } else { sound(request) }
+    }
+}
+
+#[test]
+fn a_receiver_with_typed_models_is_blamed_for_what_it_refuses_and_for_nothing_else() {
+    const BOTH: &[&str] = &["workflow.completed", "reference.matched"];
+    let refuses_types = ("unknown-event-type", "refused-valid");
+    check("typed", typed(BOTH, false), &[refuses_types, ("empty-data", "refused-valid")]);
+    // What builds on a refused case proves nothing more.
+    let strict = check(
+        "without further fields",
+        typed(BOTH, true),
+        &[
+            refuses_types,
+            ("unknown-fields", "refused-valid"),
+            ("large-body", "incomplete"),
+            ("unicode", "incomplete"),
+            ("empty-data", "refused-valid"),
+        ],
+    );
+    let of = |name: &str| strict["cases"].as_array().and_then(|cases| cases.iter().find(|case| case["name"] == name));
+    let detail = of("unicode").expect("a case")["detail"].as_str().expect("a reason");
+    assert!(detail.contains("answers `unknown-fields` in the same way"), "{detail}");
+    check(
+        "of one type",
+        typed(&["workflow.completed"], false),
+        &[refuses_types, ("reference-matched", "incomplete"), ("empty-data", "incomplete")],
+    );
+    // A case alone comes with the one that it builds on.
+    let (code, alone) = report(receiver(typed(BOTH, true)), &["--only", "large-body"]);
+    let names: Vec<&str> =
+        alone["cases"].as_array().expect("cases").iter().filter_map(|case| case["name"].as_str()).collect();
+    assert_eq!((code, &names[..]), (Some(1), &["valid", "unknown-fields", "large-body"][..]), "{alone}");
+    assert_eq!(others(&alone).get("large-body"), Some(&"incomplete"), "{alone}");
+}
+
+#[test]
+fn events_have_the_forms_of_the_settings() {
+    let address = receiver(|request| {
+        let event = request.json();
+        let is_right = event["id"].as_str().is_some_and(|id| id.len() == "evt_".len() + 36)
+            && event["created_at"].as_str().is_some_and(|time| time.len() == "2026-01-31T09:30:00Z".len())
+            && (event["type"] != "reference.matched" || event["data"] == serde_json::json!({ "a": 1 }));
+        if request.verifies() && !is_right { Answers(422) } else { sound(request) }
+    });
+    let settings = ["--set", "ids.style=uuid", "--set", "time.precision=seconds"];
+    let data =
+        ["--set", "events.data={ \"reference.matched\" = { a = 1 } }", "--only", "valid,unicode,reference-matched"];
+    let (code, report) = report(address, &[&settings[..], &data].concat());
+    assert_eq!((code, others(&report).len()), (Some(0), 0), "{report}");
+    let broken = ["--set", "events.data={ \"workflow.completed\" = { a = \"{{ nothing() }}\" } }"];
+    let output = probe(address, &broken).exits(2);
+    output.says(&["nothing"]);
+}
+
+#[test]
+fn what_has_one_cause_is_one_block() {
+    let shown = text(&probe(receiver(|request| Answers(if request.method == "POST" { 200 } else { 405 })), &[]).stdout);
+    assert!(shown.contains(&format!("\n{} cases: accepted-forged\n  body-changed  ", names("4xx").len())), "{shown}");
+    assert_eq!(shown.matches("  remedy  ").count(), 1, "{shown}");
+    // Without the valid delivery, the answer to it is the cause.
+    let shown = text(&probe(receiver(|_| Answers(401)), &["--all"]).stdout);
+    assert!(
+        shown.contains("first mend what keeps it from accepting that one") && !shown.contains("raise the limit"),
+        "{shown}"
+    );
+}
+
 #[test]
 fn a_receiver_that_refuses_the_valid_delivery_is_diagnosed() {
     let refused = |diagnosis: &str, behaviour: fn(&Request) -> Does| {
@@ -315,6 +405,7 @@ fn a_receiver_that_refuses_the_valid_delivery_is_diagnosed() {
         Answers(if request.headers.contains_key("stripe-signature") { 200 } else { 400 })
     });
     refused("has this secret", |_| Answers(401));
+    refused("its check of CSRF leaves this path out", |_| Does::Says(403, "<!DOCTYPE html>\n<title>403</title>\n"));
     refused("check the path", |_| Answers(404));
     refused("look at its log", |_| Answers(500));
     let redirects = refused("redirects deliveries", |_| Does::Redirects);

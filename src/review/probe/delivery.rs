@@ -4,16 +4,21 @@
 use std::borrow::Cow;
 
 use hyper::body::Bytes;
-use serde_json::{Value, json};
+use rand::RngExt as _;
+use serde_json::{Map, Value, json};
 
 use super::table::{Case, Event, Expectation, Sending, Signing};
+use crate::clock::Seed;
+use crate::contract::ids::{IdKind, make_id};
 use crate::contract::signature::{
     CustomScheme, Departure, KeyReading, Message, Scheme, SchemeName, Signed, SigningKey, TOLERANCE_SECONDS,
     another_key, from_hex, rewrites, sign, sign_as, sign_forged, verify,
 };
-use crate::contract::timestamp::{Precision, format_timestamp};
-use crate::contract::types::{REFERENCE_MATCHED, WORKFLOW_COMPLETED};
+use crate::contract::timestamp::timestamp_of;
+use crate::contract::types::{EventEnvelope, REFERENCE_MATCHED, WORKFLOW_COMPLETED};
 use crate::contract::variation::HeaderLetters;
+use crate::scenario::template::{Gap, render_map};
+use crate::settings::Profile;
 
 /// Most requests that try to find out what the receiver verifies instead of a valid delivery.
 const MAX_VARIATIONS: usize = 48;
@@ -40,19 +45,54 @@ impl ProbeSigning {
     }
 }
 
-/// An event of a probe: its id, and the time at which it is sent.
+/// An event of a probe, and the time at which it is sent. Its forms are those of the settings, as in every delivery of the emulator: a
+/// receiver may check each of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Occasion<'a> {
-    pub(super) id: &'a str,
-    /// What follows `wf_` in the id of the workflow that the event is about.
-    pub(super) workflow: &'a str,
+    pub(super) profile: &'a Profile,
+    /// Determines the event's id.
+    pub(super) event: &'a str,
+    /// Determines what its data is about.
+    pub(super) subject: &'a str,
+    pub(super) created: jiff::Timestamp,
     pub(super) now: jiff::Timestamp,
 }
 
 impl Occasion<'_> {
     fn event_id(&self) -> String {
-        format!("evt_{}", self.id)
+        let mut random = Seed::from_number(0).source(self.event);
+        let serial = random.random_range(1..100_000_000);
+        let millis = u64::try_from(self.created.as_millisecond()).unwrap_or_default();
+        make_id(IdKind::Event, self.profile.ids.style, millis, serial, &mut random)
     }
+
+    fn data(&self, event_type: &str) -> Map<String, Value> {
+        data(self.profile, event_type, self.subject, self.created).expect("it was rendered before the probe began")
+    }
+}
+
+/// The usual data of an event type; the error says why its templates cannot be rendered.
+fn data(
+    profile: &Profile,
+    event_type: &str,
+    subject: &str,
+    created: jiff::Timestamp,
+) -> Result<Map<String, Value>, String> {
+    let Some(template) = profile.events.data.get(event_type) else { return Ok(Map::new()) };
+    let random = || Seed::from_number(0).source(subject);
+    let (data, gaps) = render_map(template, &Map::new(), created, random)?;
+    match gaps.iter().find_map(Gap::failure) {
+        Some(failure) => Err(failure.to_owned()),
+        None => Ok(data),
+    }
+}
+
+/// Checks that the events of a probe can be made by these settings; the error names the setting.
+pub fn check_events(profile: &Profile) -> Result<(), String> {
+    [WORKFLOW_COMPLETED, REFERENCE_MATCHED].into_iter().try_for_each(|event_type| {
+        let made = data(profile, event_type, "trial", jiff::Timestamp::UNIX_EPOCH);
+        made.map(drop).map_err(|problem| format!("events.data.\"{event_type}\": {problem}"))
+    })
 }
 
 #[derive(Clone, Debug)]
@@ -82,6 +122,7 @@ pub(super) fn is_applicable(case: &Case, signing: &ProbeSigning, occasion: Occas
     match case.expects {
         Expectation::Refused => !case.requests.iter().any(verifies),
         Expectation::Accepted | Expectation::Either | Expectation::OneEffect => case.requests.iter().all(verifies),
+        Expectation::IfSubscribed => case.requests.iter().all(verifies),
         Expectation::NoEffect => true,
     }
 }
@@ -278,35 +319,41 @@ fn under_another_version(signature: &str) -> String {
 fn body(event: Event, occasion: Occasion<'_>) -> String {
     let id = occasion.event_id();
     let created = match event {
-        Event::Older => occasion.now - jiff::SignedDuration::from_hours(1),
-        _ => occasion.now,
+        Event::Older => occasion.created - jiff::SignedDuration::from_hours(1),
+        _ => occasion.created,
     };
-    let created = format_timestamp(created, Precision::Milliseconds);
-    let workflow = format!("wf_{}", occasion.workflow);
-    let completed = json!({ "workflow_id": workflow, "status": "completed" });
-    let envelope = |name: &str, data: Value| json!({ "id": id, "type": name, "created_at": created, "data": data });
-    let value = match event {
-        Event::None => return String::new(),
+    let event_type = match event {
+        Event::UnknownType => "workflow.probed",
+        Event::Matched | Event::EmptyData => REFERENCE_MATCHED,
+        _ => WORKFLOW_COMPLETED,
+    };
+    let mut data = match event {
+        Event::EmptyData => Map::new(),
+        Event::UnknownType => occasion.data(WORKFLOW_COMPLETED),
+        _ => occasion.data(event_type),
+    };
+    let unknown_field = match event {
+        Event::UnknownFields => Some(json!({ "by": ["wrs-emulator", null, 1.5, true] })),
+        Event::Large => Some(json!("0123456789abcdef".repeat(64 * 1024 / 16))),
+        Event::Unicode => Some(json!("Grüße, 東京, e\u{301}, \u{1f469}\u{200d}\u{1f52c}, \u{2028}, </script>")),
+        _ => None,
+    };
+    data.extend(unknown_field.map(|value| ("probed".to_owned(), value)));
+    let created_at = timestamp_of(&id, created, occasion.profile.time.precision);
+    let envelope = EventEnvelope { id, event_type: event_type.to_owned(), created_at, data };
+    let mut value = serde_json::to_value(&envelope).expect("strings and JSON values always serialise");
+    match event {
+        Event::None => String::new(),
         Event::Spaced => {
-            return format!(
-                "{{\n  \"type\": \"{WORKFLOW_COMPLETED}\",\n  \"data\": {{ \"status\" : \"completed\", \"workflow_id\" : \"{workflow}\" }},\n  \
-                 \"created_at\": \"{created}\",\n  \"id\": \"{id}\"\n}}\n"
-            );
+            let fields = value.as_object().into_iter().flatten().rev();
+            let reversed: Map<String, Value> = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
+            // Line ends are between values alone: those within a text are escaped.
+            format!("{:#}\n", Value::Object(reversed)).replace('\n', "\n ")
         }
-        Event::Plain | Event::Older => envelope(WORKFLOW_COMPLETED, completed),
-        Event::UnknownType => envelope("workflow.probed", completed),
         Event::UnknownFields => {
-            let mut value = envelope(WORKFLOW_COMPLETED, completed);
-            value["data"]["probed"] = json!({ "by": ["wrs-emulator", null, 1.5, true] });
             value["probe_version"] = json!(2);
-            value
+            value.to_string()
         }
-        Event::Large => envelope(REFERENCE_MATCHED, json!({ "text": "0123456789abcdef".repeat(64 * 1024 / 16) })),
-        Event::Unicode => envelope(
-            REFERENCE_MATCHED,
-            json!({ "text": "Grüße, 東京, e\u{301}, \u{1f469}\u{200d}\u{1f52c}, \u{2028}, </script>" }),
-        ),
-        Event::EmptyData => envelope(REFERENCE_MATCHED, json!({})),
-    };
-    value.to_string()
+        _ => value.to_string(),
+    }
 }

@@ -21,14 +21,16 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-pub use delivery::ProbeSigning;
 use delivery::{Occasion, ProbeRequest, is_applicable, make, variations};
+pub use delivery::{ProbeSigning, check_events};
+use table::{ANOTHER_SECRET, VERIFY_FIRST};
 pub use table::{CASES, Case, Expectation, VALID};
 
 use crate::clock::machine;
 use crate::contract::named::named;
 use crate::http::body::ResponseBody;
 use crate::redact::Redactor;
+use crate::settings::Profile;
 use crate::state::workspace::{AttemptOutcome, FailureReason};
 use crate::util::html;
 use crate::webhook::client::{Progress, send_once};
@@ -50,9 +52,11 @@ pub struct Probe {
     pub target: Arc<Target>,
     pub reach: DialContext,
     pub signing: ProbeSigning,
+    /// The settings, by which events are made; [`check_events`] accepts them.
+    pub profile: Arc<Profile>,
     /// Limit for each request, its connect included.
     pub timeout: Duration,
-    /// Names of the cases to run besides the valid delivery; all if empty.
+    /// Names of the cases to run besides the valid delivery and those that they build on; all if empty.
     pub only: Vec<String>,
     /// Send all of them even if the valid delivery was not accepted.
     pub all: bool,
@@ -96,6 +100,9 @@ pub struct ProbedCase {
     pub remedy: Option<&'static str>,
     pub took_ms: u128,
     pub requests: Vec<SentRequest>,
+    /// The status of the last answer, if there was one.
+    #[serde(skip)]
+    status: Option<u16>,
 }
 
 #[derive(Debug, Serialize)]
@@ -122,7 +129,8 @@ impl Probe {
             Err(DialProblem { reason: FailureReason::Timeout, detail })
         })?;
         let name = format!("probe{:016x}", u64::from_be_bytes(machine::entropy()));
-        Run { probe: self, addresses, name, began: machine::monotonic(), sent: AtomicUsize::new(0) }.all().await
+        let (started, began) = (machine::wall_time(), machine::monotonic());
+        Run { probe: self, addresses, name, started, began, sent: AtomicUsize::new(0) }.all().await
     }
 }
 
@@ -131,6 +139,8 @@ struct Run<'a> {
     addresses: Vec<SocketAddr>,
     /// Part of every id, so that no event of an earlier probe is repeated.
     name: String,
+    /// When every event was created, so that a repeated one has the same bytes.
+    started: jiff::Timestamp,
     began: Instant,
     sent: AtomicUsize,
 }
@@ -138,9 +148,12 @@ struct Run<'a> {
 impl Run<'_> {
     async fn all(&self) -> Result<ProbeReport, DialProblem> {
         let Probe { signing, only, all, .. } = self.probe;
-        let is_chosen =
-            |case: &&Case| only.is_empty() || case.name == VALID || only.iter().any(|name| name == case.name);
-        let occasion = Occasion { id: "probe", workflow: "probe", now: machine::wall_time() };
+        let is_named = |name: &str| only.iter().any(|named| named == name);
+        let is_chosen = |case: &&Case| {
+            let is_built_on = CASES.iter().any(|other| other.builds_on == Some(case.name) && is_named(other.name));
+            only.is_empty() || case.name == VALID || is_named(case.name) || is_built_on
+        };
+        let occasion = self.occasion("probe", "probe");
         let (cases, not_applicable): (Vec<&Case>, Vec<&Case>) =
             CASES.iter().filter(is_chosen).partition(|case| is_applicable(case, signing, occasion));
         let (valid, rest) = cases.split_first().expect("the valid delivery always applies");
@@ -162,6 +175,7 @@ impl Run<'_> {
             probed.extend(running.buffer_unordered(concurrent).collect::<Vec<_>>().await);
         }
         probed.sort_by_key(|probed| CASES.iter().position(|case| case.name == probed.name));
+        attribute(&mut probed);
         let count = |is_counted: fn(Outcome) -> bool| probed.iter().filter(|probed| is_counted(probed.outcome)).count();
         Ok(ProbeReport {
             url: self.probe.signing.url.clone(),
@@ -211,16 +225,16 @@ impl Run<'_> {
                 }
                 405 => "it answered 405 to a POST; check the path of the URL",
                 300..=399 => "it redirects deliveries; probe the URL that it redirects to",
-                400..=499 => return self.accepted_variation().await,
+                400..=499 => return self.accepted_variation(reply).await,
                 _ => return format!("it answered {status} to the valid delivery; look at its log"),
             },
         };
         text.to_owned()
     }
 
-    async fn accepted_variation(&self) -> String {
+    async fn accepted_variation(&self, reply: &Reply) -> String {
         let id = format!("{}diagnosis", self.name);
-        let occasion = Occasion { id: &id, workflow: &self.name, now: machine::wall_time() };
+        let occasion = self.occasion(&id, &self.name);
         for (what, request) in variations(&self.probe.signing, occasion) {
             // With --all, the cases need time as well.
             if self.began.elapsed() > MAX / 2 {
@@ -230,17 +244,25 @@ impl Run<'_> {
                 return what;
             }
         }
+        if matches!(reply, Reply::Answered { text, .. } if text.trim_start().starts_with('<')) {
+            return "it answers a page, as what comes before a handler does: check that it serves this host, and that its check of \
+                    CSRF leaves this path out"
+                .to_owned();
+        }
         "it accepts no other reading of the secret, scheme, form of the signature or of the body either; check that it has this \
-         secret (`wrs-emulator subscriptions show ID --secret` prints a subscription's), that its clock is right, and that it \
-         does not look for the workflow of the event"
+         secret (`wrs-emulator subscriptions show ID --secret` prints a subscription's), that its clock is right, that it \
+         does not look for the workflow of the event, and that it asks for no field that the event does not have"
             .to_owned()
     }
 
     fn request(&self, case: &Case, at: usize, event: usize) -> ProbeRequest {
         let workflow = format!("{}{}", self.name, case.name.replace('-', ""));
         let id = format!("{workflow}{event}");
-        let occasion = Occasion { id: &id, workflow: &workflow, now: machine::wall_time() };
-        make(&case.requests[at], &self.probe.signing, occasion)
+        make(&case.requests[at], &self.probe.signing, self.occasion(&id, &workflow))
+    }
+
+    fn occasion<'o>(&'o self, event: &'o str, subject: &'o str) -> Occasion<'o> {
+        Occasion { profile: &self.probe.profile, event, subject, created: self.started, now: machine::wall_time() }
     }
 
     /// Sends a request, within the limits of the probe; the reply, and how long it took.
@@ -278,6 +300,36 @@ impl Run<'_> {
     }
 }
 
+/// Attributes the outcome of a case to another case where the two have one cause: no fault is reported that the receiver may not have.
+fn attribute(probed: &mut [ProbedCase]) {
+    let results: Vec<_> = probed.iter().map(|probed| (probed.name, probed.outcome, probed.status)).collect();
+    let result = |name: &str| results.iter().find(|(other, ..)| *other == name);
+    let accepts_any_signature =
+        result(ANOTHER_SECRET).is_some_and(|(_, outcome, _)| *outcome == Outcome::AcceptedForged);
+    for probed in probed.iter_mut().filter(|probed| probed.name != VALID) {
+        let fails_like = |name: &str| {
+            let of_other = |(_, outcome, status): &&(_, Outcome, Option<u16>)| {
+                let is_alike = *status == probed.status && (status.is_some() || *outcome == probed.outcome);
+                *outcome != Outcome::Pass && probed.outcome.is_failure() && is_alike
+            };
+            result(name).filter(of_other).is_some()
+        };
+        let built_on = CASES.iter().find(|case| case.name == probed.name).and_then(|case| case.builds_on);
+        if fails_like(VALID) {
+            let is_refused = probed.outcome == Outcome::RefusedValid;
+            let first = "it answers as it does to the valid delivery: first mend what keeps it from accepting that one";
+            probed.remedy = if is_refused { Some(first) } else { probed.remedy };
+        } else if let Some(other) = built_on.filter(|other| fails_like(other)) {
+            probed.outcome = Outcome::Incomplete;
+            probed.detail =
+                Some(format!("it answers `{other}` in the same way, from which this case differs in one thing only"));
+            probed.remedy = None;
+        } else if probed.outcome == Outcome::AcceptedForged && accepts_any_signature {
+            probed.remedy = Some(VERIFY_FIRST);
+        }
+    }
+}
+
 fn probed_case(case: &'static Case, accepts_valid: bool, exchanges: &[Exchange]) -> ProbedCase {
     let replies: Vec<Reply> = exchanges.iter().map(|(_, reply, _)| reply.clone()).collect();
     let (outcome, detail) = assess_replies(case.expects, &replies, accepts_valid);
@@ -290,6 +342,7 @@ fn probed_case(case: &'static Case, accepts_valid: bool, exchanges: &[Exchange])
         detail,
         clause: case.clause,
         remedy: outcome.remedy(case),
+        status: replies.last().and_then(Reply::status),
         took_ms: exchanges.iter().map(|(.., took)| took.as_millis()).sum(),
         requests: exchanges
             .iter()
@@ -368,6 +421,13 @@ enum Reply {
 impl Reply {
     fn is_success(&self) -> bool {
         matches!(self, Self::Answered { status: 200..=299, .. })
+    }
+
+    fn status(&self) -> Option<u16> {
+        match self {
+            Self::Answered { status, .. } => Some(*status),
+            Self::Failed { .. } | Self::Unsent(_) => None,
+        }
     }
 }
 
@@ -452,7 +512,7 @@ fn incomplete(why: &str) -> Judgement {
 }
 
 fn judge_reply(expects: Expectation, reply: &Reply, accepts_valid: bool) -> Judgement {
-    use Expectation::{Accepted, Either, NoEffect, OneEffect, Refused};
+    use Expectation::{Accepted, Either, IfSubscribed, NoEffect, OneEffect, Refused};
     let status = match reply {
         Reply::Unsent(why) => return incomplete(why),
         Reply::Failed { reason, .. } => {
@@ -468,11 +528,16 @@ fn judge_reply(expects: Expectation, reply: &Reply, accepts_valid: bool) -> Judg
     match (expects, status) {
         (_, 429) => incomplete("429 proves nothing; raise the limit of requests and run the probe again"),
         (Refused, 200..=299) => (Outcome::AcceptedForged, None),
-        (Accepted | OneEffect | Either, 200..=299) | (NoEffect, 200..=499 | 501) => (Outcome::Pass, None),
+        (Accepted | OneEffect | Either | IfSubscribed, 200..=299) | (NoEffect, 200..=499 | 501) => {
+            (Outcome::Pass, None)
+        }
         (_, 300..=399) => (Outcome::Redirected, None),
         (Accepted | OneEffect, 400..=499) => (Outcome::RefusedValid, None),
         (Refused | Either, 400..=499) if accepts_valid => (Outcome::Pass, None),
-        (Refused | Either, 400..=499) => incomplete("the valid delivery was not accepted either"),
+        (IfSubscribed, 400..=499) if accepts_valid => {
+            incomplete("a refusal is right if you do not subscribe to the type, and a fault if you do")
+        }
+        (Refused | Either | IfSubscribed, 400..=499) => incomplete("the valid delivery was not accepted either"),
         _ => (Outcome::Crashed, None),
     }
 }

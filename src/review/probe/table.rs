@@ -2,13 +2,15 @@
 
 use serde::Serialize;
 
-use self::Expectation::{Accepted, Either, NoEffect, OneEffect, Refused};
+use self::Expectation::{Accepted, Either, IfSubscribed, NoEffect, OneEffect, Refused};
 use crate::contract::named::named;
 use crate::contract::signature::Tamper;
 use crate::contract::variation::HeaderLetters;
 
 /// The name of the case that every other one depends on.
 pub const VALID: &str = "valid";
+/// Whoever accepts this forgery does not verify the signature, and accepts the other forgeries for this reason.
+pub(super) const ANOTHER_SECRET: &str = "another-secret";
 
 /// One case of the probe. All texts are for people.
 #[derive(Debug, Serialize)]
@@ -18,6 +20,10 @@ pub struct Case {
     pub expects: Expectation,
     pub clause: &'static str,
     pub remedy: &'static str,
+    /// The case from which this one differs in one thing, if that is not the valid delivery: if the receiver refuses that one as well,
+    /// this one proves nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub builds_on: Option<&'static str>,
     #[serde(skip)]
     pub(super) requests: &'static [Sending],
 }
@@ -34,6 +40,9 @@ named! {
         /// A genuine delivery in a form that may be refused.
         #[serde(rename = "2xx or 4xx")]
         Either = "2xx or 4xx",
+        /// A genuine delivery of a type that not every receiver subscribes to.
+        #[serde(rename = "2xx, or 4xx if it does not subscribe to the type")]
+        IfSubscribed = "2xx, or 4xx if it does not subscribe to the type",
         /// The same genuine delivery twice.
         #[serde(rename = "2xx each time, and one effect")]
         OneEffect = "2xx each time, and one effect",
@@ -81,10 +90,13 @@ pub(super) enum Event {
     UnknownType,
     /// Fields that the contract does not show, in the envelope and in the data.
     UnknownFields,
-    /// `reference.matched`, whose data the contract does not show, with 64 KiB of text.
+    /// With an unknown field of 64 KiB.
     Large,
+    /// With an unknown field that has text outside ASCII.
     Unicode,
-    /// `reference.matched` with empty data.
+    /// `reference.matched` with the data of the settings.
+    Matched,
+    /// `reference.matched`, whose data the contract does not show, with empty data.
     EmptyData,
     None,
 }
@@ -124,7 +136,7 @@ const NOT_SHOWN: &str =
 const SUCCESS: &str =
     "Standard Webhooks, Delivery success and failure: any status but 2xx is a failure and leads to retries";
 
-const VERIFY_FIRST: &str =
+pub(super) const VERIFY_FIRST: &str =
     "verify before anything else, also before you answer, and answer 401 to what does not verify";
 const CHECK_TIME: &str =
     "compare the timestamp with the current time and answer 401 if it is more than five minutes off";
@@ -150,7 +162,11 @@ const fn case(
     remedy: &'static str,
     requests: &'static [Sending],
 ) -> Case {
-    Case { name, sends, expects, clause, remedy, requests }
+    Case { name, sends, expects, clause, remedy, builds_on: None, requests }
+}
+
+const fn building_on(name: &'static str, case: Case) -> Case {
+    Case { builds_on: Some(name), ..case }
 }
 
 /// All cases; the valid delivery first.
@@ -166,7 +182,7 @@ pub const CASES: &[Case] = &[
         SIGNED, VERIFY_FIRST, &[sent(Signing::Tampered(Tamper::Signature))]),
     case("signature-cut", Refused, "the first 4 characters of the right signature, then the first 8",
         SIGNED, "compare the whole signature with the one you computed, not as many characters as were sent", &[sent(Signing::Cut(4)), sent(Signing::Cut(8))]),
-    case("another-secret", Refused, "a delivery signed with another secret",
+    case(ANOTHER_SECRET, Refused, "a delivery signed with another secret",
         SIGNED, VERIFY_FIRST, &[sent(Signing::Tampered(Tamper::Secret))]),
     case("signature-missing", Refused, "a delivery without the header of the signature",
         VERIFYING, REQUIRE_HEADERS, &[sent(Signing::NoSignature)]),
@@ -204,13 +220,16 @@ pub const CASES: &[Case] = &[
     case("out-of-order", Accepted, "two events, of which the one created later comes first",
         "contract, Events: no order of deliveries is promised",
         "accept events in any order, and compare `created_at` where the order matters", &[Sending::VALID, about(Event::Older)]),
-    case("large-body", Accepted, "a valid delivery of 64 KiB",
+    building_on("unknown-fields", case("large-body", Accepted, "a valid delivery of 64 KiB, in a field that you do not know",
         "contract, Events: no largest size is shown; Standard Webhooks, Payload size: \"no technical limitations\"",
-        "raise the limit for bodies, in a proxy as well", &[about(Event::Large)]),
-    case("unicode", Accepted, "a valid delivery with text outside ASCII: umlauts, emoji, line separators",
-        POST, "verify the bytes as received, before they are decoded", &[about(Event::Unicode)]),
-    case("empty-data", Accepted, "a valid delivery of reference.matched with empty data",
-        NOT_SHOWN, "do not require fields that the contract does not show", &[about(Event::EmptyData)]),
+        "raise the limit for bodies, in a proxy as well", &[about(Event::Large)])),
+    building_on("unknown-fields", case("unicode", Accepted, "a valid delivery with text outside ASCII, in a field that you do not know: umlauts, emoji, line separators",
+        POST, "verify the bytes as received, before they are decoded", &[about(Event::Unicode)])),
+    case("reference-matched", IfSubscribed, "a valid delivery of reference.matched with the data of the settings (events.data)",
+        NOT_SHOWN, "answer 2xx to types that you do not handle, and ignore them", &[about(Event::Matched)]),
+    building_on("reference-matched", case("empty-data", Accepted, "a valid delivery of reference.matched with empty data",
+        NOT_SHOWN, "do not require fields that the contract does not show: what our OpenAPI document has for reference.matched is assumed",
+        &[about(Event::EmptyData)])),
     case("reformatted-body", Accepted, "a valid delivery with white space and another order of keys, signed as sent",
         SCHEME, "verify the bytes as received: a body that was parsed and serialised again differs", &[about(Event::Spaced)]),
     case("slow-sender", Accepted, "a valid delivery whose body arrives in pieces over a second",
