@@ -72,13 +72,6 @@ impl WrittenAt {
     }
 }
 
-impl RequestRecord {
-    pub fn bytes(&self) -> usize {
-        let tried = self.tried_rules.as_ref().map_or(0, |tried| tried.bytes());
-        self.transcript.bytes.len() + self.warnings.iter().map(String::len).sum::<usize>() + tried
-    }
-}
-
 /// Whose request it is: [`Self::checked_key`] for what followed from the key, [`Self::carried_key`] to show it to people, and
 /// [`Self::owner`] to choose the requests of a workspace. The first two must pass through `redact` before they are shown.
 impl RequestRecord {
