@@ -48,6 +48,7 @@ pub mod util;
 pub mod webhook;
 
 pub use app::{Builder, ControlHandle, Emulator, ResetProblem, Settings, StartError, StopProblem};
+pub use state::budget::measure_memory_by;
 pub use state::workspace::FireRequest;
 
 #[cfg(test)]

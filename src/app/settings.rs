@@ -70,7 +70,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Most entries in the journal.
     pub most_journal_entries: usize,
-    /// Most bytes of everything that is kept.
+    /// The budget of memory in bytes. It is measured by [`measure_memory_by`](crate::measure_memory_by): without that, as in a test that
+    /// embeds emulators, only the limits on numbers and sizes bound what is kept.
     pub most_memory_bytes: usize,
     /// Most workspaces.
     pub most_workspaces: usize,

@@ -173,8 +173,8 @@ struct LimitArgs {
     /// Entries in the journal; the oldest are evicted first.
     #[arg(long, env, default_value_t = crate::state::journal::MAX_ENTRIES, value_name = "N", value_parser = at_least(1))]
     max_journal_entries: usize,
-    /// Bytes of everything that is kept; when they are used up, the journal gives way first.
-    #[arg(hide_short_help = true, long, env, default_value_t = crate::state::budget::DEFAULT_BYTES, value_name = "N", value_parser = at_least(1), alias = "max-journal-bytes")]
+    /// Bytes of everything in memory; when they are used up, the journal gives way first.
+    #[arg(hide_short_help = true, long, env, default_value_t = crate::state::budget::DEFAULT_BYTES, value_name = "N", value_parser = at_least(crate::state::budget::LEAST_BYTES), alias = "max-journal-bytes")]
     max_memory_bytes: usize,
     /// Workspaces; the least recently used are evicted first.
     #[arg(long, env, default_value_t = crate::state::workspace::MAX_WORKSPACES, value_name = "N", value_parser = at_least(1))]

@@ -152,13 +152,22 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<&str, KeyRefusal> {
     if token.len() > MAX_KEY {
         return Err(KeyRefusal::TooLong);
     }
-    if !token.iter().all(u8::is_ascii_graphic) {
-        return Err(KeyRefusal::Malformed);
+    let token = std::str::from_utf8(token).map_err(|_| KeyRefusal::Malformed)?;
+    check_token(token).map(|()| token)
+}
+
+/// What every key has in common, whatever the settings and wherever it comes in.
+pub fn check_token(key: &str) -> Result<(), KeyRefusal> {
+    match key {
+        "" => Err(KeyRefusal::Empty),
+        _ if key.len() > MAX_KEY => Err(KeyRefusal::TooLong),
+        _ if !key.bytes().all(|byte| byte.is_ascii_graphic()) => Err(KeyRefusal::Malformed),
+        _ => Ok(()),
     }
-    std::str::from_utf8(token).map_err(|_| KeyRefusal::Malformed)
 }
 
 pub fn check_key(key: &str, rules: KeyRules<'_>) -> Result<(), KeyRefusal> {
+    check_token(key)?;
     let keys = rules.keys;
     match keys.mode {
         KeyMode::Any => Ok(()),
@@ -190,6 +199,9 @@ pub fn not_a_key(text: &str, refusal: KeyRefusal, rules: KeyRules<'_>) -> String
     };
     let reason = match refusal {
         KeyRefusal::NotListed => "`keys.list` does not have it".to_owned(),
+        KeyRefusal::TooLong => format!("keys have at most {MAX_KEY} characters"),
+        KeyRefusal::Empty => "it is empty".to_owned(),
+        KeyRefusal::Malformed if keys.mode != KeyMode::Prefix => "keys have visible ASCII characters alone".to_owned(),
         KeyRefusal::Malformed => format!("after `{prefix}` come one or more of A-Z a-z 0-9 _ -"),
         _ => format!("keys begin with `{prefix}`"),
     };

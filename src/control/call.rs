@@ -234,7 +234,7 @@ impl From<KeyProblem> for ControlError {
     fn from(problem: KeyProblem) -> Self {
         let message = problem.to_string();
         match problem {
-            KeyProblem::All => Self::invalid(message),
+            KeyProblem::All | KeyProblem::NoRoom(_) => Self::invalid(message),
             KeyProblem::UnknownId(_) => Self::not_found(message),
             KeyProblem::Invalid(_) => Self::not_found(message).with(|error| error.parameter = Some("key".to_owned())),
         }

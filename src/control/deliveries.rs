@@ -532,6 +532,6 @@ fn script(request: ScriptSink, cx: &Context) -> Result<Scripted, ControlError> {
     if statuses.len() > 1000 {
         return Err(ControlError::invalid("respond: at most 1000 statuses"));
     }
-    cx.sinks.script(&request.name, statuses);
+    cx.sinks.script(&request.name, statuses).map_err(|full| ControlError::invalid(full.to_string()))?;
     Ok(Scripted { scripted: true })
 }

@@ -20,7 +20,7 @@ use super::{Control, ControlError, deliveries};
 use crate::contract::signature::Tamper;
 use crate::redact::Redactor;
 use crate::scenario::emit_named;
-use crate::state::budget::Full;
+use crate::state::budget::NoRoom;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::engine::{FireProblem, fire_request_of, wait_for_events};
 use crate::state::journal::record::{Attempt, DeliveryWith, Event, EventTarget, Millis, Skipped, name_of, time};
@@ -234,7 +234,7 @@ fn fire_all(
         let next = FireRequest { due: delay.map(|delay| now.instant.plus(delay)), ..template.clone() };
         let made = if shuffle { cx.make_event(workspace, next, &profile) } else { cx.fire(workspace, next, &profile) };
         let event = made.map_err(|problem| match problem {
-            FireProblem::Full(full) => partly_fired(full, ids.len(), count),
+            FireProblem::NoRoom(full) => partly_fired(full, ids.len(), count),
             problem => ControlError::invalid(problem.to_string()),
         })?;
         bytes += event.body.len();
@@ -280,7 +280,7 @@ fn deliver_shuffled(
     Ok(())
 }
 
-fn partly_fired(full: Full, fired: usize, count: usize) -> ControlError {
+fn partly_fired(full: NoRoom, fired: usize, count: usize) -> ControlError {
     ControlError::invalid(format!("{full}; {fired} of {count} events were fired")).coded("too_many_pending")
 }
 

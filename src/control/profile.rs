@@ -279,6 +279,9 @@ fn patch(ChangeSettings { key, settings }: ChangeSettings, cx: &Context) -> Resu
     let name = key.scope(cx)?.key();
     let now = cx.registry.clock().now().instant;
     let before = ledger(&cx.config_for(name.as_deref()).layered);
+    if let Some(name) = &name {
+        cx.make_room_for_key(name);
+    }
     let generation = cx.library.patch_profile(name.as_deref(), &settings, now).map_err(|found| refused(&found))?;
     let after = ledger(&cx.config_for(name.as_deref()).layered);
     let patches = cx.library.load().patches().clone();

@@ -11,7 +11,7 @@ use crate::diagnostic::Diagnostic;
 use crate::http::answer::{EMULATOR_FAILED, JSON, answer, header_value};
 use crate::http::body::ResponseBody;
 use crate::redact::{Redactor, visible_lines};
-use crate::state::budget::Full;
+use crate::state::budget::NoRoom;
 use crate::state::journal::record::{DeliveryRow, Event, EventId, Request};
 
 /// A refused call: the error envelope of the emulated API without a request id, and further fields that help.
@@ -142,7 +142,7 @@ impl ControlError {
     }
 
     /// Refuses what would make too many deliveries pending.
-    pub(super) fn too_many_pending(full: Full) -> Self {
+    pub(super) fn too_many_pending(full: NoRoom) -> Self {
         let hint = "wait until some are delivered, or drop them with POST /_emulator/reset";
         Self::invalid(format!("{full}; {hint}")).coded("too_many_pending")
     }

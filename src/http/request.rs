@@ -23,7 +23,7 @@ use crate::scenario::{Action, EffectiveConfig, RequestView, Rule, ScenarioSnapsh
 use crate::settings::Profile;
 use crate::state::journal::{ConnectionInfo, DecidingRule, Reason, RequestRecord, Transcript, WrittenAt};
 use crate::state::quota::QuotaCheck;
-use crate::state::workspace::{Registry, Workspace, WorkspaceState};
+use crate::state::workspace::{Workspace, WorkspaceState};
 
 /// Chooses scenarios for one request: names joined by commas.
 pub(crate) const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
@@ -281,9 +281,8 @@ impl Drop for UnsettledRule {
     }
 }
 
-/// The workspace of the request's key.
-pub(super) fn authenticate(registry: &Registry, request: &Request) -> Result<Arc<Workspace>, KeyRefusal> {
+/// The request's key, if it is valid.
+pub(super) fn authenticate(request: &Request) -> Result<&str, KeyRefusal> {
     let key = bearer_token(&request.head.headers)?;
-    check_key(key, request.config.profile.key_rules())?;
-    Ok(registry.open(key, request.now))
+    check_key(key, request.config.profile.key_rules()).map(|()| key)
 }

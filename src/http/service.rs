@@ -14,7 +14,6 @@ use hyper::{Response, StatusCode};
 use tokio::task::JoinHandle;
 
 use crate::contract::error::ErrorKind;
-use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::{Credential, Lookup, Operation, RequestTarget, look_up};
 use crate::http::answer::{Answer, REQUEST_ID, Rejection, SendFault, all_headers, body_headers, http_date, id_value};
 use crate::http::body::{BodyReader, RequestBody, ResponseBody, paced};
@@ -176,7 +175,7 @@ impl Api {
             }
             Err(refusal) => {
                 *identity = self.anonymous(request);
-                needs_key.then_some(Rejection::Unauthorized(refusal))
+                needs_key.then_some(refusal)
             }
         };
         refused.map_or(target, Err)
@@ -211,8 +210,16 @@ impl Api {
     }
 
     /// The identity of a request with a valid key; counts the request if it is one that counts.
-    fn admit_key(&self, request: &mut Request, counts: bool) -> Result<Identity, KeyRefusal> {
-        let workspace = authenticate(&self.engine.registry, request)?;
+    fn admit_key(&self, request: &mut Request, counts: bool) -> Result<Identity, Rejection> {
+        let key = authenticate(request).map_err(Rejection::Unauthorized)?;
+        if let Err(full) = self.engine.room() {
+            // A request that would keep nothing more than its entry in the journal is answered all the same.
+            let known = self.engine.registry.find(key);
+            if known.is_none_or(|known| known.lock().may_grow(&request.config)) {
+                return Err(Rejection::Invalid(ErrorKind::ValidationError, full.to_string()));
+            }
+        }
+        let workspace = self.engine.registry.open(key, request.now);
         // From here on, times are by the workspace's clock.
         let now = if workspace.clock().is_plain() { request.now } else { workspace.clock().now() };
         let (config, profile) = (&request.config, &request.config.profile);

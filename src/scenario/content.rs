@@ -60,13 +60,8 @@ impl ScenarioSet {
     }
 
     /// Adds a scenario given as text, or replaces it.
-    pub(super) fn put_inline(&mut self, mut scenario: Scenario, budget: &Budget) -> Result<(), Vec<Diagnostic>> {
-        let charge = budget.charge(scenario.weight).map_err(|full| {
-            let message = format!("`{}` uses {} bytes in memory, and {full}", scenario.name, scenario.weight);
-            let hint = "remove some scenarios, or keep them as files in a folder";
-            vec![Diagnostic::of_file("scenario/too-many", message, hint)]
-        })?;
-        scenario.charge = Some(Arc::new(charge));
+    pub(super) fn put_inline(&mut self, scenario: Scenario, budget: &Budget) -> Result<(), Vec<Diagnostic>> {
+        budget.room().map_err(|full| no_room(format!("there is no room for `{}`: {full}", scenario.name)))?;
         self.inline.insert(Arc::clone(&scenario.name), Arc::new(scenario));
         Ok(())
     }
@@ -158,6 +153,12 @@ impl ScenarioSet {
             stays
         });
     }
+}
+
+/// What the budget of memory refuses.
+pub(super) fn no_room(message: String) -> Vec<Diagnostic> {
+    let hint = "remove some scenarios or settings of keys, or keep scenarios as files in a folder";
+    vec![Diagnostic::of_file("scenario/too-many", message, hint)]
 }
 
 pub(super) fn resolve<'n>(

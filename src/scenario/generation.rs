@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::content::{Activation, MAX_ACTIVE, ScenarioSet, Stale, resolve};
+use super::content::{Activation, MAX_ACTIVE, MAX_KEYS, ScenarioSet, Stale, no_room, resolve};
 use super::decide::RuleSet;
 use super::emit::Emit;
 use super::setting_patch::{SettingPatch, SettingPatches, diagnostic};
@@ -17,6 +17,7 @@ use super::{Scenario, ScenarioOrigin};
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
 use crate::settings::{Draft, Layered, Profile, ProfileProblem};
+use crate::state::budget::Budget;
 
 /// Most combinations of scenarios kept for requests that name them, and most bytes of text of the scenarios of one.
 pub(crate) const MAX_NAMED: usize = 64;
@@ -43,17 +44,25 @@ pub struct ScenarioSnapshot {
 }
 
 impl ScenarioSnapshot {
+    /// What has not changed since the `previous` generation is taken over from it.
     pub(super) fn build(
         number: u64,
         base: Layered,
         made_at: Instant,
         content: ScenarioSet,
+        previous: Option<&Self>,
+        budget: &Budget,
     ) -> Result<Self, Vec<Diagnostic>> {
+        let previous =
+            previous.filter(|previous| Arc::ptr_eq(&previous.content.patches.global, &content.patches.global));
         // Keys with the same list and the same settings share one configuration.
         let mut built: HashMap<(&[Arc<str>], String), EffectiveConfig> = HashMap::new();
         let mut config = |key: Option<&Arc<str>>| -> Result<Arc<EffectiveConfig>, Vec<Diagnostic>> {
             let patch = key.and_then(|key| content.patches.keys.get(key));
             let activation = key.and_then(|key| content.keys.get(key)).unwrap_or(&content.global);
+            if let Some(same) = previous.and_then(|previous| previous.unchanged(key, patch, activation, &content)) {
+                return Ok(same);
+            }
             let kind = (activation.names.as_slice(), patch.map_or_else(String::new, |patch| patch.text()));
             let shared = if let Some(shared) = built.get(&kind) {
                 shared.clone()
@@ -62,6 +71,11 @@ impl ScenarioSnapshot {
                 // A file that has become invalid since does not shorten a list that is in force.
                 let active = resolve(names, |name| content.find(name).ok_or_else(|| content.unknown(name).into()));
                 let active = active.map_err(still_active)?;
+                if key.is_some() {
+                    budget
+                        .room()
+                        .map_err(|full| no_room(format!("there is no room for settings of one more key: {full}")))?;
+                }
                 let fresh = EffectiveConfig::build(&base, patch.map(Arc::as_ref), active)?;
                 built.insert(kind, fresh.clone());
                 fresh
@@ -76,6 +90,39 @@ impl ScenarioSnapshot {
             .collect::<Result<_, Vec<Diagnostic>>>()?;
         drop(built);
         Ok(Self { number, base, made_at, content, config: global, key_configs, named: Mutex::default() })
+    }
+
+    /// The configuration of a key, or of all, if it is the same in the next generation, in which nothing has changed for all.
+    fn unchanged(
+        &self,
+        key: Option<&Arc<str>>,
+        patch: Option<&Arc<SettingPatch>>,
+        activation: &Activation,
+        next: &ScenarioSet,
+    ) -> Option<Arc<EffectiveConfig>> {
+        let known = match key {
+            Some(key) => self.key_configs.get(key)?,
+            None => &self.config,
+        };
+        let had = key.and_then(|key| self.content.patches.keys.get(key));
+        let has_same_patch = match (had, patch) {
+            (Some(had), Some(patch)) => Arc::ptr_eq(had, patch),
+            (had, patch) => had.is_none() && patch.is_none(),
+        };
+        let is_same = |(name, known): (&Arc<str>, &Arc<Scenario>)| {
+            next.find(name).is_some_and(|scenario| Arc::ptr_eq(&scenario, known))
+        };
+        let names = &activation.names;
+        let has_same_scenarios =
+            names.len() == known.active.len() && names.iter().zip(known.active.iter()).all(is_same);
+        if !has_same_patch || !has_same_scenarios {
+            return None;
+        }
+        if known.activation == activation.serial && known.activated_at == activation.at {
+            return Some(Arc::clone(known));
+        }
+        let (activated_at, activation) = (activation.at, activation.serial);
+        Some(Arc::new(EffectiveConfig { activated_at, activation, ..EffectiveConfig::clone(known) }))
     }
 
     /// The configuration of a key: its own list of scenarios if it has one, else the global one, over its own settings. Cheap: it
@@ -153,6 +200,11 @@ impl ScenarioSnapshot {
 
     pub fn patches(&self) -> &SettingPatches {
         &self.content.patches
+    }
+
+    /// True if there may be no room for the scenarios or settings of one more key.
+    pub fn may_be_full_of_keys(&self) -> bool {
+        self.content.keys.len() >= MAX_KEYS || self.content.patches.may_be_full()
     }
 
     /// Why the scenario of a file is not as the file is saved.

@@ -56,9 +56,10 @@ pub struct ScenarioStore {
 impl ScenarioStore {
     /// A library with the shipped scenarios, none active.
     pub fn new(base: Layered) -> Self {
-        let first = ScenarioSnapshot::build(1, base.clone(), Instant::default(), ScenarioSet::default());
+        let budget = Budget::default();
+        let first = ScenarioSnapshot::build(1, base.clone(), Instant::default(), ScenarioSet::default(), None, &budget);
         Self {
-            budget: Budget::default(),
+            budget,
             current: ArcSwap::from_pointee(first.expect("a valid profile with nothing on top is valid")),
             unpatched: base,
             changing: Mutex::default(),
@@ -67,7 +68,7 @@ impl ScenarioStore {
         }
     }
 
-    /// Charges scenarios given as text to this budget.
+    /// Keeps scenarios and settings of keys within this budget.
     #[must_use]
     pub fn within(self, budget: &Budget) -> Self {
         Self { budget: budget.clone(), ..self }
@@ -164,9 +165,14 @@ impl ScenarioStore {
 
     /// Removes a key's own list of scenarios and its changed settings.
     pub fn forget_key(&self, key: &str, now: Instant) -> u64 {
+        self.forget_keys(now, |known| known == key)
+    }
+
+    /// The same for each key for which `is_over` is true.
+    pub fn forget_keys(&self, now: Instant, is_over: impl Fn(&str) -> bool) -> u64 {
         let changed = self.change(now, |content, _| {
-            content.keys.remove(key);
-            content.patches.keys.remove(key);
+            content.keys.retain(|key, _| !is_over(key));
+            content.patches.keys.retain(|key, _| !is_over(key));
             Ok(())
         });
         changed.unwrap_or_else(|_| self.load().number)
@@ -243,8 +249,12 @@ impl ScenarioStore {
             return Ok(current.number);
         }
         let (number, made_at) = if is_same { (current.number, current.made_at) } else { (current.number + 1, now) };
-        let base = content.patches.global.over(&self.unpatched)?;
-        let next = ScenarioSnapshot::build(number, base, made_at, content)?;
+        let base = if Arc::ptr_eq(&content.patches.global, &current.content.patches.global) {
+            current.base.clone()
+        } else {
+            content.patches.global.over(&self.unpatched)?
+        };
+        let next = ScenarioSnapshot::build(number, base, made_at, content, Some(&current), &self.budget)?;
         self.current.store(Arc::new(next));
         Ok(number)
     }

@@ -52,7 +52,6 @@ use crate::contract::routes::Operation;
 use crate::contract::types::SubscribeRequest;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::settings::{Draft, OverlaySettings, ProfileProblem};
-use crate::state::budget::Charge;
 
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -68,8 +67,6 @@ pub struct Scenario {
     pub emits: Vec<Arc<Emit>>,
     /// About how many bytes of memory it takes, text included; an estimate on the high side.
     pub weight: usize,
-    /// Held for as long as it is kept, if it was given over the control API.
-    charge: Option<Arc<Charge>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -32,7 +32,7 @@ pub struct SavedCounter {
     pub applied: u64,
 }
 
-/// The counters of all rules that a workspace has tried. Bounded: the fingerprints come from scenario files, not from requests.
+/// The counters of all rules that a workspace has tried: at most one for each rule and activation.
 #[derive(Clone, Debug, Default)]
 pub struct RuleCounters {
     activation: u64,
@@ -62,6 +62,11 @@ impl RuleCounters {
     /// True if the counters of an activation are kept here: a rule of it was tried, or an emission set off.
     pub fn has_started(&self, activation: u64) -> bool {
         self.known.contains(&activation)
+    }
+
+    /// How many rules of an activation have counters.
+    pub fn count(&self, activation: u64) -> usize {
+        self.by_rule.range((activation, 0)..=(activation, u64::MAX)).count()
     }
 
     pub fn of(&mut self, rule: u64) -> &mut RuleCounter {

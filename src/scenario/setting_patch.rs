@@ -103,9 +103,18 @@ impl SettingPatch {
 }
 
 impl SettingPatches {
+    fn bytes(&self) -> usize {
+        self.keys.values().chain([&self.global]).map(|patch| patch.text().len()).sum()
+    }
+
+    /// True if there may be no room for the settings of one more key.
+    pub(super) fn may_be_full(&self) -> bool {
+        self.keys.len() >= MAX_KEYS || self.bytes() > MAX_BYTES_IN_ALL - MAX_BYTES
+    }
+
     /// Refuses more patches than may be kept.
     pub(super) fn check_size(&self) -> Result<(), Vec<Diagnostic>> {
-        let bytes: usize = self.keys.values().chain([&self.global]).map(|patch| patch.text().len()).sum();
+        let bytes = self.bytes();
         let message = if self.keys.len() > MAX_KEYS {
             format!("at most {MAX_KEYS} keys can have their own settings")
         } else if bytes > MAX_BYTES_IN_ALL {

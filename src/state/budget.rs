@@ -1,21 +1,34 @@
-//! One budget of memory for everything that is kept. Each store holds a [`Charge`] for the bytes of its records.
+//! One budget of memory for everything that is kept. Memory is measured, not estimated: the allocator knows the sum, whatever is
+//! kept where.
 //!
-//! When the budget is used up, history is evicted: the journal first, then finished deliveries and the requests that built-in
-//! receivers received, each oldest first. If that is not enough, the charge is refused. Independent of the kept data.
+//! Whatever keeps more asks for room first. Above the budget history is evicted: the journal first, then finished deliveries and the
+//! requests that built-in receivers received, each oldest first. If that is not enough, there is no room. Below the budget nothing
+//! depends on it. Independent of the kept data.
 
 use std::fmt;
-use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-
-use serde::Serialize;
 
 /// The budget unless `--max-memory-bytes` sets another.
 pub const DEFAULT_BYTES: usize = 256 * 1024 * 1024;
 
-/// Records that are evicted for others. The budget calls it from any charge, so its lock must be one under which nothing is charged.
-pub trait Evictable: fmt::Debug + Send + Sync {
-    /// Drops records, oldest first, until `is_enough` or nothing is left.
+/// Less would leave no room beside what the program itself needs.
+pub const LEAST_BYTES: usize = 8 * 1024 * 1024;
+
+/// So much more a snapshot may take while it is loaded.
+const LOADING: usize = 48 * 1024 * 1024;
+
+/// One for the process, as the allocator is.
+static ALLOCATED: OnceLock<fn() -> usize> = OnceLock::new();
+
+/// Sets, once, what counts the bytes that the process has allocated. The program `wrs-emulator` does; a program that embeds emulators
+/// may, and all its emulators then share its sum. Without it there is no budget of memory, only the limits on numbers and sizes.
+pub fn measure_memory_by(allocated: fn() -> usize) {
+    let _ = ALLOCATED.set(allocated);
+}
+
+/// Records that are evicted for others. The budget calls it whenever room is asked for, so nothing may ask under its lock.
+pub trait History: fmt::Debug + Send + Sync {
+    /// Drops records, oldest first, until `is_enough` or nothing is left that may go.
     fn evict_until(&self, is_enough: &dyn Fn() -> bool);
 }
 
@@ -26,13 +39,14 @@ pub struct Budget(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     most: usize,
-    used: AtomicUsize,
-    histories: OnceLock<Vec<Weak<dyn Evictable>>>,
+    allocated: fn() -> usize,
+    histories: OnceLock<Vec<Weak<dyn History>>>,
 }
 
+/// There is no room for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the memory budget of {most} bytes (--max-memory-bytes) is used up")]
-pub struct Full {
+pub struct NoRoom {
     most: usize,
 }
 
@@ -44,194 +58,83 @@ impl Default for Budget {
 
 impl Budget {
     pub fn new(most: usize) -> Self {
-        Self(Arc::new(Shared { most, used: AtomicUsize::new(0), histories: OnceLock::new() }))
+        Self::measured(most, || ALLOCATED.get().map_or(0, |allocated| allocated()))
     }
 
-    pub fn most(&self) -> usize {
-        self.0.most
+    fn measured(most: usize, allocated: fn() -> usize) -> Self {
+        Self(Arc::new(Shared { most, allocated, histories: OnceLock::new() }))
     }
 
     /// Sets, once, the stores to evict from when the budget is used up, in this order.
-    pub fn evict_first(&self, histories: Vec<Weak<dyn Evictable>>) {
+    pub fn evict_first(&self, histories: Vec<Weak<dyn History>>) {
         let _ = self.0.histories.set(histories);
     }
 
-    pub fn used(&self) -> usize {
-        self.0.used.load(Ordering::Relaxed)
+    pub fn no_room(&self) -> NoRoom {
+        NoRoom { most: self.0.most }
     }
 
-    pub fn full(&self) -> Full {
-        Full { most: self.0.most }
+    /// Makes sure that more may be kept. What it is made of is mostly allocated already, and so counted.
+    pub fn room(&self) -> Result<(), NoRoom> {
+        self.room_up_to(self.0.most, 0)
     }
 
-    pub fn charge(&self, bytes: usize) -> Result<Charge, Full> {
-        self.take(bytes)?;
-        Ok(Charge { budget: self.clone(), bytes })
+    /// The same for a snapshot that is read: `bytes` of it are not allocated yet. What filled the budget when it was saved can be loaded
+    /// again, although its text and what was read of it are there at the same time.
+    pub fn room_to_load(&self, bytes: usize) -> Result<(), NoRoom> {
+        self.room_up_to(self.0.most.saturating_add(LOADING), bytes)
     }
 
-    /// Takes bytes that a charge of the caller [adopts](Charge::adopt).
-    pub fn take(&self, bytes: usize) -> Result<(), Full> {
-        if self.try_take(bytes) {
-            return Ok(());
-        }
-        let is_enough = || self.used().saturating_add(bytes) <= self.0.most;
-        for history in self.0.histories.get().into_iter().flatten().filter_map(Weak::upgrade) {
-            history.evict_until(&is_enough);
+    fn room_up_to(&self, most: usize, bytes: usize) -> Result<(), NoRoom> {
+        let is_enough = || (self.0.allocated)().saturating_add(bytes) <= most;
+        for history in self.0.histories.get().into_iter().flatten() {
             if is_enough() {
-                break;
+                return Ok(());
+            }
+            if let Some(history) = history.upgrade() {
+                history.evict_until(&is_enough);
             }
         }
-        if self.try_take(bytes) { Ok(()) } else { Err(self.full()) }
-    }
-
-    /// The same, and exceeds the budget if nothing more gives way.
-    pub fn take_anyway(&self, bytes: usize) {
-        if self.take(bytes).is_err() {
-            self.0.used.fetch_add(bytes, Ordering::Relaxed);
-        }
-    }
-
-    pub fn give_back(&self, bytes: usize) {
-        self.0.used.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    fn try_take(&self, bytes: usize) -> bool {
-        let fits = self.0.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= self.0.most;
-        if !fits {
-            self.give_back(bytes);
-        }
-        fits
-    }
-}
-
-/// Bytes of the budget; given back when dropped.
-#[derive(Debug)]
-pub struct Charge {
-    budget: Budget,
-    bytes: usize,
-}
-
-impl Charge {
-    pub fn empty(budget: &Budget) -> Self {
-        Self { budget: budget.clone(), bytes: 0 }
-    }
-
-    pub fn budget(&self) -> &Budget {
-        &self.budget
-    }
-
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    pub fn grow(&mut self, bytes: usize) -> Result<(), Full> {
-        self.budget.take(bytes)?;
-        self.bytes += bytes;
-        Ok(())
-    }
-
-    pub fn shrink(&mut self, bytes: usize) {
-        self.bytes -= bytes;
-        self.budget.give_back(bytes);
-    }
-
-    /// Adds bytes that were [taken](Budget::take) already.
-    pub fn adopt(&mut self, bytes: usize) {
-        self.bytes += bytes;
-    }
-
-    /// Adds another charge on the same budget.
-    pub fn absorb(&mut self, mut other: Self) {
-        self.bytes += std::mem::take(&mut other.bytes);
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.budget.give_back(self.bytes);
-    }
-}
-
-/// A record with its charge. Whoever shares it, such as a snapshot that is being sent, keeps it charged after it has been replaced.
-#[derive(Debug, Serialize)]
-#[serde(transparent)]
-pub struct Charged<T> {
-    record: T,
-    #[serde(skip)]
-    charge: Charge,
-}
-
-impl<T> Charged<T> {
-    pub fn new(record: T, bytes: usize, budget: &Budget) -> Result<Arc<Self>, Full> {
-        let charge = budget.charge(bytes)?;
-        Ok(Arc::new(Self { record, charge }))
-    }
-}
-
-/// For a record that is changed while it is shared: both are charged, even beyond the budget, because a change is never refused for it.
-impl<T: Clone> Clone for Charged<T> {
-    fn clone(&self) -> Self {
-        let Charge { budget, bytes } = &self.charge;
-        budget.take_anyway(*bytes);
-        Self { record: self.record.clone(), charge: Charge { budget: budget.clone(), bytes: *bytes } }
-    }
-}
-
-impl<T> Deref for Charged<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.record
-    }
-}
-
-impl<T> DerefMut for Charged<T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.record
+        if is_enough() { Ok(()) } else { Err(self.no_room()) }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use parking_lot::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 
-    #[derive(Debug)]
-    struct Log(Mutex<Vec<Charge>>);
+    static USED: AtomicUsize = AtomicUsize::new(0);
 
-    impl Evictable for Log {
+    /// So many records of ten bytes.
+    #[derive(Debug)]
+    struct Log(AtomicUsize);
+
+    impl History for Log {
         fn evict_until(&self, is_enough: &dyn Fn() -> bool) {
-            let mut log = self.0.lock();
-            while !is_enough() && !log.is_empty() {
-                log.remove(0);
+            while !is_enough() && self.0.load(Ordering::SeqCst) > 0 {
+                self.0.fetch_sub(1, Ordering::SeqCst);
+                USED.fetch_sub(10, Ordering::SeqCst);
             }
         }
     }
 
     #[test]
-    fn history_gives_way_and_then_charges_are_refused() {
-        let budget = Budget::new(100);
-        let log = Arc::new(Log(Mutex::default()));
-        let history: Arc<dyn Evictable> = log.clone();
-        budget.evict_first(vec![Arc::downgrade(&history)]);
-        for _ in 0..3 {
-            let charge = budget.charge(30).expect("there is room");
-            log.0.lock().push(charge);
-        }
-        let mut kept = budget.charge(40).expect("one of the log gives way");
-        assert_eq!((budget.used(), log.0.lock().len()), (100, 2));
-        assert_eq!(kept.grow(61), Err(budget.full()), "more than there is");
-        assert_eq!((budget.used(), log.0.lock().len()), (40, 0), "refused whole");
-        kept.grow(60).expect("there is room");
-        assert!(budget.full().to_string().contains("--max-memory-bytes"));
-        budget.take_anyway(1);
-        kept.adopt(1);
-        assert_eq!(budget.used(), 101);
-        kept.shrink(51);
-        kept.absorb(budget.charge(50).expect("there is room"));
-        assert_eq!((kept.bytes(), budget.used()), (100, 100));
-        drop(kept);
-        assert_eq!(budget.used(), 0);
+    fn history_gives_way_in_its_order_and_then_there_is_no_room() {
+        let budget = Budget::measured(100, || USED.load(Ordering::SeqCst));
+        let logs = [3, 2].map(|count| Arc::new(Log(AtomicUsize::new(count))));
+        let histories = logs.iter().map(|log| Arc::downgrade(&(Arc::clone(log) as Arc<dyn History>)));
+        budget.evict_first(histories.collect());
+        let check = |used, bytes, left, expected| {
+            USED.store(used, Ordering::SeqCst);
+            assert_eq!(budget.room_up_to(100, bytes), expected);
+            assert_eq!([0, 1].map(|at| logs[at].0.load(Ordering::SeqCst)), left);
+        };
+        check(100, 0, [3, 2], Ok(()));
+        check(111, 0, [1, 2], Ok(()));
+        check(90, 40, [0, 0], Ok(()));
+        check(101, 0, [0, 0], Err(budget.no_room()));
+        assert!(budget.no_room().to_string().contains("--max-memory-bytes"));
     }
 }

@@ -120,6 +120,11 @@ impl Quota {
         !matches!(self, Self::None)
     }
 
+    /// True if each request adds to a log of the window.
+    pub fn is_logged(&self) -> bool {
+        matches!(self, Self::Sliding { .. })
+    }
+
     /// What was used according to a snapshot, which may contain anything: `refund` would underflow on an entry without requests.
     #[must_use]
     pub fn restored(mut self) -> Self {

@@ -10,8 +10,7 @@ use wrs_emulator::Emulator;
 use wrs_emulator::state::journal::Entry;
 
 use crate::support::{
-    Answer, Receiver, activate, builder, control, get_as, hook, notices, put_scenario, started, subscribe_as,
-    subscribe_sink, subscribe_url, view,
+    Answer, Receiver, builder, control, get_as, hook, started, subscribe_as, subscribe_sink, subscribe_url, view,
 };
 
 /// An emulator whose deliveries to `https://app.example.com` are taken and not answered.
@@ -73,50 +72,6 @@ async fn the_emulators_own_step_waits_for_a_hanging_receiver_and_keys_with_a_clo
     receiver.let_one_through();
     let done = clock(&emulator, &json!({ "advance": "0s" })).await;
     assert_eq!((done.status, &done.json()["now"]), (200, &json!("2026-01-31T10:30:00.000Z")), "{done:?}");
-}
-
-/// The bytes of everything that is kept, roughly.
-fn memory(emulator: &Emulator) -> usize {
-    emulator.control().journal().budget().used()
-}
-
-async fn put_story(emulator: &Emulator, text: &str) {
-    put_scenario(emulator, "storm", text).await;
-    activate(emulator, &["storm"], None).await;
-}
-
-#[tokio::test]
-async fn a_storm_of_emissions_is_cut_at_the_bound_and_told() {
-    let small = builder().configure(|settings| settings.most_memory_bytes = 32 << 20);
-    let emulator = started(small).await;
-    // What happens each ten milliseconds leaves two hours later: without a bound an hour would plan 360,000 events.
-    put_story(
-        &emulator,
-        "[[emit]]\nevent = 'workflow.completed'\non = { every = '10ms' }\ndelay = '2h'\n\n\
-         [[emit]]\nname = 'flood'\nevent = 'workflow.completed'\non = 'command'\ntimes = 100000\ndelay = '2h'\n",
-    )
-    .await;
-    subscribe_sink(&emulator, "app").await;
-    for _ in 0..3 {
-        assert_eq!(control(&emulator, "POST", "events", &json!({ "emit": "flood" })).await.status, 200);
-    }
-    emulator.control().settle().await;
-    assert!(memory(&emulator) < 33 << 20, "{} bytes", memory(&emulator));
-    let stuck = clock(&emulator, &json!({ "advance": "1h", "timeout": "500ms" })).await;
-    assert_eq!((stuck.status, stuck.code().as_str()), (408, "not_settled"), "{stuck:?}");
-    let tells_why = |message: &String| message.contains("--max-memory-bytes");
-    assert!(notices(&emulator, false).iter().any(tells_why), "the journal tells why");
-    // A reset ends the storm, its planned events, and the step.
-    assert_eq!(control(&emulator, "POST", "reset", &json!({ "key": "*" })).await.status, 200);
-    let done = clock(&emulator, &json!({ "advance": "0s" })).await;
-    assert_eq!((done.status, &done.json()["now"]), (200, &json!("2026-01-31T09:30:00.000Z")), "{done:?}");
-    // What the storm has planned is freed when its tasks have noticed the reset.
-    let freed = async {
-        while memory(&emulator) > 1 << 20 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(crate::support::PATIENCE, freed).await.expect("the memory is freed");
 }
 
 #[tokio::test]

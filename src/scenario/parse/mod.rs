@@ -215,7 +215,6 @@ impl Parser<'_> {
             rules,
             emits,
             weight,
-            charge: None,
         })
     }
 

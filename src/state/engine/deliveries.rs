@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::clock::Instant;
-use crate::state::budget::{Budget, Charge, Evictable, Full};
+use crate::state::budget::{Budget, History};
 pub use crate::state::workspace::DeliveryStatus;
 use crate::state::workspace::{AttemptRecord, EventRecord, Forgery, PlannedDelivery, Workspace};
 
@@ -20,8 +20,6 @@ const MAX_FAILED: usize = MAX_FINISHED / 2;
 const MAX_CHANGES: usize = 16_384;
 /// Why a delivery was cancelled whose receiver ran as long as the command of `exec`.
 pub const RECEIVER_ENDED: &str = "nothing listened there after the command had ended";
-/// Bytes of a delivery, without its event and its attempts.
-const DELIVERY: usize = 448;
 
 /// One event on its way to one subscription.
 #[derive(Clone, Debug)]
@@ -56,7 +54,6 @@ struct StoreState {
     delivered: VecDeque<u64>,
     failed: VecDeque<u64>,
     evicted: u64,
-    charge: Charge,
 }
 
 impl DeliveryStore {
@@ -71,23 +68,20 @@ impl DeliveryStore {
             delivered: VecDeque::new(),
             failed: VecDeque::new(),
             evicted: 0,
-            charge: Charge::empty(budget),
         };
         Self { budget: budget.clone(), state: Mutex::new(state), changed: Notify::new() }
     }
 
-    /// Enters the deliveries of an event, all or none.
-    pub fn enter(&self, workspace: &Workspace, event: &Arc<EventRecord>) -> Result<(), Full> {
+    /// Enters the deliveries of an event.
+    pub fn enter(&self, workspace: &Workspace, event: &Arc<EventRecord>) {
         if event.deliveries.is_empty() {
-            return Ok(());
+            return;
         }
-        let charge = self.budget.charge(DELIVERY * event.deliveries.len())?;
         let mut state = self.state.lock();
         // Checked under the lock: a reset removes the workspace before it clears its deliveries, so none is added after that.
         if workspace.was_reset() {
-            return Ok(());
+            return;
         }
-        state.charge.absorb(charge);
         for planned in &event.deliveries {
             state.made += 1;
             state.pending += 1;
@@ -110,14 +104,12 @@ impl DeliveryStore {
         state.trim();
         drop(state);
         self.changed.notify_waiters();
-        Ok(())
     }
 
     pub fn note_attempt(&self, attempt: Arc<AttemptRecord>, status: DeliveryStatus) {
         let (event, delivery) = (Arc::clone(&attempt.event), Arc::clone(&attempt.delivery));
-        let charge = self.budget.charge(attempt.bytes()).ok();
-        let is_kept = charge.is_some();
-        self.change(&event, &delivery, charge, |record| {
+        let is_kept = self.budget.room().is_ok();
+        self.change(&event, &delivery, |record| {
             record.next = attempt.next;
             record.made += 1;
             if is_kept {
@@ -128,7 +120,7 @@ impl DeliveryStore {
     }
 
     pub fn note_cancelled(&self, event: &Arc<EventRecord>, delivery: &PlannedDelivery, note: &str) {
-        self.change(event, delivery, None, |record| {
+        self.change(event, delivery, |record| {
             record.status = DeliveryStatus::Cancelled;
             record.next = None;
             record.note = Some(note.to_owned());
@@ -142,22 +134,13 @@ impl DeliveryStore {
     }
 
     /// Changes a delivery if it is still there: one that was cleared may end late.
-    fn change(
-        &self,
-        event: &EventRecord,
-        delivery: &PlannedDelivery,
-        charge: Option<Charge>,
-        change: impl FnOnce(&mut DeliveryRecord),
-    ) {
+    fn change(&self, event: &EventRecord, delivery: &PlannedDelivery, change: impl FnOnce(&mut DeliveryRecord)) {
         let Some(&serial) = delivery.serial.get() else { return };
         let mut state = self.state.lock();
         let Some(record) = state.by_serial.get_mut(&serial) else { return };
         let was_pending = record.status == DeliveryStatus::Pending;
         change(record);
         let is_now = record.status;
-        if let Some(charge) = charge {
-            state.charge.absorb(charge);
-        }
         match (was_pending, is_now == DeliveryStatus::Pending) {
             (true, false) => {
                 state.pending -= 1;
@@ -177,7 +160,7 @@ impl DeliveryStore {
 
     pub fn clear(&self, is_meant: impl Fn(&Arc<str>) -> bool) {
         let mut state = self.state.lock();
-        let StoreState { by_serial, serial_by_id, pending, delivered, failed, charge, .. } = &mut *state;
+        let StoreState { by_serial, serial_by_id, pending, delivered, failed, .. } = &mut *state;
         by_serial.retain(|serial, record| {
             let goes = is_meant(&record.event.workspace);
             if goes {
@@ -185,7 +168,6 @@ impl DeliveryStore {
                 if record.status == DeliveryStatus::Pending {
                     *pending -= 1;
                 }
-                charge.shrink(record.bytes());
             }
             !goes
         });
@@ -310,7 +292,6 @@ impl StoreState {
             }
             if let Some(record) = self.by_serial.remove(&serial) {
                 release_id(&mut self.serial_by_id, &record.planned.id, serial);
-                self.charge.shrink(record.bytes());
                 self.evicted += 1;
             }
             return true;
@@ -318,7 +299,7 @@ impl StoreState {
     }
 }
 
-impl Evictable for DeliveryStore {
+impl History for DeliveryStore {
     fn evict_until(&self, is_enough: &dyn Fn() -> bool) {
         let mut state = self.state.lock();
         while !is_enough() && state.evict() {}
@@ -340,10 +321,6 @@ impl DeliveryRecord {
 
     pub fn forgery(&self) -> Option<Forgery> {
         self.attempts.last()?.forgery()
-    }
-
-    fn bytes(&self) -> usize {
-        DELIVERY + self.attempts.iter().map(|attempt| attempt.bytes()).sum::<usize>()
     }
 }
 
@@ -382,7 +359,7 @@ mod tests {
         let deliveries = vec![Arc::new(planned)];
         let event =
             Arc::new(EventRecord { workspace: Arc::clone(workspace.name()), deliveries, ..EventRecord::default() });
-        store.enter(workspace, &event).expect("there is room");
+        store.enter(workspace, &event);
         event
     }
 
@@ -391,7 +368,7 @@ mod tests {
         let end = |number| {
             let id = format!("dlv_{}_{number}", status as u8);
             let event = enter(store, workspace, &id);
-            store.change(&event, &event.deliveries[0], None, |record| record.status = status);
+            store.change(&event, &event.deliveries[0], |record| record.status = status);
             id
         };
         (0..count).map(end).collect()

@@ -207,14 +207,14 @@ impl Engine {
     ) {
         match self.fire(workspace, request, profile) {
             Ok(_) => {}
-            Err(FireProblem::Full(_)) => self.note_dropped_emissions(workspace, 1),
+            Err(FireProblem::NoRoom(_)) => self.note_dropped_emissions(workspace, 1),
             Err(problem) => self.note(Some(workspace.name()), format!("{}: not fired: {problem}", what()), true),
         }
     }
 
     pub(super) fn note_dropped_emissions(&self, workspace: &Workspace, count: usize) {
         if count > 0 {
-            let why = self.journal.budget().full();
+            let why = self.journal.budget().no_room();
             self.note(Some(workspace.name()), format!("{count} events of emissions were left out: {why}"), true);
         }
     }

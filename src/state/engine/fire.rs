@@ -18,7 +18,7 @@ use crate::contract::types::EventEnvelope;
 use crate::contract::variation::{BodyKind, vary};
 use crate::scenario::template::{Gap, render_map};
 use crate::settings::Profile;
-use crate::state::budget::Full;
+use crate::state::budget::NoRoom;
 use crate::state::journal::Entry;
 use crate::state::workspace::{
     EventRecord, FireRequest, HookUrl, PlannedDelivery, SkipReason, SkippedSubscription, SubscriptionRecord, Workspace,
@@ -44,7 +44,7 @@ pub enum FireProblem {
     #[error("{0}")]
     Template(String),
     #[error(transparent)]
-    Full(#[from] Full),
+    NoRoom(#[from] NoRoom),
 }
 
 impl Engine {
@@ -120,15 +120,22 @@ impl Engine {
             damage,
             origin: request.origin,
             warnings: gaps.iter().map(|gap| gap.text("the event's data", "and an event has no request")).collect(),
-            charge: None,
         };
-        Ok(Arc::new(event.charged(self.journal.budget())?))
+        self.room()?;
+        Ok(Arc::new(event))
     }
 
     /// Delivers an event: enters its deliveries in the store, appends it to the journal and puts the deliveries into the
-    /// workspace's queue. Does nothing if they do not fit.
-    pub fn dispatch(&self, workspace: &Arc<Workspace>, event: Arc<EventRecord>) -> Result<(), Full> {
-        self.deliveries.enter(workspace, &event)?;
+    /// workspace's queue. Does nothing if there is no room.
+    pub fn dispatch(&self, workspace: &Arc<Workspace>, event: Arc<EventRecord>) -> Result<(), NoRoom> {
+        self.room()?;
+        self.put(workspace, event);
+        Ok(())
+    }
+
+    /// The same for an event of a snapshot, for which there was room when it was read.
+    pub(super) fn put(&self, workspace: &Arc<Workspace>, event: Arc<EventRecord>) {
+        self.deliveries.enter(workspace, &event);
         self.journal.append_of(Some(workspace), Entry::Event(Arc::clone(&event)));
         if event.lost {
             self.deliveries.cancel_all(&event, event.damage.as_deref().unwrap_or("dropped deliberately"));
@@ -138,12 +145,11 @@ impl Engine {
             // The receiver is closed once the emulator stops.
             let _ = self.to_deliver.send(Arc::clone(workspace));
         }
-        Ok(())
     }
 
     /// Sends the same event, with the same id and body but a new signature, to the same subscription again. Returns the new
     /// delivery's id.
-    pub fn redeliver(&self, workspace: &Arc<Workspace>, old: &DeliveryRecord) -> Result<String, Full> {
+    pub fn redeliver(&self, workspace: &Arc<Workspace>, old: &DeliveryRecord) -> Result<String, NoRoom> {
         let (now, profile) = (workspace.clock().now(), self.profile_for(Some(workspace.name())));
         let id = workspace.lock().sources.make_id(IdKind::Delivery, &profile, now);
         let (copied, serial) = (PlannedDelivery::clone(&old.planned), OnceLock::new());

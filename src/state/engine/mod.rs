@@ -34,7 +34,7 @@ use crate::contract::keys::{SAMPLE_KEY, check_key, not_a_key};
 use crate::diagnostic::Diagnostic;
 use crate::scenario::{EffectiveConfig, FileTexts, Folders, Reload, ScenarioStore, Stale, generation_text};
 use crate::settings::Profile;
-use crate::state::budget::Evictable;
+use crate::state::budget::{History, NoRoom};
 use crate::state::journal::Journal;
 use crate::state::workspace::{Registry, Workspace};
 use crate::util::flag::Flag;
@@ -54,6 +54,8 @@ pub enum KeyProblem {
     UnknownId(String),
     #[error("{0}")]
     Invalid(String),
+    #[error("there is no room for the workspace of one more key: {0}")]
+    NoRoom(NoRoom),
 }
 
 #[derive(Debug)]
@@ -109,7 +111,7 @@ impl Engine {
         let (to_deliver, workspaces) = unbounded_channel();
         let budget = journal.budget().clone();
         let (deliveries, sinks) = (Arc::new(DeliveryStore::new(&budget)), Arc::new(Sinks::new(&budget)));
-        let histories: [Arc<dyn Evictable>; 3] = [journal.clone(), deliveries.clone(), sinks.clone()];
+        let histories: [Arc<dyn History>; 3] = [journal.clone(), deliveries.clone(), sinks.clone()];
         budget.evict_first(histories.iter().map(Arc::downgrade).collect());
         let engine = Self {
             library: Arc::new(library.within(&budget)),
@@ -179,7 +181,11 @@ impl Engine {
     /// The workspace of a key, or of the sample key if there is none. It is created for a valid key that has made no request yet.
     pub fn workspace(self: &Arc<Self>, key: Option<&str>) -> Result<Arc<Workspace>, KeyProblem> {
         let name = self.workspace_name(key)?;
-        Ok(self.registry.find(&name).unwrap_or_else(|| self.open_workspace(&name)))
+        if let Some(known) = self.registry.find(&name) {
+            return Ok(known);
+        }
+        self.room().map_err(KeyProblem::NoRoom)?;
+        Ok(self.open_workspace(&name))
     }
 
     /// The name of that workspace, whether or not it exists yet.
@@ -199,6 +205,21 @@ impl Engine {
             });
         }
         Ok(Arc::from(key))
+    }
+
+    /// Makes sure that more may be kept; see [`Budget::room`](crate::state::budget::Budget::room).
+    pub fn room(&self) -> Result<(), NoRoom> {
+        self.journal.budget().room()
+    }
+
+    /// If there may be no room for scenarios or settings of one more key, takes back those of the keys whose test has ended, as its
+    /// runner reported, and of those that were evicted.
+    pub fn make_room_for_key(&self, key: &str) {
+        if self.library.load().may_be_full_of_keys() || self.room().is_err() {
+            let has_ended = |known: Arc<Workspace>| known.lock().test().is_some();
+            let is_over = |other: &str| other != key && self.registry.find(other).is_none_or(has_ended);
+            self.library.forget_keys(self.registry.clock().instant(), is_over);
+        }
     }
 
     /// Opens a workspace, within the bound on their number, starts the scenarios that are active for it, and fires due events.
@@ -226,6 +247,9 @@ impl Engine {
         log: impl FnOnce(),
     ) -> Result<u64, Vec<Diagnostic>> {
         let now = self.registry.clock().instant();
+        if let (Some(_), Some(key)) = (names, key) {
+            self.make_room_for_key(key);
+        }
         let number = match (names, key) {
             (Some(names), key) => self.library.activate(key, names, now)?,
             (None, Some(key)) => self.library.follow_global(key, now),

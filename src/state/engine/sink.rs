@@ -7,7 +7,7 @@ use hyper::body::Bytes;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use crate::state::budget::{Budget, Charge, Evictable};
+use crate::state::budget::{Budget, History, NoRoom};
 
 pub const KEPT: usize = 1000;
 
@@ -20,14 +20,6 @@ pub struct Receipt {
     /// `Ok`, or why the signature is invalid.
     pub verified: Result<(), String>,
     pub status: u16,
-}
-
-impl Receipt {
-    fn bytes(&self) -> usize {
-        const FIXED: usize = 512;
-        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + 64).sum();
-        FIXED + self.target.len() + headers + self.body.len()
-    }
 }
 
 #[derive(Debug)]
@@ -44,7 +36,7 @@ struct SinkStore {
 
 #[derive(Debug, Default)]
 struct Sink {
-    received: VecDeque<(u64, Receipt, Charge)>,
+    received: VecDeque<(u64, Receipt)>,
     script: VecDeque<u16>,
 }
 
@@ -55,19 +47,19 @@ impl Sinks {
 
     /// Receives a delivery and returns the status of the answer: the next of the script, or else the one that the receipt has.
     pub fn receive(&self, name: &str, mut receipt: Receipt) -> u16 {
-        let charge = self.budget.charge(receipt.bytes());
+        let has_room = self.budget.room().is_ok();
         let mut kept = self.kept.lock();
         let SinkStore { by_name, serial } = &mut *kept;
         if let Some(scripted) = by_name.get_mut(name).and_then(|sink| sink.script.pop_front()) {
             receipt.status = scripted;
         }
         let status = receipt.status;
-        let Ok(charge) = charge else {
+        if !has_room {
             return status;
-        };
+        }
         *serial += 1;
         let received = &mut by_name.entry(name.to_owned()).or_default().received;
-        received.push_back((*serial, receipt, charge));
+        received.push_back((*serial, receipt));
         if received.len() > KEPT {
             received.pop_front();
         }
@@ -86,16 +78,20 @@ impl Sinks {
 
     pub fn received(&self, name: &str) -> Vec<Receipt> {
         let kept = self.kept.lock();
-        kept.by_name.get(name).iter().flat_map(|sink| &sink.received).map(|(_, receipt, _)| receipt.clone()).collect()
+        kept.by_name.get(name).iter().flat_map(|sink| &sink.received).map(|(_, receipt)| receipt.clone()).collect()
     }
 
     /// Sets the statuses of the next answers; those after them are the usual ones.
-    pub fn script(&self, name: &str, statuses: Vec<u16>) {
-        self.kept.lock().by_name.entry(name.to_owned()).or_default().script = statuses.into();
+    pub fn script(&self, name: &str, statuses: Vec<u16>) -> Result<(), NoRoom> {
+        self.budget.room()?;
+        let by_name = &mut self.kept.lock().by_name;
+        by_name.entry(name.to_owned()).or_default().script = statuses.into();
+        by_name.retain(|_, sink| !(sink.received.is_empty() && sink.script.is_empty()));
+        Ok(())
     }
 }
 
-impl Evictable for Sinks {
+impl History for Sinks {
     fn evict_until(&self, is_enough: &dyn Fn() -> bool) {
         let by_name = &mut self.kept.lock().by_name;
         while !is_enough() {
@@ -111,26 +107,25 @@ impl Evictable for Sinks {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 
     #[test]
     fn the_oldest_of_all_is_evicted_whatever_receiver_got_it() {
-        let budget = Budget::new(64 * 1024);
-        let sinks = Arc::new(Sinks::new(&budget));
-        let history: Arc<dyn Evictable> = sinks.clone();
-        budget.evict_first(vec![Arc::downgrade(&history)]);
-        let receive = |name: &str, size: usize| {
-            let (at, target, headers) = (Timestamp::UNIX_EPOCH, "/".to_owned(), Vec::new());
-            let body = Bytes::from(vec![b'x'; size]);
-            sinks.receive(name, Receipt { at, target, headers, body, verified: Ok(()), status: 200 })
-        };
-        for (name, size) in [("small", 1), ("large", 30_000), ("small", 1), ("large", 30_000), ("large", 30_000)] {
-            assert_eq!(receive(name, size), 200);
+        let sinks = Sinks::new(&Budget::default());
+        for name in ["small", "large", "small", "large", "large"] {
+            let (at, target, headers, body) = (Timestamp::UNIX_EPOCH, "/".to_owned(), Vec::new(), Bytes::new());
+            sinks.receive(name, Receipt { at, target, headers, body, verified: Ok(()), status: 200 });
         }
+        let asked = AtomicUsize::new(0);
+        sinks.evict_until(&|| asked.fetch_add(1, Ordering::Relaxed) == 2);
         assert_eq!(["small", "large"].map(|name| sinks.received(name).len()), [1, 2]);
-        sinks.clear();
-        assert_eq!(budget.used(), 0);
+        sinks.script("small", vec![500]).expect("there is room");
+        sinks.evict_until(&|| false);
+        assert_eq!(["small", "large"].map(|name| sinks.received(name).len()), [0, 0]);
+        assert_eq!(sinks.scripts().len(), 1, "a script is no history");
+        sinks.script("small", Vec::new()).expect("there is room");
+        assert!(sinks.kept.lock().by_name.is_empty());
     }
 }

@@ -166,7 +166,8 @@ impl Engine {
             self.registry.set_seed(seed);
             clock.restore(&SavedClock { moment: instant, ..saved_clock }, Duration::ZERO);
             for (name, statuses) in sinks {
-                self.sinks.script(&name, statuses);
+                // What the snapshot has is in memory already.
+                let _ = self.sinks.script(&name, statuses);
             }
             self.registry.replace_anonymous(Arc::clone(&anonymous.workspace));
             // It has the emulator's clock, whose instants go on from where they are.
@@ -194,6 +195,7 @@ impl Engine {
     fn restored(&self, snapshot: &mut RestoredSnapshot, elapsed: Duration) -> Result<Restored, SnapshotProblem> {
         let list = |key: Option<&str>, active: Option<(&Vec<String>, u64)>, knobs: &RawValue| {
             let age = |nanos| Duration::from_nanos(nanos).saturating_add(elapsed);
+            self.journal.budget().room_to_load(0).map_err(|full| SnapshotProblem(full.to_string()))?;
             Ok(RestoredList {
                 key: key.map(Arc::from),
                 active: active.map(|(names, active_for)| (names.clone(), age(active_for))),
@@ -223,33 +225,26 @@ impl Engine {
         scenarios.began = scenarios.began.map(|began| began.plus(shift));
         workspace.lock().restore_scenarios(&scenarios, config.activation);
         let by_print: HashMap<u64, _> = config.emits.iter().map(|emit| (emit.fingerprint, emit)).collect();
-        let (mut lost, mut dropped) = (0, 0);
+        let mut lost = 0;
         for SavedEmission { emission, at, leaves } in planned {
             let Some(emit) = by_print.get(&emission).map(|emit| Arc::clone(emit)) else {
                 lost += 1;
                 continue;
             };
             let (at, leaves) = (at.plus(shift), leaves.map(|leaves| leaves.plus(shift)));
-            let event = PlannedEvent { emit, activation: config.activation, at, leaves };
-            dropped += usize::from(!workspace.lock().timeline.add(event));
+            workspace.lock().timeline.add(PlannedEvent { emit, activation: config.activation, at, leaves });
         }
-        self.note_dropped_emissions(&workspace, dropped);
         // Deliveries due at this instant come after its events.
         workspace.agenda().set_next_firing(Some(Instant::default()));
-        let mut refused = 0;
         for mut event in events {
             event.workspace = Arc::clone(workspace.name());
-            let count = event.deliveries.len();
             event.handed_at = workspace.clock().now().wall;
-            refused += self.dispatch(&workspace, Arc::new(event)).map_or(count, |()| 0);
+            self.put(&workspace, Arc::new(event));
         }
         self.fire_due(&workspace);
-        let (id, full) = (workspace.id(), self.journal.budget().full());
-        let warnings = [
-            (lost, format!("{lost} planned events of {id} are of emissions that have changed since")),
-            (refused, format!("{refused} deliveries of {id} are dropped: {full}")),
-        ];
-        warnings.into_iter().filter(|(count, _)| *count > 0).map(|(_, warning)| warning).collect()
+        let id = workspace.id();
+        let warning = || format!("{lost} planned events of {id} are of emissions that have changed since");
+        (lost > 0).then(warning).into_iter().collect()
     }
 }
 

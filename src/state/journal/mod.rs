@@ -19,13 +19,13 @@ pub use request::{ConnectionInfo, DecidingRule, KEPT_BODY, RawExchange, Reason, 
 
 use crate::contract::keys::Keys;
 use crate::contract::routes::{Operation, plain_path};
-use crate::state::budget::{Budget, Charge, Evictable};
+use crate::state::budget::{Budget, History};
 use crate::state::workspace::{AttemptRecord, EventRecord, Workspace};
 
 pub const MAX_ENTRIES: usize = 10_000;
 
-/// The newest entries, in this part of the budget, do not give way: they explain why something else is refused.
-const LEAST_SHARE: usize = 16;
+/// So many of the newest entries do not give way: they explain why something else is refused.
+const LEAST: usize = 64;
 
 #[derive(Clone, Debug)]
 pub enum Entry {
@@ -66,18 +66,6 @@ impl Entry {
             _ => self.workspace().is_some_and(|owner| **owner == *name),
         }
     }
-
-    fn bytes(&self) -> usize {
-        const FIXED: usize = 512;
-        FIXED
-            + match self {
-                Self::Request(request) => request.bytes(),
-                Self::Attempt(attempt) => attempt.bytes(),
-                Self::Notice(notice) => notice.message.len(),
-                // An event has its own charge, which all of its records share.
-                Self::Event(_) | Self::Gone => 0,
-            }
-    }
 }
 
 #[derive(Debug)]
@@ -89,10 +77,9 @@ pub struct Journal {
 
 #[derive(Debug)]
 struct Log {
-    entries: VecDeque<(usize, Entry)>,
+    entries: VecDeque<Entry>,
     /// The number of the oldest entry kept; entries are numbered from 1 without gaps.
     first: u64,
-    charge: Charge,
     evicted: u64,
     readers: Vec<(Interest, Arc<Notify>)>,
 }
@@ -100,20 +87,17 @@ struct Log {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fill {
     pub entries: usize,
-    /// Bytes they hold, roughly.
-    pub bytes: usize,
     /// Entries evicted so far; cleared entries are not counted.
     pub evicted: u64,
 }
 
 impl Journal {
     pub fn new(most_entries: usize, budget: &Budget) -> Self {
-        let (entries, charge) = (VecDeque::new(), Charge::empty(budget));
-        let log = Log { entries, first: 1, charge, evicted: 0, readers: Vec::new() };
+        let log = Log { entries: VecDeque::new(), first: 1, evicted: 0, readers: Vec::new() };
         Self { most_entries: most_entries.max(1), budget: budget.clone(), log: Mutex::new(log) }
     }
 
-    /// The budget that entries are charged to, and everything else that one emulator keeps.
+    /// The budget of everything that one emulator keeps.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
@@ -131,9 +115,8 @@ impl Journal {
 
     /// Appends an entry of the workspace `owner`. For a request, the workspace in its record is used instead.
     pub fn append_of(&self, owner: Option<&Workspace>, entry: Entry) {
-        let bytes = entry.bytes();
         // An entry that nothing gives way to is kept until the next one.
-        self.budget.take_anyway(bytes);
+        let _ = self.budget.room();
         // Dropped after the lock is released.
         let evicted = {
             let mut log = self.log.lock();
@@ -148,11 +131,9 @@ impl Journal {
                 _ => owner,
             };
             if owner.is_some_and(Workspace::was_reset) {
-                self.budget.give_back(bytes);
                 return;
             }
-            log.entries.push_back((bytes, entry));
-            log.charge.adopt(bytes);
+            log.entries.push_back(entry);
             if log.entries.len() > self.most_entries { log.evict() } else { None }
         };
         drop(evicted);
@@ -164,13 +145,7 @@ impl Journal {
         let skip = from.saturating_sub(log.first);
         let Ok(skip) = usize::try_from(skip) else { return Vec::new() };
         let first = log.first + skip as u64;
-        log.entries
-            .iter()
-            .skip(skip)
-            .take(most)
-            .zip(first..)
-            .map(|((_, entry), number)| (number, entry.clone()))
-            .collect()
+        log.entries.iter().skip(skip).take(most).zip(first..).map(|(entry, number)| (number, entry.clone())).collect()
     }
 
     /// What `pick` returns for entries numbered below `before`, newest first, at most `most` results. The lock is held for a
@@ -213,27 +188,20 @@ impl Journal {
     pub fn clear_all(&self) {
         let mut log = self.log.lock();
         log.first += log.entries.len() as u64;
-        log.entries.clear();
-        let bytes = log.charge.bytes();
-        log.charge.shrink(bytes);
+        log.entries = VecDeque::new();
     }
 
     pub fn clear(&self, is_meant: impl Fn(&Entry) -> bool) {
-        let mut log = self.log.lock();
-        let mut bytes = 0;
-        for (size, entry) in &mut log.entries {
+        for entry in &mut self.log.lock().entries {
             if is_meant(entry) {
                 *entry = Entry::Gone;
-                bytes += *size - entry.bytes();
-                *size = entry.bytes();
             }
         }
-        log.charge.shrink(bytes);
     }
 
     pub fn fill(&self) -> Fill {
         let log = self.log.lock();
-        Fill { entries: log.entries.len(), bytes: log.charge.bytes(), evicted: log.evicted }
+        Fill { entries: log.entries.len(), evicted: log.evicted }
     }
 }
 
@@ -252,20 +220,18 @@ impl Log {
     }
 
     fn evict(&mut self) -> Option<Entry> {
-        let (bytes, entry) = self.entries.pop_front()?;
-        self.charge.shrink(bytes);
+        let entry = self.entries.pop_front()?;
         self.first += 1;
         self.evicted += 1;
         Some(entry)
     }
 }
 
-impl Evictable for Journal {
+impl History for Journal {
     fn evict_until(&self, is_enough: &dyn Fn() -> bool) {
         let mut log = self.log.lock();
-        let least = self.budget.most() / LEAST_SHARE;
-        // Entries are dropped one by one: an event's bytes are given back with the last record that shares it.
-        while !is_enough() && log.charge.bytes() > least && log.evict().is_some() {}
+        // Entries are dropped one by one: an event is freed with the last record that shares it.
+        while !is_enough() && log.entries.len() > LEAST && log.evict().is_some() {}
     }
 }
 
@@ -319,6 +285,8 @@ impl Drop for Reader {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     fn append(journal: &Journal, count: usize) {
@@ -347,14 +315,12 @@ mod tests {
 
     #[test]
     fn all_but_the_newest_entries_give_way() {
-        let budget = Budget::new(1100);
-        let journal = Arc::new(Journal::new(100, &budget));
-        let history: Arc<dyn Evictable> = journal.clone();
-        budget.evict_first(vec![Arc::downgrade(&history)]);
-        append(&journal, 5);
-        assert_eq!((journal.fill().entries, journal.fill().evicted), (2, 3));
-        let _other = budget.charge(1100).expect("the journal gives way");
-        append(&journal, 2);
-        assert_eq!(journal.fill().entries, 1, "the newest entry is kept all the same");
+        let journal = Journal::new(100, &Budget::default());
+        append(&journal, 90);
+        let asked = AtomicUsize::new(0);
+        journal.evict_until(&|| asked.fetch_add(1, Ordering::Relaxed) == 3);
+        assert_eq!((journal.fill().entries, journal.fill().evicted), (87, 3));
+        journal.evict_until(&|| false);
+        assert_eq!((journal.fill().entries, numbers(&journal, None, 1)), (LEAST, vec![90]));
     }
 }

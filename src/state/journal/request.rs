@@ -73,13 +73,6 @@ impl WrittenAt {
 }
 
 impl RequestRecord {
-    pub fn bytes(&self) -> usize {
-        let tried = self.tried_rules.as_ref().map_or(0, |tried| tried.bytes());
-        self.transcript.bytes.len() + self.warnings.iter().map(String::len).sum::<usize>() + tried
-    }
-}
-
-impl RequestRecord {
     /// True if it matched no endpoint and asks nothing of the API: an icon that a browser wants by itself, its leave for a request across
     /// origins, or a poll of `/` that waits for a server to be ready.
     pub fn is_incidental(&self) -> bool {

@@ -18,7 +18,6 @@ use url::Url;
 use crate::clock::Instant;
 use crate::contract::signature::Tamper;
 use crate::settings::Profile;
-use crate::state::budget::{Budget, Charge, Full};
 use crate::util::duration::duration_text;
 use crate::util::header_lines::HeaderLines;
 
@@ -101,38 +100,14 @@ pub struct EventRecord {
     pub origin: Origin,
     /// Parts of its data that a template could not produce; a few short texts.
     pub warnings: Vec<String>,
-    /// Held for as long as any record shares the event: it is charged once, whatever the number of its deliveries.
-    pub charge: Option<Arc<Charge>>,
 }
 
 impl EventRecord {
-    pub fn charged(mut self, budget: &Budget) -> Result<Self, Full> {
-        const FIXED: usize = 512;
-        let damage = self.damage.as_ref().map_or(0, |damage| damage.len());
-        let targets = DELIVERY * self.deliveries.len() + SKIPPED * self.skipped.len();
-        self.charge = Some(Arc::new(budget.charge(FIXED + self.body.len() + damage + targets)?));
-        Ok(self)
-    }
-
-    /// Adds a further delivery, before anything shares the event.
-    pub(super) fn add(&mut self, delivery: PlannedDelivery, budget: &Budget) -> Result<(), Full> {
-        let charge = budget.charge(DELIVERY)?;
-        if let Some(charged) = self.charge.as_mut().and_then(Arc::get_mut) {
-            charged.absorb(charge);
-        }
-        self.deliveries.push(Arc::new(delivery));
-        Ok(())
-    }
-
     /// When the first attempt of one of its deliveries is due.
     pub fn due_of(&self, delivery: &PlannedDelivery) -> Instant {
         delivery.due.unwrap_or(self.due)
     }
 }
-
-/// Bytes of a planned delivery, and of a skipped subscription.
-const DELIVERY: usize = 320;
-const SKIPPED: usize = 64;
 
 /// The URL of a subscription. Shown and signed is the one that the client wrote, and dialled the parsed one.
 #[derive(Clone, Debug)]
@@ -272,16 +247,6 @@ impl AttemptRecord {
     /// True if a built-in receiver answered, which it does by its script.
     pub fn is_by_sink(&self) -> bool {
         self.dialled.starts_with(SINK)
-    }
-
-    /// Roughly its bytes in memory. The event's body is shared by all attempts and is counted with the event.
-    pub fn bytes(&self) -> usize {
-        const FIXED: usize = 1024;
-        let answer = match &self.outcome {
-            AttemptOutcome::Answered { body, note, .. } => body.len() + note.as_ref().map_or(0, |note| note.len()),
-            AttemptOutcome::Failed { detail, .. } => detail.len(),
-        };
-        FIXED + self.headers.size() + self.signed.before.len() + self.dialled.len() + answer
     }
 }
 

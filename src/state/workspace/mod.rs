@@ -41,10 +41,10 @@ use crate::clock::{Clock, Instant, Now, Seed};
 use crate::contract::error::Error;
 use crate::contract::quota::CountRule;
 use crate::contract::rules::CheckedSubscribe;
-use crate::scenario::Emit;
 use crate::scenario::rule_counters::RuleCounters;
+use crate::scenario::{EffectiveConfig, Emit};
 use crate::settings::Profile;
-use crate::state::budget::{Budget, Charge};
+use crate::state::budget::Budget;
 use crate::state::quota::{Quota, QuotaCheck};
 use crate::util::flag::Flag;
 use subscriptions::Subscriptions;
@@ -77,7 +77,7 @@ pub struct WorkspaceState {
     /// The activation of scenarios that the workspace saw last, and when it began by the workspace's clock.
     started: (u64, Instant),
     /// How the test with this key ended, if its runner reported that.
-    test: Option<(TestOutcome, Charge)>,
+    test: Option<TestOutcome>,
 }
 
 impl Workspace {
@@ -209,6 +209,12 @@ impl WorkspaceState {
 
     pub fn subscribe(&mut self, checked: CheckedSubscribe, profile: &Profile, now: Now) -> Result<Subscribed, Error> {
         self.subscriptions.subscribe(checked, profile, now, &mut self.sources)
+    }
+
+    /// True if a further request may make it larger for good: it has a counter for each rule, and maybe a log of its requests.
+    pub fn may_grow(&self, config: &EffectiveConfig) -> bool {
+        let most = config.rules.len() + config.emits.len();
+        self.counters.count(config.activation) < most || self.quota.is_logged()
     }
 
     pub fn plan(&mut self, emit: &Arc<Emit>, activation: u64, at: Instant) -> usize {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::WorkspaceState;
-use crate::state::budget::{Charge, Full};
+use crate::state::budget::NoRoom;
 
 /// How a test ended.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
@@ -47,14 +47,13 @@ impl TestOutcome {
 }
 
 impl WorkspaceState {
-    pub fn set_test(&mut self, test: TestOutcome) -> Result<(), Full> {
-        let texts = [Some(&test.test), test.message.as_ref(), test.output.as_ref()];
-        let charge: Charge = self.budget().charge(texts.into_iter().flatten().map(String::len).sum())?;
-        self.test = Some((test, charge));
+    pub fn set_test(&mut self, test: TestOutcome) -> Result<(), NoRoom> {
+        self.budget().room()?;
+        self.test = Some(test);
         Ok(())
     }
 
     pub fn test(&self) -> Option<&TestOutcome> {
-        self.test.as_ref().map(|(test, _)| test)
+        self.test.as_ref()
     }
 }

@@ -1,5 +1,5 @@
-//! Reads the JSON of a snapshot straight into new workspaces, which the engine then puts in place. Each item of a list is charged as
-//! it is read, so that no document exceeds the budget, whatever is in it.
+//! Reads the JSON of a snapshot straight into new workspaces, which the engine then puts in place. There must be room for each item of
+//! a list before the next is read, so that no document exceeds the budget, whatever is in it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::marker::PhantomData;
@@ -20,10 +20,11 @@ use super::subscriptions::{SubscriptionRecord, Subscriptions};
 use super::{Registry, Workspace, WorkspaceState};
 use crate::clock::{SavedClock, Seed};
 use crate::contract::ids::IdKind;
+use crate::contract::keys::check_token;
 use crate::contract::signature::Tamper;
 use crate::redact::Redactor;
 use crate::settings::Profile;
-use crate::state::budget::{Budget, Charge};
+use crate::state::budget::Budget;
 use crate::state::quota::Quota;
 
 /// A snapshot that was read. Nothing of it is in force yet.
@@ -187,13 +188,13 @@ impl<'de, D: Draft> Visitor<'de> for Fill<'_, D> {
 
 /// Most bytes of a parsed value, as a multiple of its text: `[1,1,1]` as JSON.
 const EXPANSION: usize = 20;
-/// So much of that is not charged: the values of real snapshots are short.
+/// So much of that needs no room: the values of real snapshots are short.
 const FREE: usize = 16 * 1024 * 1024;
 
-/// Parses one value. A long one is charged until it is kept or refused.
+/// Parses one value, if there is room for what a long one may become.
 fn parse<T: DeserializeOwned>(text: &RawValue, budget: &Budget) -> Result<T, String> {
     let expanded = (text.get().len() * EXPANSION).saturating_sub(FREE);
-    let _parsed = budget.charge(expanded).map_err(|full| full.to_string())?;
+    budget.room_to_load(expanded).map_err(|full| full.to_string())?;
     serde_json::from_str(text.get()).map_err(|error| error.to_string())
 }
 
@@ -242,8 +243,8 @@ impl<'de, T: DeserializeOwned, F: FnMut(T) -> Result<(), String>> Visitor<'de> f
     }
 }
 
-/// Scenarios by name. Their texts are charged until they are taken over by the library, which charges them itself.
-struct Texts<'a>(&'a mut BTreeMap<String, String>, &'a mut Charge);
+/// Scenarios by name.
+struct Texts<'a>(&'a mut BTreeMap<String, String>, &'a Budget);
 
 impl<'de> DeserializeSeed<'de> for Texts<'_> {
     type Value = ();
@@ -261,10 +262,9 @@ impl<'de> Visitor<'de> for Texts<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        const ENTRY: usize = 128;
-        let Self(texts, charge) = self;
+        let Self(texts, budget) = self;
         while let Some((name, text)) = map.next_entry::<String, String>()? {
-            charge.grow(ENTRY + name.len() + text.len()).map_err(A::Error::custom)?;
+            budget.room_to_load(0).map_err(A::Error::custom)?;
             texts.insert(name, text);
         }
         Ok(())
@@ -317,7 +317,6 @@ struct GlobalDraft<'a> {
     seed: Option<Seed>,
     anonymous: Option<RestoredWorkspace>,
     scenarios: BTreeMap<String, String>,
-    texts: Charge,
     active: Vec<String>,
     active_for: u64,
     knobs: Box<RawValue>,
@@ -331,7 +330,6 @@ impl<'a> GlobalDraft<'a> {
             seed: None,
             anonymous: None,
             scenarios: BTreeMap::new(),
-            texts: Charge::empty(with.budget),
             active: Vec::new(),
             active_for: 0,
             knobs: Box::default(),
@@ -361,7 +359,7 @@ impl Draft for GlobalDraft<'_> {
                 let read = self.with.anonymous(&text);
                 self.anonymous = Some(read.map_err(|problem| A::Error::custom(format!("whole.anonymous: {problem}")))?);
             }
-            "scenarios" => map.next_value_seed(Texts(&mut self.scenarios, &mut self.texts))?,
+            "scenarios" => map.next_value_seed(Texts(&mut self.scenarios, budget))?,
             "active" => self.active = value(map, budget)?,
             "active_for" => self.active_for = value(map, budget)?,
             "knobs" => self.knobs = map.next_value()?,
@@ -411,6 +409,7 @@ impl<'de> Visitor<'de> for Workspaces<'_, '_> {
                 return Ok(());
             }
             read.push(draft.finish().ok_or_else(|| A::Error::custom("a workspace is incomplete"))?);
+            with.budget.room_to_load(0).map_err(A::Error::custom)?;
         }
     }
 }
@@ -480,7 +479,13 @@ impl Draft for WorkspaceDraft<'_> {
     fn read<'de, A: MapAccess<'de>>(&mut self, field: &str, map: &mut A) -> Result<(), A::Error> {
         let budget = self.with.budget;
         let read = match field {
-            "key" => value(map, budget).map(|key| self.key = Some(key)),
+            "key" => value::<String, _>(map, budget).and_then(|key| {
+                if !self.is_anonymous {
+                    check_token(&key).map_err(|refusal| A::Error::custom(refusal.to_string()))?;
+                }
+                self.key = Some(key);
+                Ok(())
+            }),
             "clock" => value(map, budget).map(|clock| self.clock = Some(clock)),
             "sources" => value::<SavedSources, _>(map, budget)
                 .and_then(|saved| RandomSources::restored(&saved).map_err(A::Error::custom))
@@ -491,7 +496,7 @@ impl Draft for WorkspaceDraft<'_> {
             "knobs" => map.next_value().map(|knobs| self.knobs = knobs),
             "planned" => each(map, budget, |planned| {
                 self.planned.push(planned);
-                Ok(())
+                budget.room_to_load(0).map_err(|full| full.to_string())
             }),
             _ => each(map, budget, |saved| self.events.add(saved, budget)),
         };
@@ -527,9 +532,10 @@ impl Events {
                 && event.tamper == tamper
                 && event.damage.as_deref() == saved.damage.as_deref()
         };
-        let added = match self.list.last_mut().filter(is_same) {
-            Some(event) => event.add(delivery, budget),
-            None => EventRecord {
+        budget.room_to_load(0).map_err(|full| full.to_string())?;
+        match self.list.last_mut().filter(is_same) {
+            Some(event) => event.deliveries.push(Arc::new(delivery)),
+            None => self.list.push(EventRecord {
                 id: saved.event.into_owned(),
                 event_type: saved.event_type.into_owned(),
                 created_at: saved.created_at,
@@ -539,11 +545,9 @@ impl Events {
                 tamper,
                 damage: saved.damage.as_deref().map(Arc::from),
                 ..EventRecord::default()
-            }
-            .charged(budget)
-            .map(|event| self.list.push(event)),
-        };
-        added.map_err(|full| full.to_string())
+            }),
+        }
+        Ok(())
     }
 
     /// Deliveries to one URL share it.

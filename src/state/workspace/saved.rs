@@ -18,7 +18,6 @@ use super::sources::SavedSources;
 use super::subscriptions::SubscriptionRecord;
 use crate::clock::{Instant, SavedClock};
 use crate::scenario::rule_counters::SavedCounter;
-use crate::state::budget::Charged;
 use crate::state::quota::Quota;
 
 /// The value of the first field of every snapshot.
@@ -78,7 +77,7 @@ pub struct SavedState {
     sources: SavedSources,
     /// Null if it was not used.
     pub(super) quota: Option<Quota>,
-    pub(super) subscriptions: Vec<Arc<Charged<SubscriptionRecord>>>,
+    pub(super) subscriptions: Vec<Arc<SubscriptionRecord>>,
 }
 
 /// The progress of a workspace's scenarios.

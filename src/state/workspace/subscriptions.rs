@@ -23,7 +23,7 @@ use crate::contract::signature::{KeyReading, Scheme, SchemeName, SecretProblem, 
 use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::{Subscription, SubscriptionStatus};
 use crate::settings::{Profile, Upsert};
-use crate::state::budget::{Budget, Charged, Full};
+use crate::state::budget::{Budget, NoRoom};
 
 /// A signing secret; its text never appears in debug output. Clones share the key that was read from it.
 #[derive(Clone)]
@@ -125,7 +125,7 @@ mod target {
 /// delivery and each subscribe call looks one up, and a client may make many.
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
-    by_serial: BTreeMap<u64, Arc<Charged<SubscriptionRecord>>>,
+    by_serial: BTreeMap<u64, Arc<SubscriptionRecord>>,
     serial_by_id: HashMap<String, u64>,
     /// Those of one URL; more than one only where `subscriptions.upsert` is or was `never`.
     serials_by_url: HashMap<Arc<Url>, Vec<u64>>,
@@ -149,16 +149,16 @@ impl Subscriptions {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &SubscriptionRecord> {
-        self.by_serial.values().map(|record| &***record)
+        self.by_serial.values().map(|record| &**record)
     }
 
     /// Those of now, without copying any.
-    pub(super) fn save(&self) -> Vec<Arc<Charged<SubscriptionRecord>>> {
+    pub(super) fn save(&self) -> Vec<Arc<SubscriptionRecord>> {
         self.by_serial.values().cloned().collect()
     }
 
     pub(crate) fn get(&self, id: &str) -> Option<&SubscriptionRecord> {
-        self.by_serial.get(self.serial_by_id.get(id)?).map(|record| &***record)
+        self.by_serial.get(self.serial_by_id.get(id)?).map(|record| &**record)
     }
 
     fn newest_of(&self, url: &Url) -> Option<u64> {
@@ -174,14 +174,11 @@ impl Subscriptions {
         }
     }
 
-    fn insert(&mut self, record: SubscriptionRecord) -> Result<(), Full> {
-        let bytes = record.bytes();
-        let record = Charged::new(record, bytes, &self.budget)?;
+    fn insert(&mut self, record: SubscriptionRecord) {
         self.made += 1;
         self.serial_by_id.insert(record.id.clone(), self.made);
         self.serials_by_url.entry(Arc::clone(&record.target)).or_default().push(self.made);
-        self.by_serial.insert(self.made, record);
-        Ok(())
+        self.by_serial.insert(self.made, Arc::new(record));
     }
 
     /// Changes a subscription and returns it. If the result does not fit, it stays unchanged and the error gives the reason.
@@ -189,12 +186,12 @@ impl Subscriptions {
         &mut self,
         serial: u64,
         change: impl FnOnce(&mut SubscriptionRecord),
-    ) -> Result<&SubscriptionRecord, Full> {
+    ) -> Result<&SubscriptionRecord, NoRoom> {
         let mut changed = SubscriptionRecord::clone(&self.by_serial[&serial]);
         change(&mut changed);
-        let (bytes, target) = (changed.bytes(), Arc::clone(&changed.target));
-        let changed = Charged::new(changed, bytes, &self.budget)?;
-        if let Some(old) = self.by_serial.insert(serial, changed)
+        self.budget.room()?;
+        let target = Arc::clone(&changed.target);
+        if let Some(old) = self.by_serial.insert(serial, Arc::new(changed))
             && old.target != target
         {
             self.release_url(&old.target, serial);
@@ -208,7 +205,9 @@ impl Subscriptions {
         if self.get(&record.id).is_some() {
             return Err(format!("subscription {} is given twice", record.id));
         }
-        self.insert(record).map_err(|full| full.to_string())
+        self.budget.room_to_load(0).map_err(|full| full.to_string())?;
+        self.insert(record);
+        Ok(())
     }
 
     /// Creates a subscription, or updates the one with the same URL: id and `created_at` stay, events and description are
@@ -261,7 +260,8 @@ impl Subscriptions {
             previous: None,
         };
         let body = body(&record, shown.as_ref(), profile);
-        self.insert(record).map_err(no_room)?;
+        self.budget.room().map_err(no_room)?;
+        self.insert(record);
         Ok(Subscribed { body, id, created: true })
     }
 
@@ -323,16 +323,6 @@ impl Subscriptions {
 }
 
 impl SubscriptionRecord {
-    /// Roughly its bytes in memory. The URL is kept twice: as written, and parsed.
-    fn bytes(&self) -> usize {
-        const FIXED: usize = 640;
-        let events: usize = self.events.iter().map(|event| event.len() + 24).sum();
-        let secrets =
-            self.secret.reveal().len() + self.previous.as_ref().map_or(0, |(secret, _)| secret.reveal().len());
-        let description = self.description.as_ref().map_or(0, String::len);
-        FIXED + self.url.len() + self.target.as_str().len() + events + secrets + description
-    }
-
     /// The secrets that sign at present, newest first: 1, or 2 during a rotation's grace period.
     pub fn signing_secrets(&self, now: Now) -> Vec<Secret> {
         let previous = self.previous.iter().filter(|(_, until)| now.instant < *until).map(|(secret, _)| secret.clone());
@@ -348,7 +338,7 @@ pub struct Subscribed {
     pub created: bool,
 }
 
-fn no_room(full: Full) -> Error {
+fn no_room(full: NoRoom) -> Error {
     Error::validation(vec![FieldProblem::new("url", full.to_string())])
 }
 

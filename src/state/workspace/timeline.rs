@@ -10,9 +10,8 @@ use tokio::sync::Notify;
 use crate::clock::agenda::{Agenda, Slot};
 use crate::clock::{Instant, Random};
 use crate::scenario::Emit;
-use crate::state::budget::{Budget, Charge};
+use crate::state::budget::Budget;
 
-const PLANNED: usize = 256;
 /// Most events that the timed emissions of a workspace fire at once, and then in each second of the machine's time. Moving a clock
 /// past an endless emission could otherwise occupy the machine for hours.
 pub const MAX_AT_ONCE: u64 = 200_000;
@@ -62,7 +61,7 @@ pub struct PlannedEvent {
 pub struct Timeline {
     planned: BTreeMap<(Instant, u64), PlannedEvent>,
     serial: u64,
-    charge: Charge,
+    budget: Budget,
     slot: Slot,
     changed: Arc<Notify>,
     /// When to look next, and how long to wait by the machine's time before that.
@@ -80,7 +79,7 @@ impl Timeline {
         Self {
             planned: BTreeMap::new(),
             serial: 0,
-            charge: Charge::empty(budget),
+            budget: budget.clone(),
             slot: agenda.slot(),
             changed: Arc::default(),
             next: None,
@@ -129,22 +128,16 @@ impl Timeline {
 
     pub fn clear(&mut self) {
         self.planned.clear();
-        self.charge.shrink(self.charge.bytes());
     }
 
-    /// Adds one event after those at the same instant. Returns false if the budget is used up.
-    pub fn add(&mut self, planned: PlannedEvent) -> bool {
-        let is_added = self.charge.grow(PLANNED).is_ok();
-        if is_added {
-            self.serial += 1;
-            self.planned.insert((planned.at, self.serial), planned);
-        }
-        is_added
+    /// Adds one event after those at the same instant.
+    pub fn add(&mut self, planned: PlannedEvent) {
+        self.serial += 1;
+        self.planned.insert((planned.at, self.serial), planned);
     }
 
     pub fn pop_due(&mut self, now: Instant) -> Option<PlannedEvent> {
         let entry = self.planned.first_entry().filter(|entry| entry.key().0 <= now)?;
-        self.charge.shrink(PLANNED);
         Some(entry.remove())
     }
 
@@ -176,9 +169,13 @@ impl Timeline {
         let span = happening.last().copied().unwrap_or_default().saturating_sub(first);
         let mut dropped = 0;
         for (happens, leaves) in happening.into_iter().zip(outgoing) {
+            if self.budget.room().is_err() {
+                dropped += 1;
+                continue;
+            }
             let leaves = emit.delivery.shuffle.then(|| at.plus(span).plus(leaves));
             let planned = PlannedEvent { emit: Arc::clone(emit), activation, at: at.plus(happens), leaves };
-            dropped += usize::from(!self.add(planned));
+            self.add(planned);
         }
         dropped
     }
