@@ -92,16 +92,20 @@ fn summary_of(title: &str, text: &str) -> String {
 /// A workflow command of GitHub for each cause.
 fn annotations(report: &Report, level: &str) -> String {
     let mut found: Vec<(&str, String)> = Vec::new();
+    let mut sentences: Vec<&str> = Vec::new();
     for case in report.judged().filter(|case| case.has_failed()) {
         if case.causes.is_empty() && !case.is_told {
             found.push((&case.name, case.message.clone()));
+            sentences.push(&case.message);
         }
         found.extend(case.causes.iter().map(|cause| (&*case.name, ShownCause::line(cause))));
+        sentences.extend(case.causes.iter().map(|cause| &*cause.sentence));
     }
-    let more = found.len().saturating_sub(MAX_ANNOTATIONS);
-    if more > 0 {
+    if found.len() > MAX_ANNOTATIONS {
         found.truncate(MAX_ANNOTATIONS - 1);
-        found.push(("verdict", format!("{} more", counted(more + 1, "cause"))));
+        let rest = &sentences[MAX_ANNOTATIONS - 1..];
+        let listed = rest.iter().take(MAX_LINES).map(|sentence| format!("\n{sentence}")).collect::<String>();
+        found.push(("verdict", format!("{}:{listed}", counted(rest.len(), "more cause"))));
     }
     let line = |(kind, message): &(&str, String)| {
         let (kind, message) = (property(&visible_lines(kind)), data(&visible_lines(message)));
@@ -158,6 +162,6 @@ mod tests {
         let messages: Vec<&str> = messages.iter().map(String::as_str).collect();
         let lines = annotations(&report(&messages), "warning");
         assert_eq!(lines.lines().count(), MAX_ANNOTATIONS);
-        assert!(lines.ends_with("::warning title=wrs-emulator%3A verdict::3 causes more\n"), "{lines}");
+        assert!(lines.ends_with("::warning title=wrs-emulator%3A verdict::3 more causes:%0A9%0A10%0A11\n"), "{lines}");
     }
 }

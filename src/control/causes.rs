@@ -1,5 +1,5 @@
 //! What went wrong, once: one cause for each failed test, joined with its refusals, deliveries and findings, and one for each other
-//! problem. The terminal, CI systems, JUnit XML and the report show these causes; none of them makes its own.
+//! problem. The terminal, CI systems, `JUnit` XML and the report show these causes; none of them makes its own.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -409,7 +409,7 @@ impl Judge<'_> {
             let what = format!("to {to}: {}", story::failure_of(delivery, self.redactor));
             let diagnosed = Diagnosis::new(self.control, delivery, self.redactor).remedy();
             let remedy = diagnosed.unwrap_or_else(|| first_step(delivery)).to_owned();
-            (CauseKind::Undelivered, what, delivery.event.event_type.to_string(), remedy)
+            (CauseKind::Undelivered, what, delivery.event.event_type.clone(), remedy)
         } else {
             return None;
         };
@@ -517,7 +517,7 @@ impl Cause {
         let said =
             self.tests.iter().filter_map(|test| test.message.as_ref()).find(|said| !self.sentence.starts_with(*said));
         let also = self.also.iter().map(|also| format!("also: {}", cell(also)));
-        let lines = self.remedy.iter().chain(&self.outcome).map(|line| cell(line)).chain(also);
+        let lines = self.remedy.iter().chain(&self.outcome).map(cell).chain(also);
         let lines = lines
             .chain(said.map(|said| format!("said: {}", cell(said))))
             .chain((!who.is_empty()).then(|| who.join("; ")));

@@ -259,7 +259,7 @@ exit 1"#;
 }
 
 /// Each of eight causes is one, whatever the tests' runner says, with one sentence in the terminal, the summary, the annotation, the
-/// JUnit file and the report.
+/// `JUnit` file and the report.
 #[test]
 fn a_red_job_has_one_cause_for_each_failed_test_and_one_sentence_everywhere() {
     let folder = tempfile::tempdir().expect("a folder");
