@@ -73,15 +73,13 @@ fn words(text: &str) -> String {
     let mut parts = text.split('&');
     let mut read = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        match part.split_once(';').and_then(|(name, rest)| Some((character(name)?, rest))) {
-            Some((character, rest)) => {
-                read.push(character);
-                read.push_str(rest);
-            }
-            None => {
-                read.push('&');
-                read.push_str(part);
-            }
+        let entity = part.split_once(';').and_then(|(name, rest)| Some((character(name)?, rest)));
+        if let Some((character, rest)) = entity {
+            read.push(character);
+            read.push_str(rest);
+        } else {
+            read.push('&');
+            read.push_str(part);
         }
     }
     read.split_whitespace().collect::<Vec<_>>().join(" ")
