@@ -40,7 +40,7 @@ export function causesOf(run, entries, findings) {
     const found = cause.records.flatMap((id) => records.get(id) ?? []);
     /** @type {Cause['view']} */
     const view = cause.kind === 'finding' ? 'review' : cause.kind === 'forged' || cause.kind === 'undelivered' ? 'deliveries' : found.length ? 'activity' : 'keys';
-    return { ...cause, id: `${cause.kind} ${cause.sentence} ${cause.tests[0]?.key ?? ''}`, isBad: isBad(run, cause, findings), entries: found, view };
+    return Object.assign({}, cause, { id: `${cause.kind} ${cause.sentence} ${cause.tests[0]?.key ?? ''}`, isBad: isBad(run, cause, findings), entries: found, view });
   });
   // What a finding says is told once.
   const told = new Set(causes.flatMap(({ kind, findings: codes }) => (kind === 'finding' ? [] : codes)));

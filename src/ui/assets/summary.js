@@ -79,7 +79,7 @@ function causePart(page, cause) {
   if (also.length) facts.push(['Also', h('ul', null, also.map((one) => h('li', null, prose(one))))]);
   if (records.length) facts.push([view === 'deliveries' ? 'Delivery' : 'Request', link(page, { view: view === 'deliveries' ? view : 'activity', id: records[0], filter: '' }, records[0])]);
   if (entries.length) facts.push([entries.length > 1 ? 'First, last' : 'When', h('span', null, see(entries[0]), entries.length > 1 ? [' – ', see(entries[entries.length - 1])] : null)]);
-  const codes = page.store.findings ? findings.map((code) => [' ', link(page, { view: 'review', id: code, filter: '' }, code)]) : [];
+  const codes = page.store.findings ? findings.flatMap((code) => [' ', link(page, { view: 'review', id: code, filter: '' }, code)]) : [];
   if (remedy || codes.length) facts.push(['What to do', h('span', null, remedy ? prose(capital(remedy)) : null, codes)]);
   return h(cause.isBad ? 'article.card.cause.bad-cause' : 'article.card.cause.warn', { key: cause.id },
     h('h4.title', null, h('span', null, prose(sentence)), cause.isBad ? null : mark('warning', 'warn')),
