@@ -155,6 +155,8 @@ class App {
     }
     // On a narrow screen the list comes back once the record is closed.
     if (before.id !== this.route.id) this.hidden = this.route.id || this.hidden;
+    const isElsewhere = ['view', 'key', 'filter'].some((part) => before[/** @type {'view'} */ (part)] !== this.route[/** @type {'view'} */ (part)]);
+    if (!this.route.id && isElsewhere) this.hidden = '';
     this.isMoved = before.id !== this.route.id || before.view !== this.route.view;
     this.ui.asked = '';
     this.ui.menuOpen = '';
@@ -305,7 +307,7 @@ class App {
     }
     if (isList) this.activity.list.draw();
     // Its row may come later, with the whole journal.
-    if (isList && this.hidden && this.activity.list.reveal(this.hidden) || !route.id) this.hidden = '';
+    if (isList && this.hidden && this.activity.list.reveal(this.hidden)) this.hidden = '';
     if (this.isMoved) this.settle();
     this.watchWidth();
     [this.shownRun, this.shownPhase, this.shownDetail, this.isMoved] = [store.run, store.phase, detail, false];

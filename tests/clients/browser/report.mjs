@@ -30,7 +30,7 @@ async function walk(tab) {
   await main.getByRole("list", { name: "Numbers" }).getByRole("link").nth(3).waitFor();
   await main.getByRole("img", { name: /^Timeline: \d+ marks/ }).waitFor();
   await main.getByText("rate-limit-burst").first().waitFor();
-  await main.getByRole("article").filter({ hasText: "/v1/system/statuss is not an endpoint" }).getByRole("link", { name: /req_/ }).first().click();
+  await main.getByRole("article").filter({ hasText: "GET /v1/system/statuss: no endpoint" }).getByRole("link", { name: /req_/ }).first().click();
   const details = page.getByRole("region", { name: "Details" });
   await details.getByText(/no endpoint/).first().waitFor();
   await details.getByRole("list", { name: "Checks" }).waitFor();
