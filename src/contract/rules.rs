@@ -355,28 +355,54 @@ pub fn check_webhook_url(text: &str, allow_http: bool) -> Result<Url, &'static s
     Ok(url)
 }
 
-/// What [`check_webhook_url`] accepts, as JSON Schema. A pattern cannot tell which international and percent-encoded names are hosts,
-/// nor which of several numbers in a row are an IPv4 address.
+/// What [`check_webhook_url`] accepts, as JSON Schema. A pattern cannot tell which international names are hosts. It looks nowhere ahead, as
+/// some languages cannot.
 pub fn url_schema(allow_http: bool) -> Value {
     let scheme = if allow_http { "[Hh][Tt][Tt][Pp][Ss]?" } else { "[Hh][Tt][Tt][Pp][Ss]" };
-    // ASCII but for letters, digits and `%-._`, which RFC 3986 allows in a name; and spaces.
-    let name = r"[^\x00-$&-,/:-@\[-^`{-\x9f\s]+";
+    let host = format!(r"({}|{}\.?|\[({})\])", name_pattern(), ipv4_pattern(), ipv6_pattern());
     let port = "0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])";
     let rest = r"[^\x00-\x20#\\\x7f-\x9f\s]*";
-    let pattern = format!(r"^{scheme}://({name}|\[[0-9A-Fa-f:.]+\])(:({port})?)?([/?]{rest})?$");
-    let longest = MAX_URL;
     json!({
         "description": "HTTPS endpoint that receives signed webhook POSTs.",
-        "anyOf": [
-            { "type": "string", "format": "uri", "pattern": pattern, "maxLength": longest },
-            {
-                "description": "With characters that RFC 3986 would have encoded, such as those of an international name.",
-                "type": "string",
-                "pattern": pattern,
-                "maxLength": longest,
-            },
-        ],
+        "type": "string",
+        "pattern": format!(r"^{scheme}://{host}(:({port})?)?([/?]{rest})?$"),
+        "maxLength": MAX_URL,
+        "examples": ["https://app.example.com/hooks"],
     })
+}
+
+/// Names whose last label is not a number: letters, digits, `-`, `_` and what is not ASCII, also percent-encoded.
+fn name_pattern() -> String {
+    // ASCII but for digits, letters, `-` and `_`; and spaces.
+    let letter =
+        r"[^\x00-,./0-9:-@\[-^`{-\x9f\s]|%(2[Dd]|4[1-9A-Fa-f]|5[0-9AaFf]|6[1-9A-Fa-f]|7[0-9Aa]|[89A-Fa-f][0-9A-Fa-f])";
+    let digit = "[0-9]|%3[0-9]";
+    let dot = r"\.|%2[Ee]";
+    format!("({letter}|{digit}|{dot})*({letter})({letter}|{digit})*({dot})?")
+}
+
+/// As a URL may write it: the last of fewer than four numbers stands for the rest.
+fn ipv4_pattern() -> String {
+    let number = "(0[Xx][0-9A-Fa-f]{0,2}|0[0-3]?[0-7]{0,2}|25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9][0-9]?)";
+    format!(r"({number}\.{number}\.{number}\.{number}|({number}\.){{0,2}}[0-9]{{1,8}})")
+}
+
+fn ipv6_pattern() -> String {
+    let (group, octet) = ("[0-9A-Fa-f]{1,4}", "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])");
+    let ipv4 = format!(r"{octet}(\.{octet}){{3}}");
+    let mut forms = vec![format!("({group}:){{7}}{group}"), format!("({group}:){{6}}{ipv4}")];
+    // With `::` after so many groups.
+    for before in 0..=7 {
+        let first = if before == 0 { ":".to_owned() } else { format!("({group}:){{{before}}}") };
+        forms.push(match 7 - before {
+            0 => format!("{first}:"),
+            after => format!("{first}(:|(:{group}){{1,{after}}})"),
+        });
+        if before <= 5 {
+            forms.push(format!("{first}:({group}:){{0,{}}}{ipv4}", 5 - before));
+        }
+    }
+    forms.join("|")
 }
 
 fn is_host_byte(byte: u8) -> bool {
@@ -447,6 +473,21 @@ mod tests {
             ("https:///example.com", Err("host")),
             ("https://", Err("host")),
             ("https://.", Err("host")),
+            ("https://..", Err("host")),
+            ("https://%2e/", Err("host")),
+            ("https://a.example./", Ok("https://a.example./")),
+            ("https://256.1.1.1/", Err("valid")),
+            ("https://1.2.3.4.5/", Err("valid")),
+            ("https://a.1/", Err("valid")),
+            ("https://1.example/", Ok("https://1.example/")),
+            ("https://[:::]/", Err("valid")),
+            ("https://[1]/", Err("valid")),
+            ("https://[1:2:3:4:5:6:7]/", Err("valid")),
+            ("https://[1:2:3:4:5:6:7:8]/", Ok("https://[1:2:3:4:5:6:7:8]/")),
+            ("https://[1::8]/", Ok("https://[1::8]/")),
+            ("https://[::]/", Ok("https://[::]/")),
+            ("https://[::ffff:127.0.0.1]/", Ok("https://[::ffff:7f00:1]/")),
+            ("https://[::ffff:256.0.0.1]/", Err("valid")),
             ("https://?x", Err("host")),
             ("https://user@example.com", Err("user information")),
             ("https://@example.com", Err("user information")),
@@ -462,8 +503,7 @@ mod tests {
             ("https://a.a*", Err("letters")),
             ("https://a!b.example/", Err("letters")),
         ] {
-            let is_hidden = ["https://.", "https://exa%00mple.com/"].contains(&text);
-            assert_eq!(schema.is_valid(&text.into()), expected.is_ok() || is_hidden, "the schema and {text}");
+            assert_eq!(schema.is_valid(&text.into()), expected.is_ok(), "the schema and {text}");
             match (check_webhook_url(text, false), expected) {
                 (Ok(url), Ok(normal)) => assert_eq!(url.as_str(), normal, "{text}"),
                 (Err(reason), Err(part)) => assert!(reason.contains(part), "{text}: {reason}"),

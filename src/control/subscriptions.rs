@@ -244,7 +244,7 @@ fn url_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 
 fn url_schema_or_null(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
     let mut schema = url_schema(generator).to_value();
-    schema["anyOf"].as_array_mut().expect("it has choices").push(serde_json::json!({ "type": "null" }));
+    schema["type"] = serde_json::json!(["string", "null"]);
     schema.try_into().expect("it is a schema")
 }
 

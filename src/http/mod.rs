@@ -16,6 +16,7 @@ pub(crate) mod request;
 mod scripted;
 pub mod service;
 pub mod tls;
+pub(crate) mod tls_file;
 pub mod tls_problem;
 
 use std::collections::VecDeque;

@@ -11,17 +11,20 @@ use std::time::Duration;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ResolvesClientCert, WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 use rustls::time_provider::TimeProvider;
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, OtherError, RootCertStore, ServerConfig, SignatureScheme,
+};
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsAcceptor;
 
 use crate::clock::machine;
+use crate::http::tls_file::{GOOD_CERTIFICATE, WeakKey, contents, weak_key};
 use crate::http::tls_problem::{pem_problem, tls_problem};
 use crate::util::file::{self, FileProblem, MAX_PEM};
 use crate::util::tasks::spawn_blocking;
@@ -64,10 +67,34 @@ pub enum TlsProblem {
         /// The file given as its key.
         key: PathBuf,
     },
-    #[error("the certificate and its key cannot be used: {}", tls_problem(.0))]
-    Unusable(#[from] rustls::Error),
+    #[error("`{}` is {found}; expected {expected}{advice}", path.display())]
+    NotExpected {
+        path: PathBuf,
+        /// What the file holds instead.
+        found: String,
+        expected: &'static str,
+        advice: String,
+    },
+    #[error(
+        "the certificate in `{}` and the key in `{}` cannot be used: {problem}",
+        certificate.display(), key.display()
+    )]
+    Unusable { certificate: PathBuf, key: PathBuf, problem: String },
+    #[error("TLS cannot be set up: {}", tls_problem(.0))]
+    NoTls(#[from] rustls::Error),
     #[error("cannot make a certificate: {0}")]
     NotMade(#[from] rcgen::Error),
+}
+
+const CERTIFICATES: &str = "certificates in PEM (`-----BEGIN CERTIFICATE-----`)";
+
+fn not_expected(path: &Path, bytes: &[u8], expected: &'static str) -> TlsProblem {
+    let (found, advice) = contents(bytes);
+    TlsProblem::NotExpected { path: path.to_owned(), found, expected, advice: appended(advice) }
+}
+
+fn appended(advice: Option<&str>) -> String {
+    advice.map_or_else(String::new, |advice| format!("; {advice}"))
 }
 
 #[derive(Clone)]
@@ -115,8 +142,28 @@ impl ServerTls {
         }
         let chain = CertificateDer::pem_slice_iter(&certificate_pem).collect::<Result<Vec<_>, _>>();
         let chain = chain.map_err(malformed(certificate))?;
-        let key_der = PrivateKeyDer::from_pem_slice(&key_pem).map_err(malformed(key))?;
-        Self::serving(chain, key_der, None)
+        if chain.is_empty() {
+            return Err(not_expected(certificate, &certificate_pem, CERTIFICATES));
+        }
+        let key_der = match PrivateKeyDer::from_pem_slice(&key_pem) {
+            Err(pem::Error::NoItemsFound) => {
+                return Err(not_expected(key, &key_pem, "a private key in PEM (`-----BEGIN PRIVATE KEY-----`)"));
+            }
+            read => read.map_err(malformed(key))?,
+        };
+        let weak = weak_key(&chain[0]);
+        Self::serving(chain, key_der, None).map_err(|problem| TlsProblem::Unusable {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+            problem: match (weak, problem) {
+                (Some(bits), _) => format!("the certificate {}; make others: {GOOD_CERTIFICATE}", WeakKey(bits)),
+                (None, TlsProblem::NoTls(problem @ rustls::Error::InvalidCertificate(_))) => {
+                    format!("{}; make others: {GOOD_CERTIFICATE}", tls_problem(&problem))
+                }
+                (None, TlsProblem::NoTls(problem)) => tls_problem(&problem),
+                (None, other) => other.to_string(),
+            },
+        })
     }
 
     fn self_signed(names: &[String]) -> Result<Self, TlsProblem> {
@@ -174,8 +221,8 @@ pub enum TrustProblem {
     Unreadable { path: PathBuf, source: FileProblem },
     #[error("cannot read the certificates in `{}`: {}", path.display(), pem_problem(source))]
     Malformed { path: PathBuf, source: pem::Error },
-    #[error("there is no certificate in `{}`; expected PEM with `-----BEGIN CERTIFICATE-----`", .0.display())]
-    Empty(PathBuf),
+    #[error("there is no certificate in `{}`, which is {found}; expected {CERTIFICATES}{advice}", path.display())]
+    Empty { path: PathBuf, found: String, advice: String },
     #[error("a certificate in `{}` cannot be used as an authority: {}", path.display(), tls_problem(source))]
     Unusable { path: PathBuf, source: rustls::Error },
 }
@@ -227,11 +274,12 @@ fn build(extra: Vec<CertificateDer<'static>>, insecure: bool, alone: bool) -> Cl
     }
     roots.add_parsable_certificates(extra.iter().cloned());
     let builder = match WebPkiServerVerifier::builder_with_provider(Arc::new(roots.clone()), provider).build() {
-        Ok(authorities) if !extra.is_empty() => {
+        Ok(authorities) => {
             let verifier = TrustListed { authorities, listed: extra };
             builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
         }
-        _ => builder.with_root_certificates(roots),
+        // There is no authority at all.
+        Err(_) => builder.with_root_certificates(roots),
     };
     builder.with_client_cert_resolver(Arc::new(NoCertificate))
 }
@@ -288,6 +336,11 @@ impl ServerCertVerifier for TrustListed {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
             }
+            // Signatures by a weak key are never accepted, which looks like an unknown authority.
+            Err(rustls::Error::InvalidCertificate(problem)) if is_about_the_issuer(&problem) => {
+                let mut chain = std::iter::once(end_entity).chain(intermediates).chain(&self.listed);
+                Err(chain.find_map(weak).unwrap_or(rustls::Error::InvalidCertificate(problem)))
+            }
             checked => checked,
         }
     }
@@ -298,7 +351,7 @@ impl ServerCertVerifier for TrustListed {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.authorities.verify_tls12_signature(message, cert, dss)
+        self.authorities.verify_tls12_signature(message, cert, dss).map_err(|error| weak(cert).unwrap_or(error))
     }
 
     fn verify_tls13_signature(
@@ -307,12 +360,18 @@ impl ServerCertVerifier for TrustListed {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.authorities.verify_tls13_signature(message, cert, dss)
+        self.authorities.verify_tls13_signature(message, cert, dss).map_err(|error| weak(cert).unwrap_or(error))
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.authorities.supported_verify_schemes()
     }
+}
+
+/// The refusal of a certificate with a weak key.
+fn weak(certificate: &CertificateDer<'_>) -> Option<rustls::Error> {
+    let bits = weak_key(certificate)?;
+    Some(rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(WeakKey(bits))))))
 }
 
 /// True if a certificate is refused because of its issuer: an unknown one, or the server itself.
@@ -332,7 +391,8 @@ fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustPr
         .collect::<Result<_, _>>()
         .map_err(|source| TrustProblem::Malformed { path: path.to_owned(), source })?;
     if certificates.is_empty() {
-        return Err(TrustProblem::Empty(path.to_owned()));
+        let (found, advice) = contents(&text);
+        return Err(TrustProblem::Empty { path: path.to_owned(), found, advice: appended(advice) });
     }
     let mut roots = RootCertStore::empty();
     for certificate in &certificates {
@@ -341,9 +401,18 @@ fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustPr
     Ok(certificates)
 }
 
-/// `--webhook-insecure`: accepts every certificate; signatures of the handshake are still checked.
+/// `--webhook-insecure`: accepts every certificate, also one that cannot be read or whose key is weak. So signatures of the handshake
+/// are not checked either: they would only show that the peer has the key of a certificate that nobody checks.
 #[derive(Debug)]
 struct TrustAnything(Arc<CryptoProvider>);
+
+/// Schemes of signatures that are not supported, and need not be where none is checked.
+const UNCHECKED: [SignatureScheme; 4] = [
+    SignatureScheme::ECDSA_NISTP521_SHA512,
+    SignatureScheme::ED448,
+    SignatureScheme::RSA_PKCS1_SHA1,
+    SignatureScheme::ECDSA_SHA1_Legacy,
+];
 
 impl ServerCertVerifier for TrustAnything {
     fn verify_server_cert(
@@ -359,23 +428,23 @@ impl ServerCertVerifier for TrustAnything {
 
     fn verify_tls12_signature(
         &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+        Ok(HandshakeSignatureValid::assertion())
     }
 
     fn verify_tls13_signature(
         &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+        Ok(HandshakeSignatureValid::assertion())
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        [self.0.signature_verification_algorithms.supported_schemes(), UNCHECKED.to_vec()].concat()
     }
 }

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use rustls::pki_types::{UnixTime, pem};
 use rustls::{AlertDescription, CertificateError, Error as TlsError, PeerIncompatible};
 
+use crate::http::tls_file::WeakKey;
 use crate::util::wording::any_of;
 
 /// The failure of TLS that an error is, or that caused it.
@@ -121,6 +122,7 @@ pub fn certificate_problem(problem: &CertificateError) -> String {
         CertificateError::Other(other) => match other.0.downcast_ref() {
             Some(webpki::Error::CaUsedAsEndEntity) => "is that of an authority, and not of a server".to_owned(),
             Some(webpki::Error::UnsupportedCertVersion) => "is not of X.509 version 3".to_owned(),
+            _ if let Some(weak) = other.0.downcast_ref::<WeakKey>() => weak.to_string(),
             _ => format!("is not acceptable ({})", words(&other.0)),
         },
         other => format!("is not acceptable ({})", words(other)),

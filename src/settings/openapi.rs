@@ -22,10 +22,12 @@ use crate::contract::types::{
 use crate::util::schema::{add_examples, schema_of};
 
 /// The groups of operations, of which generators make one part of a client each.
-const TAGS: [(&str, &str); 3] = [
+const TAGS: [(&str, &str); 4] = [
     ("system", "Whether the service is reachable and the key valid."),
-    ("events", "Webhook subscriptions, and the events that they receive."),
+    ("events", "Webhook subscriptions."),
     ("hello", "Hello world, without a key."),
+    // Apart from the calls: generators make one class of each tag, and would write that of the webhook over that of the calls.
+    ("webhooks", "The events that a subscribed endpoint receives."),
 ];
 
 pub fn document(profile: &Profile) -> Value {
@@ -48,7 +50,7 @@ pub fn document(profile: &Profile) -> Value {
             "license": { "name": "MIT", "identifier": "MIT" },
             "contact": { "name": "wrs-emulator" },
         },
-        "servers": [{ "url": "/" }],
+        "servers": [{ "url": "http://127.0.0.1:9770", "description": "wrs-emulator at its default address" }],
         "security": [{ "api_key": [] }],
         "tags": tags,
         "paths": paths,
@@ -59,7 +61,7 @@ pub fn document(profile: &Profile) -> Value {
             "x-assumed": "webhooks.scheme",
             "requestBody": body_of("Event", "application/json"),
             "responses": { "2XX": { "description": "The event was accepted." } },
-            "tags": ["events"],
+            "tags": ["webhooks"],
             "security": [],
         } } },
         "components": {

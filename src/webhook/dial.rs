@@ -21,6 +21,7 @@ use tokio_rustls::client::TlsStream;
 use crate::contract::variation::HeaderLetters;
 use crate::http::body::ResponseBody;
 use crate::http::tls::{Trust, is_about_the_issuer, noting_requests};
+use crate::http::tls_file::GOOD_CERTIFICATE;
 use crate::http::tls_problem::{certificate_problem, handshake_problem, tls_error};
 use crate::state::workspace::FailureReason;
 use crate::util::net::TcpStream;
@@ -230,7 +231,9 @@ fn refused_certificate(
             (FailureReason::CertificateExpired, detail)
         }
         _ => {
-            let detail = format!("the certificate of `{host}` {what}; --webhook-insecure skips the check");
+            let detail = format!(
+                "the certificate of `{host}` {what}; --webhook-insecure skips the check, and a good one is made by {GOOD_CERTIFICATE}"
+            );
             (FailureReason::TlsFailed, detail)
         }
     }

@@ -547,6 +547,21 @@ impl Certificates {
         Self { folder, chain: self.chain.clone(), key, config: Arc::new(config) }
     }
 
+    /// The certificate of these files, whatever it is worth.
+    pub(crate) fn of_files(certificate: &str, key: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["ca.pem", "leaf.pem"] {
+            std::fs::write(folder.path().join(name), certificate).expect("the file is written");
+        }
+        let chain = vec![rustls::pki_types::CertificateDer::from_pem_slice(certificate.as_bytes()).expect("one")];
+        let key = rcgen::KeyPair::from_pem(key).expect("a key");
+        let signing = rustls::crypto::ring::sign::any_supported_type(&private_key(&key)).expect("a key that signs");
+        let served = rustls::sign::CertifiedKey::new(chain.clone(), signing);
+        let resolver = rustls::sign::SingleCertAndKey::from(served);
+        let builder = server_config(rustls::DEFAULT_VERSIONS).with_no_client_auth();
+        Self { folder, chain, key, config: Arc::new(builder.with_cert_resolver(Arc::new(resolver))) }
+    }
+
     /// A server with this certificate.
     pub(crate) fn acceptor(&self) -> tokio_rustls::TlsAcceptor {
         tokio_rustls::TlsAcceptor::from(Arc::clone(&self.config))

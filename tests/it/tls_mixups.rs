@@ -90,6 +90,50 @@ fn a_certificate_and_a_key_in_the_wrong_order_are_told_apart() {
 }
 
 #[test]
+fn files_that_hold_something_else_are_named_for_what_they_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (key, other) = (rcgen::KeyPair::generate().expect("a key"), rcgen::KeyPair::generate().expect("a key"));
+    let names = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("parameters");
+    let certificate = names.self_signed(&key).expect("a certificate");
+    for (name, bytes) in [
+        ("cert.pem", certificate.pem().into_bytes()),
+        ("cert.der", certificate.der().to_vec()),
+        ("key.pem", key.serialize_pem().into_bytes()),
+        ("other.pem", other.serialize_pem().into_bytes()),
+        ("request.pem", names.serialize_request(&key).expect("a request").pem().expect("PEM").into_bytes()),
+        ("locked.pem", b"-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n".to_vec()),
+        ("empty.pem", Vec::new()),
+    ] {
+        std::fs::write(folder.path().join(name), bytes).expect("the file is written");
+    }
+    for (flag, value, said) in [
+        ("--tls", "cert.der:key.pem", "`cert.der` is a certificate in DER; expected certificates in PEM"),
+        (
+            "--tls",
+            "request.pem:key.pem",
+            "`request.pem` is a certificate request, which nobody has signed yet; expected",
+        ),
+        ("--tls", "empty.pem:key.pem", "`empty.pem` is empty; expected certificates in PEM"),
+        ("--tls", "cert.pem:cert.pem", "`cert.pem` is a certificate; expected a private key in PEM"),
+        (
+            "--tls",
+            "cert.pem:locked.pem",
+            "`locked.pem` is a private key with a passphrase; expected a private key in PEM",
+        ),
+        (
+            "--tls",
+            "cert.pem:other.pem",
+            "the certificate in `cert.pem` and the key in `other.pem` cannot be used: the key does not belong to the certificate",
+        ),
+        ("--webhook-ca", "key.pem", "there is no certificate in `key.pem`, which is a private key; expected"),
+        ("--webhook-ca", "cert.der", "there is no certificate in `cert.der`, which is a certificate in DER; expected"),
+    ] {
+        let mut command = wrs_emulator(&["serve", "--listen", "127.0.0.1:0", flag, value]);
+        finish(command.current_dir(folder.path())).exits(2).says(&[&format!("error: {flag}: {said}")]);
+    }
+}
+
+#[test]
 fn a_receiver_that_serves_tls_answers_plain_http_as_well() {
     let arguments = ["listen", "--listen", "127.0.0.1:0", "--tls", "self-signed", "--url", NOWHERE];
     let listening = Served::spawn(&mut wrs_emulator(&arguments));

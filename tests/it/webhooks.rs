@@ -257,6 +257,27 @@ async fn a_self_signed_certificate_in_the_file_is_trusted_for_its_names() {
     assert_eq!(outcome["failure"], "unknown_certificate_authority", "{outcome}");
 }
 
+/// `openssl x509 -req` makes certificates of version 1, which the check of certificates does not read.
+#[tokio::test]
+async fn a_certificate_that_cannot_be_checked_is_accepted_without_a_check_or_named() {
+    let old = Certificates::of_files(
+        include_str!("certificates/version-1.pem"),
+        include_str!("certificates/version-1.key.pem"),
+    );
+    let receiver = Receiver::tls(&old, &[]).await;
+    let url = format!("https://localhost:{}/", receiver.address.port());
+    let start = || builder().set("webhooks.retry.preset=none");
+    let unchecked = started(start().configure(|settings| settings.webhook_insecure = true)).await;
+    let outcome = outcome_at(&unchecked, &url).await;
+    assert_eq!(outcome["status"], 200, "{outcome}");
+    let checked = started(start().webhook_ca(old.ca_file())).await;
+    let outcome = outcome_at(&checked, &url).await;
+    let detail = outcome["detail"].as_str().expect("words");
+    let said = "the certificate of `localhost` is not of X.509 version 3; --webhook-insecure skips the check, and a good one is made by `openssl";
+    assert!(detail.starts_with(said), "{detail}");
+    drop(receiver);
+}
+
 /// The outcome of the one attempt to deliver to this URL.
 async fn outcome_at(emulator: &Emulator, url: &str) -> Value {
     let made = subscribe_url(emulator, KEY, url).await;
