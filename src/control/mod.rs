@@ -10,6 +10,7 @@ mod call;
 mod clock;
 mod deliveries;
 mod diagnosis;
+mod document;
 mod due;
 mod endpoint;
 mod events;

@@ -32,7 +32,8 @@ impl Endpoint for GetReport {
 
 /// The document within a page, to be saved: it need not be opened on the emulator's address.
 fn report(GetReport { key, limit }: GetReport, cx: &Context) -> Result<Made<String>, ControlError> {
-    let document = cx.redactor().shown(&GetRun { key, limit }.document(cx)?).to_string();
+    let document = GetRun { key, limit }.text(cx)?;
+    let document = String::from_utf8_lossy(&document);
     let html = HeaderValue::from_static("text/html; charset=utf-8");
     let mut response = answer(StatusCode::OK, html, ui::report(&document));
     let disposition = HeaderValue::from_static("attachment; filename=\"report.html\"");
