@@ -134,7 +134,13 @@ class Emulator {
 
   /** The deliveries to this key's built-in receiver, oldest first. */
   async received() {
-    return (await this.control("GET", `sink/${this.sink}`)).data;
+    const received = [];
+    for (let cursor = ""; ;) {
+      const page = await this.control("GET", `sink/${this.sink}?limit=1000${cursor}`);
+      received.push(...page.data);
+      if (!page.has_more) return received;
+      cursor = `&cursor=${page.next_cursor}`;
+    }
   }
 
   /** This key as before its first request. */

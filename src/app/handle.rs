@@ -127,7 +127,7 @@ impl ControlHandle {
 
     /// The deliveries that the built-in receiver `NAME.sink.localhost` received, oldest first.
     pub fn received(&self, sink: &str) -> Vec<Receipt> {
-        self.engine.sinks.received(sink)
+        self.engine.sinks.received(sink).into_iter().map(|(_, receipt)| Receipt::clone(&receipt)).collect()
     }
 
     /// The profile in force for a key.

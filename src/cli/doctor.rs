@@ -227,8 +227,8 @@ fn scenarios(target: &Target) -> Result<CheckLine, Failure> {
 type Route = (String, Url, Arc<Receiver>);
 
 fn routes(target: &Target, key: Option<&str>) -> Result<Vec<Route>, Failure> {
-    let request = ListSubscriptions { key: key.map(AnyKey::from).unwrap_or_default() };
-    let found = Call::new(target).send(&request)?.data.into_iter();
+    let send = |request: &_| Call::new(target).send::<ListSubscriptions>(request);
+    let found = ListSubscriptions::all(key.map(AnyKey::from).unwrap_or_default(), send)?.into_iter();
     let mut routes = Vec::new();
     for found in found.filter(|found| found.status == SubscriptionState::Active).take(MAX_SUBSCRIPTIONS) {
         let Ok(url) = Url::parse(&found.url) else { continue };

@@ -171,6 +171,49 @@ impl Paging {
     }
 }
 
+/// The part of a listing, oldest first, that one answer has.
+pub(super) struct Listing {
+    limit: usize,
+    /// Only entries with a number above this.
+    pub(super) after: u64,
+}
+
+/// Once a page of a listing has so many bytes, it ends.
+const PAGE_BYTES: usize = 1024 * 1024;
+/// Most entries of such a page, unless the call names fewer.
+const LISTED: u16 = 1000;
+
+impl Listing {
+    pub(super) fn read(limit: Option<u16>, cursor: Option<&str>) -> Result<Self, ControlError> {
+        let limit = number_in("limit", limit, 1..=LISTED)?.unwrap_or(LISTED);
+        Ok(Self { limit: limit.into(), after: Paging::read(None, cursor)?.before.unwrap_or(0) })
+    }
+
+    /// The first so many.
+    pub(super) fn first(limit: usize) -> Self {
+        Self { limit, after: 0 }
+    }
+
+    /// The page of numbered entries above `after`, as they are shown. `bytes` is roughly the size of one.
+    pub(super) fn page<E, T>(
+        &self,
+        entries: impl Iterator<Item = (u64, E)>,
+        bytes: impl Fn(&E) -> usize,
+        shown: impl Fn(E) -> T,
+    ) -> Page<T> {
+        let (mut data, mut size, mut last) = (Vec::new(), 0, None);
+        for (number, entry) in entries {
+            if data.len() == self.limit || size >= PAGE_BYTES {
+                return Page { data, has_more: true, next_cursor: last };
+            }
+            size += bytes(&entry);
+            data.push(shown(entry));
+            last = Some(number.to_string());
+        }
+        Page { data, has_more: false, next_cursor: None }
+    }
+}
+
 /// One workspace, or with `None` all of them and what belongs to none.
 pub(super) struct Scope(pub(super) Option<Arc<Workspace>>);
 

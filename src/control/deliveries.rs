@@ -9,7 +9,7 @@ use clap::{Args, value_parser};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::call::{Context, Paging, Scope, TIMEOUT, timeout, wait_limit};
+use super::call::{Context, Listing, Paging, Scope, TIMEOUT, timeout, wait_limit};
 use super::endpoint::{Call, Command, Endpoint};
 use super::fields::{AnyKey, DurationInput, Integer, List, Page, count_parser};
 use super::render::{Row, Text, body_text, cell, header_text, table};
@@ -189,11 +189,17 @@ pub(crate) struct ShowSink {
     name: String,
     #[serde(default)]
     key: AnyKey,
+    /// At most this many, the oldest first; fewer if they are large.
+    #[schemars(range(min = 1, max = 1000), extend("default" = 1000))]
+    limit: Option<u16>,
+    /// Continue after another page: its `next_cursor`.
+    #[schemars(regex(pattern = "^[0-9]{1,18}$"), extend("examples" = ["41"]))]
+    cursor: Option<String>,
 }
 
 impl Endpoint for ShowSink {
-    type Answer = List<Receipt>;
-    const CALL: Call<Self> = Call::at_once("GET sink/{name}", |request, cx| Ok(sink(&request, cx)));
+    type Answer = Page<Receipt>;
+    const CALL: Call<Self> = Call::at_once("GET sink/{name}", |request, cx| sink(&request, cx));
 }
 
 /// What a built-in receiver answers next.
@@ -508,8 +514,9 @@ fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> AttemptResult {
     }
 }
 
-fn sink(request: &ShowSink, cx: &Context) -> List<Receipt> {
-    let shown = |receipt: &sink::Receipt| {
+fn sink(request: &ShowSink, cx: &Context) -> Result<Page<Receipt>, ControlError> {
+    let listing = Listing::read(request.limit, request.cursor.as_deref())?;
+    let shown = |receipt: Arc<sink::Receipt>| {
         let sent = receipt.headers.iter().map(|(name, value)| (name.as_str(), Cow::Borrowed(value.as_str())));
         Receipt {
             at: time(receipt.at),
@@ -521,7 +528,8 @@ fn sink(request: &ShowSink, cx: &Context) -> List<Receipt> {
             status: receipt.status,
         }
     };
-    List { data: cx.sinks.received(&request.name).iter().map(shown).collect() }
+    let received = cx.sinks.received(&request.name).into_iter().filter(|(number, _)| *number > listing.after);
+    Ok(listing.page(received, |receipt| receipt.body.len() + receipt.target.len(), shown))
 }
 
 fn script(request: ScriptSink, cx: &Context) -> Result<Scripted, ControlError> {

@@ -80,8 +80,8 @@ pub(crate) struct List<T> {
     pub(crate) data: Vec<T>,
 }
 
-/// A page of a listing, newest first.
-#[derive(Debug, Serialize, JsonSchema)]
+/// A page of a listing.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Page<T> {
     pub(crate) data: Vec<T>,

@@ -11,6 +11,7 @@ mod causes;
 mod clock;
 mod deliveries;
 mod diagnosis;
+mod document;
 mod due;
 mod endpoint;
 mod events;

@@ -40,7 +40,8 @@ fn report(GetReport { key, limit }: GetReport, cx: &Context) -> Result<Made<Stri
     // Masked, like the document.
     let verdict = serde_json::from_value(cx.redactor().shown(&run.verification)).expect("its texts stay texts");
     let plain = plain(&verdict, None, FILE);
-    let document = cx.redactor().shown(&run).to_string();
+    let document = run.text(cx.redactor());
+    let document = String::from_utf8_lossy(&document);
     let html = HeaderValue::from_static("text/html; charset=utf-8");
     let mut response = answer(StatusCode::OK, html, ui::report(&document, &plain));
     let disposition = header_value(&format!("attachment; filename=\"{FILE}\""));

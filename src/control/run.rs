@@ -8,10 +8,12 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
+use hyper::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::call::{Context, Scope, number_in};
+use super::call::{Context, Listing, Scope, number_in};
 use super::clock::Clock;
 use super::due::{Due, due};
 use super::endpoint::{Call, Endpoint, Made};
@@ -20,16 +22,17 @@ use super::fields::{AnyKey, List};
 use super::profile::{Profile, Setting};
 use super::progress::{Progress, progress};
 use super::refusal::Reading;
-use super::reply::masked;
 use super::scenarios::ScenarioWhole;
 use super::subscriptions::Subscription;
 use super::test_outcome::{Ending, TestOutcome};
 use super::verdict::{Verification, judge};
 use super::{
-    Control, ControlError, clock, deliveries, events, explain, findings, profile, requests, scenarios, story, stream,
-    subscriptions, test_outcome,
+    Control, ControlError, clock, deliveries, document, events, explain, findings, profile, requests, scenarios, story,
+    stream, subscriptions, test_outcome,
 };
 use crate::contract::keys::Keys;
+use crate::http::answer::{JSON, answer};
+use crate::http::body::ResponseBody;
 use crate::redact::Redactor;
 use crate::review::findings::Findings;
 use crate::scenario::ScenarioSnapshot;
@@ -59,8 +62,7 @@ pub(crate) struct GetRun {
 
 impl Endpoint for GetRun {
     type Answer = Made<Run>;
-    const CALL: Call<Self> =
-        Call::at_once("GET run", |request, cx| Ok(masked(&request.document(cx)?, cx.redactor()).into()));
+    const CALL: Call<Self> = Call::waits("GET run", |request, cx| Box::pin(send(request, cx)));
 }
 
 /// What happened so far and the present state, with the newest records of each kind. Credentials are masked.
@@ -304,6 +306,65 @@ impl GetRun {
     }
 }
 
+/// A document about no records is short. Another is made by few callers at a time, and while it is sent, unless it is short.
+async fn send(request: GetRun, cx: Arc<Context>) -> Result<Made<Run>, ControlError> {
+    let body = if request.limit == Some(0) {
+        let (of, disconnected) = (Arc::clone(&cx), Arc::clone(&cx.is_disconnected));
+        let text = cx.control.read(&disconnected, move |_| request.document(&of).map(|run| run.text(of.redactor()))).await??;
+        ResponseBody::from(text)
+    } else {
+        let of = Arc::clone(&cx);
+        request.key.scope_soon(&cx).await?;
+        number_in("limit", request.limit, 0..=100_000)?;
+        let write = move |out: &mut dyn io::Write| {
+            let document = request.document(&of).map_err(|_| io::Error::other("the key is gone"))?;
+            document.write(of.redactor(), out)
+        };
+        document::made_while_sent(&cx.blocking.runs, write).await?
+    };
+    Ok(answer(StatusCode::OK, JSON, body).into())
+}
+
+impl Run {
+    /// The document as text, which is kept whole.
+    pub(super) fn text(self, redactor: Redactor<'_>) -> Vec<u8> {
+        let mut text = Vec::new();
+        self.write(redactor, &mut text).expect("memory takes all that is written");
+        text
+    }
+
+    /// Writes it with credentials masked, one record after the other: masked as a whole, it would take several times as much memory.
+    pub(super) fn write(mut self, redactor: Redactor<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+        let (requests, deliveries) = (std::mem::take(&mut self.requests), std::mem::take(&mut self.deliveries));
+        let events = std::mem::take(&mut self.events);
+        let Value::Object(fields) = redactor.shown(&self) else { unreachable!("a struct is an object") };
+        let mut before = "{";
+        let (mut requests, mut deliveries, mut events) = (Some(requests), Some(deliveries), Some(events));
+        for (name, value) in fields {
+            write!(out, "{before}{}:", Value::from(name.as_str()))?;
+            before = ",";
+            match name.as_str() {
+                "requests" => write_list(requests.take().unwrap_or_default(), redactor, out)?,
+                "deliveries" => write_list(deliveries.take().unwrap_or_default(), redactor, out)?,
+                "events" => write_list(events.take().unwrap_or_default(), redactor, out)?,
+                _ => serde_json::to_writer(&mut *out, &value)?,
+            }
+        }
+        out.write_all(b"}\n")
+    }
+}
+
+fn write_list<T: Serialize>(records: Vec<T>, redactor: Redactor<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+    let mut before: &[u8] = b"[";
+    let is_empty = records.is_empty();
+    for record in records {
+        out.write_all(before)?;
+        before = b",";
+        serde_json::to_writer(&mut *out, &redactor.shown(&record))?;
+    }
+    out.write_all(if is_empty { b"[]" } else { b"]" })
+}
+
 /// The document with at most `limit` records of each kind.
 fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redactor<'_>) -> Run {
     // Read first, so that a viewer who then follows the stream misses nothing; duplicates share an id.
@@ -315,7 +376,8 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
     let findings = limit.is_none().then(|| findings::judge(control, scope));
     let (due, due_later) = due(control, scope, redactor);
     let mut keys = keys(control, scope, &snapshot, &history, redactor);
-    let mut subscriptions = subscriptions::all_of(control, scope, redactor);
+    let (subscriptions, kept_subscriptions) =
+        subscriptions::page_of(control, scope, &Listing::first(MAX_RECORDS), redactor);
     if limit == Some(0) {
         // The page asks for this every few seconds.
         keys.iter_mut().filter_map(|key| key.test.as_mut()).for_each(|test| test.output = None);
@@ -327,7 +389,7 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
     let records = Records::newest(control, scope, &history, limit.unwrap_or(MAX_RECORDS), redactor);
     let omitted = Omitted {
         keys: shorten(&mut keys),
-        subscriptions: shorten(&mut subscriptions),
+        subscriptions: kept_subscriptions - subscriptions.data.len(),
         scenarios: shorten(&mut names),
         progress: progress_omitted,
         due: due_later,
@@ -357,7 +419,7 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         deliveries: records.deliveries,
         events: records.events,
         notices: records.notices,
-        subscriptions,
+        subscriptions: subscriptions.data,
         scenarios: names.into_iter().map(scenario).collect(),
         active: name.is_none().then(|| snapshot.active().names.iter().map(ToString::to_string).collect()),
         profile: profile::settings(control, name.as_deref(), redactor),

@@ -1,41 +1,29 @@
 //! `GET snapshot`, `PUT snapshot`, `POST snapshot/fork`, `POST reset`: saves the state of one key, or of everything, as a document, loads
 //! it, copies that of a key, or restores the state before the first request.
 
-use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
-use futures_util::StreamExt as _;
-use futures_util::stream::{iter, unfold};
 use hyper::StatusCode;
-use hyper::body::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tokio::sync::mpsc;
 
 use super::call::{Context, Scope};
 use super::endpoint::{Call, Command, Endpoint, Made};
 use super::fields::{AnyKey, OwnKey};
 use super::render::{Text, cell, joined};
-use super::stream::PIECE_BYTES;
-use super::{Control, ControlError, scenarios};
+use super::{Control, ControlError, document, scenarios};
 use crate::http::answer::{JSON, answer};
 use crate::http::body::ResponseBody;
 use crate::scenario::generation_text;
 use crate::state::engine::wait_idle_briefly;
 use crate::state::journal::record::WorkspaceId;
-use crate::state::workspace;
-use crate::state::workspace::{SnapshotProblem, Workspace};
+use crate::state::workspace::SnapshotProblem;
 use crate::util::wording::counted;
 
 /// Most bytes of a snapshot that is loaded over HTTP: some twenty thousand keys with a subscription each.
 pub(crate) const MAX_BYTES: usize = 16 * 1024 * 1024;
-/// Most bytes of a document that is made as a whole before it is sent.
-const SHORT: usize = 1024 * 1024;
-/// How long a document waits for others that are being sent: as long as a reader that has stopped reading is waited for.
-const MAX_WAIT: Duration = Duration::from_secs(30);
 /// Most keys named in the log line.
 const MAX_NAMED: usize = 5;
 
@@ -225,68 +213,16 @@ async fn save(request: SaveSnapshot, cx: Arc<Context>) -> Result<Made<Snapshot>,
     wait_idle_briefly(&scope.workspaces(control)).await;
     let Scope(only) = scope;
     let workspace = only.clone();
-    let document = control.read(&cx.is_disconnected, move |control| short(&control.snapshot(workspace))).await?;
-    let body = match document {
+    let short = move |control: &Control| document::short(|out| control.snapshot(workspace).write(out));
+    let body = match control.read(&cx.is_disconnected, move |control| short(control)).await? {
         Some(document) => ResponseBody::from(document),
-        None => made_while_sent(control, only).await?,
+        None => {
+            let engine = Arc::clone(&control.engine);
+            let documents = &control.blocking.documents;
+            document::made_while_sent(documents, move |out| engine.snapshot(only).write(out)).await?
+        }
     };
     Ok(answer(StatusCode::OK, JSON, body).into())
-}
-
-/// The document, if it is short enough to be made before it is sent.
-fn short(snapshot: &workspace::Snapshot) -> Option<Vec<u8>> {
-    struct Short(Vec<u8>);
-    impl Write for Short {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let fits = self.0.len() + bytes.len() <= SHORT;
-            if fits { self.0.write(bytes) } else { Err(io::ErrorKind::FileTooLarge.into()) }
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut document = Short(Vec::new());
-    snapshot.write(&mut document).is_ok().then_some(document.0)
-}
-
-/// A long document, of which only a few pieces exist at a time. A few are sent at a time, because each keeps the rest of its document.
-async fn made_while_sent(control: &Arc<Control>, only: Option<Arc<Workspace>>) -> Result<ResponseBody, ControlError> {
-    let (pieces, mut made) = mpsc::channel(2);
-    let (documents, engine) = (control.blocking.documents.clone(), Arc::clone(&control.engine));
-    let make = move || {
-        if !pieces.is_closed() {
-            // An error means that the client has left.
-            let _ = engine.snapshot(only).write(BufWriter::with_capacity(PIECE_BYTES, Pieces(pieces)));
-        }
-    };
-    let making = tokio::spawn(async move { documents.run(make).await });
-    let first = tokio::time::timeout(MAX_WAIT, made.recv())
-        .await
-        .map_err(|_| ControlError::busy("other snapshots are still being sent"))?;
-    let rest = unfold((made, Some(making)), |(mut made, making)| async move {
-        if let Some(piece) = made.recv().await {
-            return Some((Ok(piece), (made, making)));
-        }
-        let has_failed = making?.await.is_err();
-        has_failed.then(|| (Err(io::Error::other("the snapshot could not be made")), (made, None)))
-    });
-    Ok(ResponseBody::stream(iter(first.map(Ok)).chain(rest)))
-}
-
-/// Sends the written bytes as pieces of a body.
-struct Pieces(mpsc::Sender<Bytes>);
-
-impl Write for Pieces {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let size = bytes.len().min(PIECE_BYTES);
-        let sent = self.0.blocking_send(Bytes::copy_from_slice(&bytes[..size]));
-        sent.map(|()| size).map_err(|_| io::ErrorKind::BrokenPipe.into())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 fn load(request: LoadSnapshot, cx: &Context) -> Result<Loaded, ControlError> {

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, value_parser};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Context, Scope};
+use super::call::{Context, Listing, Scope};
 use super::endpoint::{Call, Command, Endpoint};
-use super::fields::{AnyKey, List, OwnKey};
+use super::fields::{AnyKey, OwnKey, Page};
 use super::render::{Row, Text, cell, optional, table};
 use super::{Control, ControlError};
 use crate::contract::error::Error;
@@ -40,18 +40,45 @@ pub(crate) struct Subscription {
 
 /// List subscriptions, oldest first.
 ///
-/// All subscriptions of the key, without their secrets.
+/// Those of the key, without their secrets; pass `next_cursor` as `cursor` for the next page.
 #[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct ListSubscriptions {
     #[command(flatten)]
     #[serde(default)]
     pub(crate) key: AnyKey,
+    /// At most this many; fewer if they are large.
+    #[arg(long, default_value = "1000", value_parser = value_parser!(u16).range(1..=1000))]
+    #[schemars(range(min = 1, max = 1000), extend("default" = 1000))]
+    pub(crate) limit: Option<u16>,
+    /// Continue after another page: its `next_cursor`.
+    #[arg(long)]
+    #[schemars(regex(pattern = "^[0-9]{1,18}$"), extend("examples" = ["41"]))]
+    pub(crate) cursor: Option<String>,
+}
+
+impl ListSubscriptions {
+    /// All of a key, page by page; `send` makes the call.
+    pub(crate) fn all<F>(
+        key: AnyKey,
+        send: impl Fn(&Self) -> Result<Page<Subscription>, F>,
+    ) -> Result<Vec<Subscription>, F> {
+        let (mut request, mut all) = (Self { key, limit: None, cursor: None }, Vec::new());
+        loop {
+            let Page { data, next_cursor, .. } = send(&request)?;
+            all.extend(data);
+            request.cursor = next_cursor;
+            if request.cursor.is_none() {
+                return Ok(all);
+            }
+        }
+    }
 }
 
 impl Endpoint for ListSubscriptions {
-    type Answer = List<Subscription>;
+    type Answer = Page<Subscription>;
     const CALL: Call<Self> = Call::at_once("GET subscriptions", |request, cx| {
-        Ok(List { data: all_of(cx, &request.key.scope(cx)?, cx.redactor()) })
+        let listing = Listing::read(request.limit, request.cursor.as_deref())?;
+        Ok(page_of(cx, &request.key.scope(cx)?, &listing, cx.redactor()).0)
     });
 
     fn commands() -> Vec<Command> {
@@ -349,18 +376,35 @@ impl Text for Rotated {
     }
 }
 
-pub(super) fn all_of(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Vec<Subscription> {
+/// A page of the subscriptions of a scope, oldest first, numbered in this order; and how many there are in all.
+pub(super) fn page_of(
+    control: &Control,
+    scope: &Scope,
+    listing: &Listing,
+    redactor: Redactor<'_>,
+) -> (Page<Subscription>, usize) {
     let mut found = Vec::new();
     for workspace in scope.workspaces(control) {
         let profile = control.profile_for(Some(workspace.name()));
-        let state = workspace.lock();
-        found.extend(state.subscriptions.iter().map(|record| shown(record, &workspace, &profile, redactor)));
+        // Shared, not copied: only those of the page are shown.
+        let records = workspace.lock().subscriptions.save();
+        found.extend(records.into_iter().map(|record| (record, Arc::clone(&workspace), Arc::clone(&profile))));
     }
     // Those of one key are in the order in which they were made, whatever its clock did meanwhile.
     if scope.key().is_none() {
-        found.sort_by(|one, other| one.created_at.0.cmp(&other.created_at.0));
+        found.sort_by_cached_key(|(record, _, profile)| {
+            timestamp_of(&record.id, record.created_at, profile.time.precision)
+        });
     }
-    found
+    let count = found.len();
+    let bytes = |(record, ..): &(Arc<SubscriptionRecord>, _, _)| {
+        record.url.len() + record.description.as_ref().map_or(0, String::len)
+    };
+    let shown = |(record, workspace, profile): (Arc<SubscriptionRecord>, Arc<Workspace>, Arc<Profile>)| {
+        shown(&record, &workspace, &profile, redactor)
+    };
+    let rest = (1..).zip(found).skip_while(|(number, _)| *number <= listing.after);
+    (listing.page(rest, bytes, shown), count)
 }
 
 fn show(

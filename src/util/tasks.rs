@@ -54,6 +54,8 @@ pub struct Blocking {
     pub changes: Pool,
     /// For documents that are sent while they are made, however slowly they are read.
     pub documents: Pool,
+    /// For the largest of these, each of which has all its records in memory.
+    pub runs: Pool,
     reads: Pool,
     /// For reads whose callers have disconnected.
     abandoned: Pool,
@@ -66,6 +68,7 @@ impl Default for Blocking {
             answers: Pool::new(MAX_OF_A_KIND),
             changes: Pool::new(MAX_OF_A_KIND),
             documents: Pool::new(MAX_OF_A_KIND),
+            runs: Pool::new(MAX_OF_A_KIND),
             reads: Pool::new(MAX_OF_A_KIND),
             abandoned: Pool::new(1),
             waiting_reads: Arc::new(Semaphore::new(MAX_READS)),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{ask, builder, control, get_as, raw, refused, send, start, started, view};
+use crate::support::{ask, builder, control, get_as, raw, refused, send, start, started, subscribe_sink, view};
 
 #[tokio::test]
 async fn health_says_what_is_served() {
@@ -158,4 +158,39 @@ async fn a_dry_run_checks_a_scenario_and_changes_nothing() {
     assert_eq!(view(&emulator, "health").await["generation"], before);
     assert_eq!(ask(&emulator, "PUT", "scenarios/mine", &valid).await["dry_run"], false);
     assert_eq!(view(&emulator, "scenarios/mine").await["rules"], 1);
+}
+
+/// Subscriptions and what a built-in receiver got, however much it is: a page ends after a megabyte.
+#[tokio::test]
+async fn long_listings_come_in_pages() {
+    let emulator = started(builder()).await;
+    subscribe_sink(&emulator, "app").await;
+    for number in 0..40 {
+        let hook = json!({ "url": format!("https://a.sink.localhost/{number}"), "description": "x".repeat(60_000) });
+        ask(&emulator, "POST", "subscriptions", &hook).await;
+    }
+    let event = json!({ "type": "workflow.completed", "data": { "x": "x".repeat(60_000) } });
+    for _ in 0..40 {
+        ask(&emulator, "POST", "events", &event).await;
+    }
+    emulator.control().settle().await;
+    for (path, field, count) in [("subscriptions", "url", 41), ("sink/app", "target", 40)] {
+        let (mut seen, mut pages, mut cursor) = (Vec::new(), 0, String::new());
+        loop {
+            let page = view(&emulator, &format!("{path}?limit=1000{cursor}")).await;
+            let entries = page["data"].as_array().expect("a list");
+            seen.extend(entries.iter().map(|entry| entry[field].as_str().expect("a text").to_owned()));
+            pages += 1;
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        assert_eq!((seen.len(), pages), (count, 3), "{path}");
+        if path == "subscriptions" {
+            assert!(seen[1..].iter().enumerate().all(|(at, url)| url.ends_with(&format!("/{at}"))), "{seen:?}");
+        }
+        let two = view(&emulator, &format!("{path}?limit=2")).await;
+        assert_eq!((two["data"].as_array().map(Vec::len), &two["has_more"]), (Some(2), &json!(true)), "{path}");
+    }
 }

@@ -192,3 +192,19 @@ async fn resets_and_loads_under_load_let_nothing_of_the_old_through() {
         assert_eq!(listed["data"], json!([]), "{listing}");
     }
 }
+
+/// A suite of tests, each with its own settings, may have more keys than may have settings at a time: those of ended keys are taken back.
+#[tokio::test]
+async fn more_tests_than_keys_may_have_settings_run_in_a_suite() {
+    let emulator = started(builder()).await;
+    for number in 1..=1_001 {
+        let key = format!("sk_test_{number}");
+        let own = json!({ "rate_limit.requests": number });
+        let patched = control(&emulator, "PATCH", &format!("profile?key={key}"), &own).await;
+        assert_eq!(patched.status, 200, "{number}: {patched:?}");
+        let answer = get_as(&emulator, &key, "/v1/system/status").await;
+        assert_eq!(answer.header("x-ratelimit-limit"), Some(number.to_string().as_str()), "{number}");
+        let outcome = json!({ "key": key, "test": key, "outcome": "passed" });
+        assert_eq!(control(&emulator, "POST", "outcome", &outcome).await.status, 200, "{number}");
+    }
+}

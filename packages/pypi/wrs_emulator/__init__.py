@@ -180,7 +180,14 @@ class Emulator:
 
     def received(self) -> List[records.Receipt]:
         """The deliveries to this key's built-in receiver, oldest first."""
-        return self.control("GET", f"sink/{self.sink}")["data"]
+        received: List[records.Receipt] = []
+        cursor = ""
+        while True:
+            page = self.control("GET", f"sink/{self.sink}?limit=1000{cursor}")
+            received += page["data"]
+            if not page["has_more"]:
+                return received
+            cursor = f"&cursor={page['next_cursor']}"
 
     # State.
     def reset(self) -> records.PostResetAnswer:

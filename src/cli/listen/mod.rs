@@ -339,10 +339,10 @@ impl Registration {
 
     /// Removes what others of its kind left behind, and warns of other subscriptions, which also get each event.
     fn tidy_up(&self) -> Result<(), Failure> {
-        let request = api::ListSubscriptions { key: self.key.as_str().into() };
-        let listed = Call::new(&self.target).limit(LIMIT).send(&request)?;
+        let send = |request: &_| Call::new(&self.target).limit(LIMIT).send::<api::ListSubscriptions>(request);
+        let listed = api::ListSubscriptions::all(self.key.as_str().into(), send)?;
         let forwards = forwards_in_force(&self.target, &self.key.as_str().into(), LIMIT)?;
-        for row in listed.data.iter().filter(|row| row.id.0 != self.subscription) {
+        for row in listed.iter().filter(|row| row.id.0 != self.subscription) {
             let is_ours = row.description.as_deref() == Some(DESCRIPTION) && row.url.contains(SUBSCRIBED_HOST);
             let to = forwards.get(&row.url);
             if is_ours && (row.url == self.url || !to.is_some_and(|to| is_listening(to))) {
@@ -406,9 +406,8 @@ const EXAMPLE: &str = "https://app.example.com";
 fn undelivered(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
     let RegistrationArgs { target, key } = args;
     let asked = forwards_in_force(target, &key.as_str().into(), LIMIT).and_then(|forwards| {
-        let request = api::ListSubscriptions { key: key.as_str().into() };
-        let answer = Call::new(target).limit(LIMIT).send(&request)?;
-        Ok((forwards, answer.data))
+        let send = |request: &_| Call::new(target).limit(LIMIT).send::<api::ListSubscriptions>(request);
+        Ok((forwards, api::ListSubscriptions::all(key.as_str().into(), send)?))
     });
     let (forwards, subscriptions) = match asked {
         Ok(found) => found,

@@ -2,6 +2,7 @@
 //! answers by its script. It needs no other program, certificate or port.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use hyper::body::Bytes;
 use jiff::Timestamp;
@@ -36,7 +37,7 @@ struct SinkStore {
 
 #[derive(Debug, Default)]
 struct Sink {
-    received: VecDeque<(u64, Receipt)>,
+    received: VecDeque<(u64, Arc<Receipt>)>,
     script: VecDeque<u16>,
 }
 
@@ -59,7 +60,7 @@ impl Sinks {
         }
         *serial += 1;
         let received = &mut by_name.entry(name.to_owned()).or_default().received;
-        received.push_back((*serial, receipt));
+        received.push_back((*serial, Arc::new(receipt)));
         if received.len() > KEPT {
             received.pop_front();
         }
@@ -76,9 +77,10 @@ impl Sinks {
         self.kept.lock().by_name.clear();
     }
 
-    pub fn received(&self, name: &str) -> Vec<Receipt> {
+    /// What a receiver got, oldest first, each with its number.
+    pub fn received(&self, name: &str) -> Vec<(u64, Arc<Receipt>)> {
         let kept = self.kept.lock();
-        kept.by_name.get(name).iter().flat_map(|sink| &sink.received).map(|(_, receipt)| receipt.clone()).collect()
+        kept.by_name.get(name).iter().flat_map(|sink| &sink.received).cloned().collect()
     }
 
     /// Sets the statuses of the next answers; those after them are the usual ones.

@@ -153,7 +153,7 @@ impl Subscriptions {
     }
 
     /// Those of now, without copying any.
-    pub(super) fn save(&self) -> Vec<Arc<SubscriptionRecord>> {
+    pub(crate) fn save(&self) -> Vec<Arc<SubscriptionRecord>> {
         self.by_serial.values().cloned().collect()
     }
 
