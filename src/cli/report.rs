@@ -137,13 +137,13 @@ impl Report {
     pub(super) fn text(&self, colors: bool) -> String {
         let mut text = String::new();
         for case in self.judged() {
-            let (mark, message) = (mark(case.has_passed(), colors), visible_lines(&case.message));
+            let (mark, message) = (mark(case.has_passed(), colors), cell(&case.message));
             text.push_str(&format!("{mark} {}: {message}\n", cell(&case.name)));
-            text.extend(case.lines.iter().map(|line| format!("    {}\n", visible_lines(line))));
+            text.extend(case.lines.iter().map(|line| format!("    {}\n", cell(line))));
         }
         let warning = painted(YELLOW, '!', colors);
-        text.extend(self.warnings.iter().map(|line| format!("{warning} {}\n", visible_lines(line))));
-        text.extend(self.notes.iter().map(|note| format!("note: {}\n", visible_lines(note))));
+        text.extend(self.warnings.iter().map(|line| format!("{warning} {}\n", cell(line))));
+        text.extend(self.notes.iter().map(|note| format!("note: {}\n", cell(note))));
         text
     }
 

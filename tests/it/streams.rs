@@ -118,3 +118,17 @@ fn what_exec_cannot_pass_on_fails_the_run() {
     let output = output.exits(2);
     assert!(text(&output.stderr).contains("cannot write to stdout: No space left"), "{output:?}");
 }
+
+/// As a secret that is mounted as a file has it.
+#[test]
+fn blanks_around_the_value_of_a_variable_do_not_count() {
+    for end in ["\n", "\r\n", " "] {
+        let token = format!("tok-abc123{end}");
+        let mut serve = wrs_emulator(&["serve", "--quiet", "--listen", "127.0.0.1:0"]);
+        let served = Served::spawn(serve.env("WRS_EMULATOR_CONTROL_TOKEN", &token));
+        let mut command = wrs_emulator(&["requests", "--url", &served.url]);
+        finish(command.env("WRS_EMULATOR_CONTROL_TOKEN", &token)).exits(0);
+        finish(command.env("WRS_EMULATOR_CONTROL_TOKEN", "tok-abc123")).exits(0);
+        finish(command.env("WRS_EMULATOR_CONTROL_TOKEN", "tok")).exits(2);
+    }
+}
