@@ -329,9 +329,9 @@ fn is_hidden(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// A text on one line: control characters and line ends as escapes such as `\n` or `\u{202e}`.
+/// A text on one line: control characters and line ends as escapes such as `\n` or `\u{202e}`. It is no command of a CI system.
 pub fn visible(text: &str) -> Cow<'_, str> {
-    escaped(text, is_hidden, |c, shown| shown.extend(c.escape_default()))
+    without_commands(escaped(text, is_hidden, |c, shown| shown.extend(c.escape_default())))
 }
 
 /// [`visible`] for a text of several lines: line ends and tabs are kept.
@@ -339,18 +339,37 @@ pub fn visible_lines(text: &str) -> Cow<'_, str> {
     let hides = |c: char| is_hidden(c) && c != '\n' && c != '\t';
     let escape = |c: char, shown: &mut String| shown.extend(c.escape_default());
     if text.contains("\r\n") {
-        return escaped(&text.replace("\r\n", "\n"), hides, escape).into_owned().into();
+        return without_commands(escaped(&text.replace("\r\n", "\n"), hides, escape)).into_owned().into();
     }
-    escaped(text, hides, escape)
+    without_commands(escaped(text, hides, escape))
 }
 
 /// [`visible`] for a JSON text, which stays valid: characters that serde does not escape become `\u202e` and the like.
 pub fn visible_json(json: &str) -> Cow<'_, str> {
     let hides = |c: char| is_hidden(c) && !matches!(c, '\n' | '\r' | '\t');
-    escaped(json, hides, |c, shown| {
+    let shown = escaped(json, hides, |c, shown| {
         // A write to a String cannot fail; all of these are in the basic plane.
         let _ = write!(shown, "\\u{:04x}", u32::from(c));
-    })
+    });
+    // Each line of JSON begins with a quote or a sign of JSON, so only the form that counts anywhere can be in it.
+    if shown.contains(COMMAND_ANYWHERE) { shown.replace(COMMAND_ANYWHERE, r"#\u0023[").into() } else { shown }
+}
+
+/// GitHub executes `##[name]` anywhere in a line of a job's output.
+const COMMAND_ANYWHERE: &str = "##[";
+
+/// The text with what GitHub would execute escaped: `##[` anywhere, and `::name` at the beginning of a line, after white space.
+fn without_commands(text: Cow<'_, str>) -> Cow<'_, str> {
+    let begins = |line: &str| {
+        let name = line.trim_start().strip_prefix("::");
+        name.is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
+    };
+    let text = if text.contains(COMMAND_ANYWHERE) { text.replace(COMMAND_ANYWHERE, r"#\u{23}[").into() } else { text };
+    if !text.lines().any(begins) {
+        return text;
+    }
+    let line = |line: &str| if begins(line) { line.replacen(':', r"\u{3a}", 1) } else { line.to_owned() };
+    text.split_inclusive('\n').map(line).collect::<String>().into()
 }
 
 fn escaped(text: &str, hides: impl Fn(char) -> bool, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
@@ -511,5 +530,23 @@ mod tests {
         let shown = visible_json(&json);
         assert!(!shown.chars().any(is_hidden), "{shown}");
         assert_eq!(serde_json::from_str::<String>(&shown).expect("it is JSON"), odd);
+    }
+
+    #[test]
+    fn nothing_that_is_shown_is_a_command_of_a_ci_system() {
+        for (text, expected) in [
+            ("::error::x", r"\u{3a}:error::x"),
+            (" \t::set-output name=a::b", r" \t\u{3a}:set-output name=a::b"),
+            ("a ##[error]b ##vso", r"a #\u{23}[error]b ##vso"),
+            ("a::b::c ::1 ## b", "a::b::c ::1 ## b"),
+            ("::1", "::1"),
+        ] {
+            assert_eq!(visible(text), expected);
+        }
+        assert_eq!(visible_lines("a\n  ::add-mask::b\n::1\n"), "a\n  \\u{3a}:add-mask::b\n::1\n");
+        assert_eq!(visible("a\n::error::b"), r"a\n::error::b");
+        let json = serde_json::to_string("##[error]").expect("a text serialises");
+        assert_eq!(visible_json(&json), r##""#\u0023[error]""##);
+        assert_eq!(serde_json::from_str::<String>(&visible_json(&json)).expect("it is JSON"), "##[error]");
     }
 }

@@ -54,7 +54,7 @@ class Emulator {
   /** Any call of the control API, `path` below `/_emulator/`. */
   async control(method, path, body, contentType = "application/json") {
     const headers = { "content-type": contentType };
-    const token = process.env.WRS_EMULATOR_CONTROL_TOKEN;
+    const token = process.env.WRS_EMULATOR_CONTROL_TOKEN?.trim();
     if (token) headers.authorization = `Bearer ${token}`;
     const url = `${this.url}/_emulator/${path}`;
     const sent = typeof body === "string" ? body : JSON.stringify(body);

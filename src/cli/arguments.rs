@@ -27,7 +27,7 @@ pub(super) const DEFAULT_URL: &str = "http://127.0.0.1:9770";
 
 /// The address of the emulator that this environment starts: a command in a container calls the server next to it.
 fn default_url() -> String {
-    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let set = |name: &str| std::env::var(name).ok().map(|it| it.trim().to_owned()).filter(|it| !it.is_empty());
     let scheme = if set("WRS_EMULATOR_TLS").is_some() { "https" } else { "http" };
     // Commands call the control API, which may have its own listener.
     let listen = set("WRS_EMULATOR_CONTROL_LISTEN").or_else(|| set("WRS_EMULATOR_LISTEN"));

@@ -145,14 +145,14 @@ struct Named {
 fn with_nearest(sent: &Sent, failure: Failure) -> Failure {
     let answer = failure.answer.as_deref().cloned().unwrap_or_default();
     let error: TimedOut = serde_json::from_value(answer).unwrap_or_default();
-    let mut message = failure.message.clone();
-    for near in &error.nearest {
+    let line = |near: &Near| {
         let id = near.request.as_ref().or(near.delivery.as_ref()).map(|record| &record.id);
         let differs: Vec<String> = near.differs.iter().map(cell).collect();
-        message.push_str(&format!("\n  {}: {}", optional(id), differs.join("; ")));
-    }
+        format!("  {}: {}", optional(id), differs.join("; "))
+    };
+    let lines = error.nearest.iter().map(line).collect();
     let is_check = failure.code == Code::TimedOut && sent.path.ends_with("/wait");
-    Failure { status: if is_check { 1 } else { failure.status }, message, ..failure }
+    Failure { status: if is_check { 1 } else { failure.status }, lines, ..failure }
 }
 
 /// Prints each record of this kind as it happens, until interrupted: as a JSON object a line, or as a line of text.

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, IsTerminal as _, PipeReader, PipeWriter, Read as _};
 use std::net::IpAddr;
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, LazyLock};
 use std::thread;
@@ -106,7 +107,7 @@ pub(super) fn spawn(
         .args(arguments)
         .env("WRS_BASE_URL", reachable(&emulator.base_url()))
         .env("WRS_EMULATOR_URL", &target.url)
-        .envs(unproxied(&[&target.url, &emulator.base_url()], |name| std::env::var(name).ok()))
+        .envs(unproxied(&[&target.url, &emulator.base_url()], |name| std::env::var_os(name)))
         .kill_on_drop(true);
     if std::env::var_os("WRS_API_KEY").is_none_or(|key| key.is_empty()) {
         command.env("WRS_API_KEY", SAMPLE_KEY);
@@ -131,21 +132,23 @@ pub(super) fn note_proxy() {
 
 /// Both variables that list what no proxy is used for, with the loopback addresses and the hosts of these URLs added. Clients read
 /// one or the other, so that a list in only one of them counts for both.
-pub(super) fn unproxied(urls: &[&str], variable: impl Fn(&str) -> Option<String>) -> [(&'static str, String); 2] {
-    let set = |name| variable(name).filter(|list| !list.trim().is_empty());
+pub(super) fn unproxied(urls: &[&str], variable: impl Fn(&str) -> Option<OsString>) -> [(&'static str, OsString); 2] {
+    // Not as text: a list need not be UTF-8, and is passed on as it is.
+    let set = |name| variable(name).filter(|list| !list.as_bytes().trim_ascii().is_empty());
     let hosts: Vec<String> = urls.iter().filter_map(|url| Some(host_of(&Url::parse(&reachable(url)).ok()?))).collect();
-    let complete = |list: Option<String>| {
+    let complete = |list: Option<OsString>| {
         let list = list.unwrap_or_default();
-        let mut names: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+        let names = list.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        let mut names: Vec<&[u8]> = names.filter(|name| !name.is_empty()).collect();
         // Many clients know the star only where it stands alone.
-        if names != ["*"] {
-            for host in LOOPBACK.into_iter().chain(hosts.iter().map(String::as_str)) {
+        if names != [b"*"] {
+            for host in LOOPBACK.into_iter().chain(hosts.iter().map(String::as_str)).map(str::as_bytes) {
                 if !names.contains(&host) {
                     names.push(host);
                 }
             }
         }
-        names.join(",")
+        OsString::from_vec(names.join(&b','))
     };
     [("NO_PROXY", "no_proxy"), ("no_proxy", "NO_PROXY")]
         .map(|(name, other)| (name, complete(set(name).or_else(|| set(other)))))
@@ -355,11 +358,24 @@ impl Tail {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt as _;
+
     use super::{is_unproxied, unproxied};
 
     fn lists(upper: Option<&str>, lower: Option<&str>, url: &str) -> [String; 2] {
-        let variable = |name: &str| if name == "NO_PROXY" { upper } else { lower }.map(str::to_owned);
-        unproxied(&[url], variable).map(|(_, list)| list)
+        let variable = |name: &str| if name == "NO_PROXY" { upper } else { lower }.map(OsString::from);
+        unproxied(&[url], variable).map(|(_, list)| list.into_string().expect("it is UTF-8"))
+    }
+
+    #[test]
+    fn a_list_that_is_not_utf_8_is_passed_on() {
+        let list = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+        let [(_, upper), (_, lower)] = unproxied(&["http://127.0.0.1:1"], |_| Some(list(b"\xff.test, b")));
+        assert_eq!(
+            [upper, lower],
+            [list(b"\xff.test,b,127.0.0.1,localhost,::1"), list(b"\xff.test,b,127.0.0.1,localhost,::1")]
+        );
     }
 
     #[test]

@@ -12,7 +12,6 @@ use hyper::{Request, Response, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls::Error as TlsError;
 use rustls::pki_types::ServerName;
-use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use tokio::net::TcpStream;
@@ -20,6 +19,7 @@ use tokio::runtime::{Builder, Runtime};
 use url::{Url, form_urlencoded};
 
 use super::arguments::{DEFAULT_URL, Target, address, base, is_webhook_url, reachable};
+use super::expansion::check_expansion;
 use super::failure::{Code, Failure};
 use super::output::{as_value, compact};
 use crate::contract::variation::HeaderLetters;
@@ -65,8 +65,9 @@ impl<'a> Call<'a> {
         Self { target, body: None, limit: SHORT, accepted: JSON, max_answer: MAX_ANSWER, trusted: None }
     }
 
-    pub(super) fn body(mut self, body: &impl Serialize) -> Self {
-        self.body = Some((JSON, as_value(body).to_string().into_bytes()));
+    /// Sets a body that is JSON already.
+    pub(super) fn json(mut self, text: Vec<u8>) -> Self {
+        self.body = Some((JSON, text));
         self
     }
 
@@ -172,6 +173,11 @@ impl<'a> Call<'a> {
         let body = Limited::new(response.into_body(), most).collect().await;
         let bytes = body.map_err(|error| self.unreachable(error_of_body(&*error, most)))?.to_bytes();
         if status.is_success() && (is_text || serde_json::from_slice::<IgnoredAny>(&bytes).is_ok()) {
+            // Of a snapshot, the longest answer, nothing is read but how many workspaces it has.
+            let expands = (!is_text && self.max_answer != MAX_SNAPSHOT).then(|| check_expansion(&bytes));
+            expands
+                .unwrap_or(Ok(()))
+                .map_err(|cause| self.unreachable(format!("its answer cannot be read: {cause}")))?;
             return Ok(bytes);
         }
         let Ok(answer) = serde_json::from_slice::<Value>(&bytes) else {

@@ -172,7 +172,8 @@ fn proxy(url: &Url) -> CheckLine {
     let Some(name) = catching_proxy(&host, variable) else {
         return CheckLine::ok("proxy", &format!("no variable names one for {host}"));
     };
-    let lists = unproxied(&[url.as_str()], variable).map(|(name, list)| format!("{name}={}", shell_word(&list)));
+    let lists = unproxied(&[url.as_str()], |name| variable(name).map(Into::into));
+    let lists = lists.map(|(name, list)| format!("{name}={}", shell_word(&list.to_string_lossy())));
     let detail = format!("`{name}` is set and `NO_PROXY` does not exclude {host}: your code's calls go to the proxy");
     CheckLine::new("proxy", State::Failed, &detail, &format!("export {}", lists.join(" ")))
 }

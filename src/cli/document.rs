@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::client::{Call, MAX_RUN, parsed};
+use super::expansion::check_expansion;
 use super::failure::{Code, Failure};
 use super::output::{as_value, compact};
 use crate::control::api::{
@@ -99,6 +100,7 @@ impl RunDocument {
         let refused = refusal(path);
         let text = String::from_utf8(bytes).map_err(|_| refused("it is not text", SAVE))?;
         let json = document_in(&text).map_err(|cause| refused(cause, SAVE))?;
+        check_expansion(json.as_bytes()).map_err(|cause| refused(&cause, SAVE))?;
         let start: RunStart = match serde_json::from_slice(json.as_bytes()) {
             Ok(start) => start,
             Err(error) if error.is_eof() => return Err(refused("it is cut off", "save or copy it again")),

@@ -10,14 +10,17 @@ use serde_json::{Map, Value, json};
 
 use super::output::{BOLD_RED, compact, painted};
 use super::stream::Stream;
-use crate::redact::{Redactor, visible_lines};
+use crate::redact::{Redactor, visible};
 
 /// Why a command ends with something other than 0.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) status: u8,
     pub(super) code: Code,
+    /// One line.
     pub(super) message: String,
+    /// The particulars, a line each, below the message.
+    pub(super) lines: Vec<String>,
     pub(super) hint: Option<String>,
     /// The answer of the emulator, if it refused a call.
     pub(super) answer: Option<Box<Value>>,
@@ -49,7 +52,7 @@ pub(super) enum Code {
 
 impl Failure {
     pub(super) fn new(status: u8, code: Code, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), hint: None, answer: None }
+        Self { status, code, message: message.into(), lines: Vec::new(), hint: None, answer: None }
     }
 
     pub(super) fn check_failed(message: impl Into<String>) -> Self {
@@ -71,6 +74,15 @@ impl Failure {
 
     pub(super) fn is_unreachable(&self) -> bool {
         self.code == Code::Unreachable
+    }
+
+    pub(super) fn with_lines(self, lines: Vec<String>) -> Self {
+        Self { lines, ..self }
+    }
+
+    /// The message and its particulars.
+    pub(super) fn text(&self) -> String {
+        [std::slice::from_ref(&self.message), &self.lines].concat().join("\n")
     }
 
     pub(super) fn with_hint(self, text: impl Into<String>) -> Self {
@@ -99,35 +111,43 @@ pub(super) fn is_json() -> bool {
 
 /// Prints a failure on stderr and gives its exit code.
 pub(super) fn report(failure: &Failure) -> ExitCode {
-    let Failure { status, code, message, hint, answer } = failure;
+    let Failure { status, code, message, lines, hint, answer } = failure;
     let redactor = Redactor::default();
-    let (message, hint) = (redactor.text(message), hint.as_deref().map(|hint| redactor.text(hint)));
-    let mut error = json!({ "code": code, "message": message, "hint": hint });
+    let hint = hint.as_deref().map(|hint| redactor.text(hint));
+    let mut error = json!({ "code": code, "message": redactor.text(&failure.text()), "hint": hint });
     if let (Some(fields), Some(answer)) = (error.as_object_mut(), answer) {
         fields.insert("answer".to_owned(), redactor.shown(answer));
     }
-    let hint = hint.map_or_else(String::new, |hint| format!("\n\nhint: {hint}"));
-    say(BOLD_RED, "error", &format!("{message}{hint}"), error);
+    let mut below = lines.clone();
+    below.extend(hint.into_iter().flat_map(|hint| [String::new(), format!("hint: {hint}")]));
+    say(BOLD_RED, "error", message, &below, error);
     ExitCode::from(*status)
 }
 
 pub(super) fn warn(message: &str) {
-    let message = Redactor::default().text(message);
-    say("1;33", "warning", &message, json!({ "message": message }));
+    say("1;33", "warning", message, &[], json!({ "message": Redactor::default().text(message) }));
 }
 
 pub(super) fn note(message: &str) {
-    let message = Redactor::default().text(message);
-    say("", "note", &message, json!({ "message": message }));
+    note_with(message, &[]);
 }
 
-/// Prints a message on stderr: as JSON, or as text after a word in this color, control characters escaped.
-fn say(color: &str, word: &str, text: &str, fields: Value) {
+/// A note with particulars, a line each.
+pub(super) fn note_with(message: &str, lines: &[String]) {
+    let text = [&[message.to_owned()], lines].concat().join("\n");
+    say("", "note", message, lines, json!({ "message": Redactor::default().text(&text) }));
+}
+
+/// Prints a message on stderr: as JSON, or as a line of text after a word in this color, with further lines below it. Whatever is in
+/// one, it stays one line.
+fn say(color: &str, word: &str, message: &str, below: &[String], fields: Value) {
+    let shown = |line: &str| visible(&Redactor::default().text(line)).into_owned();
     let line = if is_json() {
         compact(&Map::from_iter([(word.to_owned(), fields)]))
     } else {
         let colors = !color.is_empty() && colored(&std::io::stderr());
-        format!("{} {}", painted(color, format!("{word}:"), colors), visible_lines(text))
+        let first = format!("{} {}", painted(color, format!("{word}:"), colors), shown(message));
+        std::iter::once(first).chain(below.iter().map(|line| shown(line))).collect::<Vec<_>>().join("\n")
     };
     Stream::Err.write(line + "\n");
 }

@@ -13,6 +13,7 @@ mod completions;
 mod doctor;
 mod document;
 mod exec;
+mod expansion;
 mod explain;
 mod failure;
 mod findings;

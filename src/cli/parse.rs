@@ -45,7 +45,7 @@ fn completed(command: Command) -> Command {
 
 /// Gives every flag an environment variable. A flag that a pipeline sets for all jobs alike is declared with `env`, and its variable is
 /// named after the flag alone; all others are named after the command and the flag, so that no variable has two meanings. Empty
-/// variables are ignored, which is how pipelines pass unset ones. If `is_brief`, help shows no variable whose name follows from its
+/// variables are ignored, which is how pipelines pass unset ones, and blanks and line ends around a value are. If `is_brief`, help shows no variable whose name follows from its
 /// flag, because the program's help states that rule once.
 fn with_variables(command: Command, before: &str, is_brief: bool) -> Command {
     let command = command.mut_args(|flag| {
@@ -57,13 +57,20 @@ fn with_variables(command: Command, before: &str, is_brief: bool) -> Command {
             None if matches!(flag.get_action(), ArgAction::HelpShort | ArgAction::HelpLong) => return flag,
             None => (variable(before, long), true),
         };
-        if std::env::var_os(&name).is_some_and(|value| value.is_empty()) {
+        let value = std::env::var(&name).ok();
+        let trimmed = value.as_deref().map(str::trim);
+        if trimmed.is_some_and(str::is_empty) {
             return flag.env(None::<&str>);
         }
         let flag = match flag.get_action() {
             ArgAction::SetTrue => flag.value_parser(BoolishValueParser::new()),
             _ => flag,
         };
+        // A secret in a file often ends with a line end, and no header can carry that. clap reads the variable itself, so what is meant
+        // is the default.
+        if let Some(trimmed) = trimmed.filter(|trimmed| value.as_deref() != Some(trimmed)) {
+            return flag.env(None::<&str>).default_value(trimmed.to_owned()).hide_default_value(true);
+        }
         flag.env(name).hide_env(is_hidden)
     });
     command.mut_subcommands(|inner| {
@@ -139,9 +146,16 @@ fn usage(command: &Command, arguments: &[OsString], error: &clap::Error) -> Fail
     let text = error.render().to_string();
     let message = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ").trim_end();
     let message = naming_variable(command, arguments, error, message);
+    // Only clap's own line ends begin a line, not those of an argument.
+    let has_lines = !arguments.iter().any(|word| word.to_string_lossy().contains('\n'));
+    let (message, lines) = match message.split_once('\n').filter(|_| has_lines) {
+        Some((first, rest)) => (first.to_owned(), rest.lines().map(str::to_owned).collect()),
+        None => (message, Vec::new()),
+    };
+    let failure = Failure::usage(message).with_lines(lines);
     let words: Vec<&str> = arguments.iter().skip(1).filter_map(|word| word.to_str()).collect();
     if let Some(hint) = way_out(command, &words, error) {
-        return Failure::usage(message).with_hint(hint);
+        return failure.with_hint(hint);
     }
     let tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
     // A flag that a command does not have is hardly ever meant as a value.
@@ -152,7 +166,7 @@ fn usage(command: &Command, arguments: &[OsString], error: &clap::Error) -> Fail
         _ if tips.is_empty() => "--help shows the flags and their values".to_owned(),
         _ => tips.join("; "),
     };
-    Failure::usage(message).with_hint(hint)
+    failure.with_hint(hint)
 }
 
 /// The argument that an error is about, as clap names it.

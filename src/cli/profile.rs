@@ -79,10 +79,9 @@ fn refused(flag: &str, problems: &[ProfileProblem], file: Option<&(String, Strin
             Ok(place) => (place, format!(" [{}]", problem.code)),
             Err(flag) => (flag, String::new()),
         };
-        format!("{place}: {}{code}\n  hint: {}", problem.message, problem.hint)
+        [format!("{place}: {}{code}", problem.message), format!("  hint: {}", problem.hint)]
     };
-    let lines: Vec<String> = problems.iter().map(line).collect();
-    Failure::invalid_file(format!("the profile is not valid\n{}", lines.join("\n")))
+    Failure::invalid_file("the profile is not valid").with_lines(problems.iter().flat_map(line).collect())
 }
 
 /// The text if it names a preset, or cannot be a path.

@@ -151,20 +151,20 @@ impl Report {
                 CaseResult::Idle => "·".to_owned(),
                 _ => mark(!case.has_failed(), colors),
             };
-            text.push_str(&format!("{mark} {}: {}\n", cell(&case.name), visible_lines(&case.message)));
+            text.push_str(&format!("{mark} {}: {}\n", cell(&case.name), cell(&case.message)));
             for cause in case.causes.iter().take(MAX_CAUSES) {
-                text.push_str(&format!("    {}\n", visible_lines(&cause.sentence)));
-                text.extend(cause.details.iter().map(|line| format!("        {}\n", visible_lines(line))));
+                text.push_str(&format!("    {}\n", cell(&cause.sentence)));
+                text.extend(cause.details.iter().map(|line| format!("        {}\n", cell(line))));
             }
             let more = case.causes.len().saturating_sub(MAX_CAUSES);
             if more > 0 {
                 text.push_str(&format!("    … and {}\n", counted(more, "more cause")));
             }
-            text.extend(case.lines.iter().map(|line| format!("    {}\n", visible_lines(line))));
+            text.extend(case.lines.iter().map(|line| format!("    {}\n", cell(line))));
         }
         let warning = painted(YELLOW, '!', colors);
-        text.extend(self.warnings.iter().map(|line| format!("{warning} {}\n", visible_lines(line))));
-        text.extend(self.notes.iter().map(|note| format!("note: {}\n", visible_lines(note))));
+        text.extend(self.warnings.iter().map(|line| format!("{warning} {}\n", cell(line))));
+        text.extend(self.notes.iter().map(|note| format!("note: {}\n", cell(note))));
         text
     }
 

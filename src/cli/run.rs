@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
 use tokio::process::Command;
 use tokio::runtime::Builder;
 
@@ -18,7 +20,7 @@ use super::client::{Call, MAX_SNAPSHOT, parsed, runtime};
 use super::document::{MAX, RunDocument, RunRecords};
 use super::failure::{Code, Failure, note};
 use super::har::archive;
-use super::output::{print, print_as_is, print_json, ready_line, show};
+use super::output::{print, print_as_is, ready_line, show};
 use super::signals::{Adopted, Signals};
 use crate::control::api::{
     DeliveryWhole, LoadSnapshot, SaveSnapshot, Sent, Since, Time, WorkspaceId, document_bound, plain,
@@ -319,28 +321,37 @@ pub(super) struct LoadStateArgs {
     common: CallArgs,
 }
 
+/// What is read of a snapshot: it may be as long as everything that an emulator keeps.
+#[derive(Deserialize)]
+struct SavedSnapshot {
+    workspaces: Vec<IgnoredAny>,
+}
+
 pub(super) fn save_state(args: &SaveStateArgs) -> Result<ExitCode, Failure> {
     let call = Call::new(&args.common.target).limit(LIMIT).max_answer(MAX_SNAPSHOT);
     let sent = Sent::of(&SaveSnapshot { key: args.key.as_str().into() });
-    let snapshot: Value = parsed(sent.path, &call.exchange(&sent)?)?;
+    let answer = call.exchange(&sent)?;
+    let snapshot: SavedSnapshot = parsed(sent.path, &answer)?;
+    let mut text = String::from_utf8_lossy(&answer).into_owned();
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
     if is_stream(&args.file) {
-        print_json(&snapshot);
+        print_as_is(&visible_json(&text));
         return Ok(ExitCode::SUCCESS);
     }
-    let text = serde_json::to_string_pretty(&snapshot).expect("JSON values always serialise");
     let shown = args.file.display();
     file::write_whole(&args.file, text).map_err(|error| Failure::io(format!("cannot write `{shown}`: {error}")))?;
-    let workspaces = snapshot.get("workspaces").and_then(Value::as_array);
-    let saved = workspaces.map_or(0, Vec::len);
+    let saved = snapshot.workspaces.len();
     Ok(show(args.common.json, &json!({ "saved": saved }), || format!("{} saved\n", counted(saved, "workspace"))))
 }
 
 pub(super) fn load_state(args: &LoadStateArgs) -> Result<ExitCode, Failure> {
     let unreadable = |cause: String| Failure::io(format!("cannot read `{}`: {cause}", args.file.display()));
     let bytes = file::read_input(&args.file, MAX).map_err(|problem| unreadable(problem.to_string()))?;
-    let snapshot: Value = serde_json::from_slice(&bytes)
+    serde_json::from_slice::<IgnoredAny>(&bytes)
         .map_err(|error| Failure { code: Code::InvalidFile, ..unreadable(format!("it is not JSON: {error}")) })?;
-    let call = Call::new(&args.common.target).body(&snapshot).limit(LIMIT);
+    let call = Call::new(&args.common.target).json(bytes).limit(LIMIT);
     print_answer(call, &Sent::of(&LoadSnapshot::default()), args.common.json).map(|_| ExitCode::SUCCESS)
 }
 

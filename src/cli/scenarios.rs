@@ -127,7 +127,9 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         }
     }
     if files == 0 && !paths.is_empty() && !found.iter().any(Diagnostic::is_error) {
-        render(&found);
+        if !args.json {
+            render(&found);
+        }
         let shown: Vec<String> = paths.iter().map(|path| format!("`{}`", path.display())).collect();
         return Err(Failure::usage(format!("no scenario files in {}", any_of(&shown)))
             .with_hint("their names end in .toml; `wrs-emulator scenarios new NAME` writes one to begin with"));

@@ -373,7 +373,8 @@ async fn start_failure(error: StartError) -> Failure {
         }
         StartError::Scenarios(found) => {
             let rendered = render_all(found, false);
-            Failure::invalid_file(format!("the scenarios cannot be used\n\n{}", rendered.trim_end()))
+            let lines = [""].into_iter().chain(rendered.trim_end().lines()).map(str::to_owned).collect();
+            Failure::invalid_file("the scenarios cannot be used").with_lines(lines)
         }
         StartError::Tls(_) => Failure::invalid_file(format!("--tls: {error}")),
         StartError::Trust(_) => Failure::invalid_file(format!("--webhook-ca: {error}")),

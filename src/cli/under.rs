@@ -14,7 +14,7 @@ use super::ci::Ci;
 use super::client::{in_background, run_task};
 use super::document::RunDocument;
 use super::exec::{EndedCommand, ExecArgs, Runner};
-use super::failure::{Failure, colored, note, report};
+use super::failure::{Failure, colored, note, note_with, report};
 use super::output::{cell, mark, optional, print_as_is, print_json, table};
 use super::profile::is_path;
 use super::run::write_run;
@@ -77,7 +77,8 @@ async fn run_all(args: &ExecArgs, mut settings: Settings, raised: FileLimit) -> 
             let run = run_under(&reading, args, runner, settings, signals, streams).await?;
             if let Some(run) = run.as_ref().filter(|_| !args.serve.quiet) {
                 let number = done.fetch_add(1, Ordering::Relaxed) + 1;
-                note(&format!("[{number}/{all}] {}", progress(run, streams)));
+                let (message, lines) = progress(run, streams);
+                note_with(&format!("[{number}/{all}] {message}"), &lines);
             }
             Ok::<_, Failure>(run)
         }
@@ -202,10 +203,10 @@ async fn run_under(
 }
 
 /// How a run ended; after a failure with the end of what it printed, unless that was already shown.
-fn progress(run: &ReadingRun, streams: Streams) -> String {
+fn progress(run: &ReadingRun, streams: Streams) -> (String, Vec<String>) {
     let ReadingRow { reading, exit_status, .. } = &run.row;
     if *exit_status == 0 {
-        return format!("{reading}: passed");
+        return (format!("{reading}: passed"), Vec::new());
     }
     let mut text = format!("{reading}: failed, exit status {exit_status}");
     for because in &run.facts.failed_because {
@@ -213,10 +214,8 @@ fn progress(run: &ReadingRun, streams: Streams) -> String {
     }
     let output = run.facts.output.as_deref().filter(|_| streams == Streams::Kept).unwrap_or_default();
     let lines: Vec<&str> = output.lines().collect();
-    for line in &lines[lines.len().saturating_sub(SHOWN_LINES)..] {
-        text.push_str(&format!("\n    | {line}"));
-    }
-    text
+    let shown = lines[lines.len().saturating_sub(SHOWN_LINES)..].iter().map(|line| format!("    | {line}"));
+    (text, shown.collect())
 }
 
 fn sentence(runs: &[ReadingRun]) -> String {

@@ -98,7 +98,7 @@ impl Text for Explanation {
             && let Some(delivery) = &self.delivery
         {
             let to = story::destination(&delivery.url, delivery.dialled());
-            text.push_str(&format!("  {} {} to {to}\n", cell(&delivery.event_type), delivery.event));
+            text.push_str(&format!("  {} {} to {}\n", cell(&delivery.event_type), cell(&delivery.event), cell(to)));
         }
         for step in &self.steps {
             let mark = match step.verdict {

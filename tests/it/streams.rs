@@ -5,6 +5,7 @@ use std::io::{PipeReader, Read as _, Write as _, pipe};
 use std::process::Stdio;
 
 use rustix::fs::{OFlags, fcntl_setfl};
+use serde_json::json;
 
 use crate::process::{Served, request};
 use crate::support::{finish, text, wrs_emulator};
@@ -117,4 +118,43 @@ fn what_exec_cannot_pass_on_fails_the_run() {
     let output = finish(wrs_emulator(&["exec", "--report", &report, "--", "echo", "lost"]).stdout(full()));
     let output = output.exits(2);
     assert!(text(&output.stderr).contains("cannot write to stdout: No space left"), "{output:?}");
+}
+
+/// A CI system executes such lines, and a person takes the others for the program's own.
+#[test]
+fn foreign_text_begins_no_line() {
+    let served = Served::start(&["--quiet"]);
+    let foreign = "x\nerror: forged\n::error::forged ##[error]forged";
+    let failed = json!({ "key": "sk_test_a", "test": "t", "outcome": "failed", "message": foreign });
+    let answer = request(&served.url, "POST /_emulator/outcome HTTP/1.1", &failed.to_string());
+    assert!(answer.contains(" 200 "), "{answer}");
+    for arguments in [
+        &["explain", foreign][..],
+        &["requests", "--status", foreign],
+        &["scenarios", "use", foreign],
+        &[foreign],
+        &["verdict", "--fail-on", "unmatched"],
+        &["verdict", "--format", "junit"],
+        &["verdict", "--json"],
+    ] {
+        let output = served.call(arguments);
+        for line in [text(&output.stdout), text(&output.stderr)].iter().flat_map(|shown| shown.lines()) {
+            let is_command = line.trim_start().starts_with("::") || line.contains("##[");
+            assert!(!is_command && !line.starts_with("error: forged"), "{arguments:?}: {line}");
+        }
+    }
+}
+
+/// As a secret that is mounted as a file has it.
+#[test]
+fn blanks_around_the_value_of_a_variable_do_not_count() {
+    for end in ["\n", "\r\n", " "] {
+        let token = format!("tok-abc123{end}");
+        let mut serve = wrs_emulator(&["serve", "--quiet", "--listen", "127.0.0.1:0"]);
+        let served = Served::spawn(serve.env("WRS_EMULATOR_CONTROL_TOKEN", &token));
+        let mut command = wrs_emulator(&["requests", "--url", &served.url]);
+        finish(command.env("WRS_EMULATOR_CONTROL_TOKEN", &token)).exits(0);
+        finish(command.env("WRS_EMULATOR_CONTROL_TOKEN", "tok-abc123")).exits(0);
+        finish(command.env("WRS_EMULATOR_CONTROL_TOKEN", "tok")).exits(2);
+    }
 }

@@ -95,7 +95,7 @@ class Emulator:
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}/_emulator/{path}", data, method=method)
         request.add_header("Content-Type", content_type)
-        token = os.environ.get("WRS_EMULATOR_CONTROL_TOKEN")
+        token = os.environ.get("WRS_EMULATOR_CONTROL_TOKEN", "").strip()
         if token:
             request.add_header("Authorization", f"Bearer {token}")
         try:

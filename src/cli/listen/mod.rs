@@ -21,7 +21,7 @@ use url::{Host, Url};
 
 use super::arguments::{DEFAULT_URL, Target, address, bound, examples, is_webhook_url};
 use super::client::{Call, in_background, run_task};
-use super::failure::{Code, Failure, note, warn};
+use super::failure::{Code, Failure, note, note_with, warn};
 use super::output::{print, ready_line};
 use super::profile::{forwards_in_force, patch_of_forwards};
 use super::signals::{Adopted, Signals};
@@ -122,7 +122,8 @@ async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) 
     }
     print(&ready_text(&url, registration.as_ref(), args.json));
     if let Some(text) = nothing_delivered {
-        note(&text);
+        let mut lines = text.lines().map(str::to_owned);
+        note_with(&lines.next().unwrap_or_default(), &lines.collect::<Vec<_>>());
     }
     let stop = Flag::default();
     if Stream::Out.is_lost() {

@@ -11,7 +11,7 @@ mod hints;
 mod tools;
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead, BufReader, Read as _};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
@@ -39,6 +39,9 @@ const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
 /// Requests that wait while a tool runs; further ones stay in the pipe.
 const MAX_WAITING: usize = 16;
+
+/// Longest line that is read: more than any tool accepts.
+const MAX_LINE: u64 = 1024 * 1024;
 
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
@@ -81,8 +84,10 @@ pub(super) fn run(args: McpArgs, definition: clap::Command) -> ExitCode {
     let (requests, waiting) = sync_channel(MAX_WAITING);
     thread::scope(|scope| {
         scope.spawn(|| answer_in_order(&session, &cancelled, waiting));
-        for line in BufReader::new(Patient(std::io::stdin())).split(b'\n').map_while(Result::ok) {
-            let continues = match Message::read(&line) {
+        let mut input = BufReader::new(Patient(std::io::stdin()));
+        while let Some(line) = next_line(&mut input) {
+            let message = line.map_or_else(Message::too_long, |line| Message::read(&line));
+            let continues = match message {
                 Message::Request(request) if request.method == "ping" => write(&session.answer(request)),
                 Message::Request(request) => requests.send(request).is_ok(),
                 Message::Cancelled(id) => {
@@ -99,6 +104,17 @@ pub(super) fn run(args: McpArgs, definition: clap::Command) -> ExitCode {
         drop(requests);
     });
     ExitCode::SUCCESS
+}
+
+/// The next line; nothing in place of one that is too long, `None` at the end.
+fn next_line(input: &mut impl BufRead) -> Option<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let count = input.take(MAX_LINE).read_until(b'\n', &mut line).ok()?;
+    if count as u64 == MAX_LINE && line.last() != Some(&b'\n') {
+        input.skip_until(b'\n').ok()?;
+        return Some(None);
+    }
+    (count > 0).then_some(Some(line))
 }
 
 /// Answers requests until stdin has ended or stdout is closed.
@@ -149,6 +165,11 @@ fn response(id: Value, outcome: Result<Value, Problem>) -> Value {
 }
 
 impl Message {
+    fn too_long() -> Self {
+        let message = format!("a message has less than {} MiB", MAX_LINE / (1024 * 1024));
+        Self::Invalid(response(Value::Null, Err(Problem::new(INVALID_REQUEST, message))))
+    }
+
     fn read(line: &[u8]) -> Self {
         let invalid = |id, code, message: &str| Self::Invalid(response(id, Err(Problem::new(code, message))));
         if line.trim_ascii().is_empty() {

@@ -60,8 +60,9 @@ impl Session {
         })?;
         let (mut text, is_error) = match tool.call(self, arguments) {
             Ok(text) => (text, false),
-            Err(Failure { message, hint, .. }) => {
-                let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+            Err(failure) => {
+                let message = failure.text();
+                let hint = failure.hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
                 let text = format!("error: {message}{hint}");
                 let text = self.hints.for_agent(tool.name, &text);
                 (visible_lines(&Redactor::default().text(&text)).into_owned(), true)
