@@ -182,7 +182,7 @@ fn commands_mask_by_the_prefixes_in_force() {
     let settings = ["--set", "keys.live_prefix=pk-", "--set", "keys.test_prefix=tk-", "--set", "keys.mode=any"];
     let script = format!("echo said {KEY}; exit 3");
     let command = [&["exec", "--report", &report], &settings[..], &["--", "sh", "-c", &script]].concat();
-    run(&mut wrs_emulator(&command));
+    run(&command);
     let written = std::fs::read_to_string(&report).expect("a report");
     assert!(written.contains("said pk-") && !written.contains(KEY), "{written}");
     // Of a running emulator, its own.
