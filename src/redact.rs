@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
+use parking_lot::RwLock;
 use percent_encoding::percent_decode_str;
 use regex::{Captures, Regex};
 use serde::Serialize;
@@ -76,6 +77,18 @@ impl Secrets {
 }
 
 static CONTRACT: LazyLock<Keys> = LazyLock::new(|| Layered::default().profile().keys.clone());
+/// The rules of keys that [`mask_by`] was given.
+static IN_FORCE: RwLock<Option<&'static Keys>> = RwLock::new(None);
+
+/// From now on, the whole program masks by these settings where nothing else is said: those that it was started with, or those of the
+/// emulator that it calls.
+pub fn mask_by(keys: &Keys) {
+    let mut in_force = IN_FORCE.write();
+    if in_force.unwrap_or(&CONTRACT) != keys {
+        // Redactors that were made before keep the old one. A program has a few profiles in its life.
+        *in_force = Some(Box::leak(Box::new(keys.clone())));
+    }
+}
 
 #[derive(Clone, Copy, Debug)]
 pub struct Redactor<'k> {
@@ -83,9 +96,9 @@ pub struct Redactor<'k> {
 }
 
 impl Default for Redactor<'static> {
-    /// A redactor by the contract's prefixes.
+    /// A redactor by the settings of the program, or else by the contract's prefixes.
     fn default() -> Self {
-        Self::new(&CONTRACT)
+        Self::new(IN_FORCE.read().unwrap_or(&CONTRACT))
     }
 }
 

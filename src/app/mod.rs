@@ -246,7 +246,7 @@ impl Handler for Router {
             _ if self.serves_api => self.api.handle(request, connection),
             _ => {
                 let nothing = ControlError::new(ErrorKind::NotFound, "this port serves the control API only");
-                Answering::Ready(nothing.into_response(Redactor::default()))
+                Answering::Ready(nothing.into_response(Redactor::new(&self.api.engine.profile_for(None).keys)))
             }
         }
     }
@@ -273,12 +273,14 @@ async fn call(
     request: Request<RequestBody>,
     connection: &ConnectionState,
 ) -> Response<ResponseBody> {
+    let profile = control.profile();
+    let redactor = Redactor::new(&profile.keys);
     let host = check_head(request.method(), request.uri(), request.version(), request.headers());
     match host.map(|host| String::from_utf8_lossy(host).into_owned()) {
         Ok(host) => catch_panic(control.handle(request, &host, connection))
             .await
-            .unwrap_or_else(|_| ControlError::internal().into_response(Redactor::default())),
-        Err(problem) => ControlError::new(problem.kind(), problem.to_string()).into_response(Redactor::default()),
+            .unwrap_or_else(|_| ControlError::internal().into_response(redactor)),
+        Err(problem) => ControlError::new(problem.kind(), problem.to_string()).into_response(redactor),
     }
 }
 

@@ -81,6 +81,13 @@ static SIGNATURE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("(?:^|[^0-9A-Za-z])(?:{hex}|{base64})$")).expect("a valid expression")
 });
 
+/// What may be a signature as well, if it is compared with one: other tokens look alike.
+static RARE_SIGNATURE: LazyLock<Regex> = LazyLock::new(|| {
+    let unpadded = "[A-Za-z0-9+/_-]{27}|[A-Za-z0-9+/_-]{43}|[A-Za-z0-9+/_-]{86}";
+    let of_hex = "[A-Za-z0-9]{54}==|[A-Za-z0-9]{86}==|[A-Za-z0-9]{171}=";
+    Regex::new(&format!("(?:^|[^0-9A-Za-z])(?:{unpadded}|{of_hex})$")).expect("a valid expression")
+});
+
 impl CapturedDelivery {
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
         let is_delivery = |message: &CapturedMessage| message.method.as_deref().is_none_or(|method| method == "POST");
@@ -154,7 +161,8 @@ impl CapturedDelivery {
         let alike = readings.join(", ");
         let reading = match readings[..] {
             _ if schemes.is_empty() => hidden("no scheme verifies the delivery with this secret"),
-            // `webhooks.custom.key` would have read it alike.
+            // `webhooks.custom.key` would have read it alike, so this is only needed if no library reads it so by itself.
+            [one] if !is_named && one != KeyReading::Auto.name() => Ok(Seen::new(one, [])),
             _ if !is_named => hidden(format!("the secret is read as {alike}, by `key` or webhooks.secret_key")),
             [] => hidden("the schemes read the secret differently"),
             [one] => Ok(Seen::new(one, [])),
@@ -175,10 +183,18 @@ impl CapturedDelivery {
     }
 
     /// The headers with something at their end that may be a signature like this one.
-    fn ending_like(&self, token: &str) -> Vec<&Header> {
+    fn ending_like(&self, token: &str, encoding: Encoding) -> Vec<&Header> {
         // What is hexadecimal is not tried as base64.
         let is_hexadecimal = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let is_alike = |end: &str| SIGNATURE.is_match(end) && is_hexadecimal(end) == is_hexadecimal(token);
+        // Nor is a text tried in an encoding that it cannot have.
+        let is_written = |end: &str| match encoding {
+            Encoding::Hex => !end.bytes().any(|byte| byte.is_ascii_uppercase()),
+            Encoding::HexCapitals => !end.bytes().any(|byte| byte.is_ascii_lowercase()),
+            Encoding::Base64Url | Encoding::Base64UrlUnpadded => end.contains(['-', '_']),
+            Encoding::Base64 | Encoding::Base64Unpadded | Encoding::Base64OfHex => !end.contains(['-', '_']),
+        };
+        let is_any = |end: &str| SIGNATURE.is_match(end) || RARE_SIGNATURE.is_match(end);
+        let is_alike = |end: &str| is_any(end) && is_hexadecimal(end) == is_hexadecimal(token) && is_written(end);
         let ends = |value: &str| {
             let end = value.len().checked_sub(token.len()).and_then(|at| value.get(at..));
             end.is_some_and(is_alike)
@@ -321,10 +337,11 @@ impl<'d> Search<'d> {
     fn own(&mut self, schemes: &mut Vec<Signing<'d>>) -> Observation {
         let contents = CONTENTS.split(',').flat_map(|parts| BETWEEN.map(|between| parts.replace(' ', between)));
         let hashes = [Hash::Sha256, Hash::Sha512, Hash::Sha1];
-        let forms = hashes.map(|hash| [(hash, Encoding::Hex), (hash, Encoding::Base64)]).concat();
+        let forms = hashes.map(|hash| Encoding::ALL.map(|encoding| (hash, encoding))).concat();
         let sent_form = |(hash, encoding)| {
             let custom = CustomScheme { hash, encoding, prefix: String::new(), ..CustomScheme::default() };
-            let headers = self.delivery.ending_like(&sample(&Scheme::new(SchemeName::Custom, &custom)).signatures[0]);
+            let headers =
+                self.delivery.ending_like(&sample(&Scheme::new(SchemeName::Custom, &custom)).signatures[0], encoding);
             (!headers.is_empty()).then_some((custom, headers))
         };
         let forms: Vec<_> = forms.into_iter().filter_map(sent_form).collect();

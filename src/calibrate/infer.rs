@@ -45,6 +45,7 @@ const INFERENCES: &[(&str, Inference)] = &[
     ("rate_limit.header_names", quota::header_names),
     ("rate_limit.retry_after", quota::retry_after),
     ("rate_limit.reset", quota::reset),
+    ("rate_limit.reset_header", quota::reset_header_name),
     ("rate_limit.ietf", quota::ietf),
     ("ids.style", id_style),
     ("ids.request_header", request_header),

@@ -13,9 +13,11 @@ use super::promises::{STATUS, SUBSCRIBE};
 use crate::contract::clauses;
 
 const PUBLISHED: [&str; 2] = ["x-ratelimit-limit", "x-ratelimit-remaining"];
+/// The usual header that shows when the quota is whole again, and what the names of others have in common with it.
 const RESET: &str = "x-ratelimit-reset";
-/// Headers of numbers that are not the quota's.
-const OTHERS: [&str; 5] = ["content-length", "age", "retry-after", RESET, "x-emulator-generation"];
+const RESETS: &str = "reset";
+/// Headers of numbers that are not the quota's, besides those that show when it is whole again.
+const OTHERS: [&str; 4] = ["content-length", "age", "retry-after", "x-emulator-generation"];
 /// Numbers from here on are times since 1970.
 const EPOCH: i64 = 1_000_000_000;
 const NO_END: &str = "no header shows when the quota is whole again";
@@ -57,6 +59,17 @@ fn parameter(call: &Exchange, header: &str, name: &str) -> Option<i64> {
     parts.find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('=')?.trim().parse().ok())
 }
 
+/// The header that shows when the quota is whole again: the usual one, or the only one with numbers whose name says so.
+fn reset_header(cassette: &Cassette) -> Option<&str> {
+    let is_reset = |name: &str| name.contains(RESETS) && rated(cassette).all(|call| number(call, name).is_some());
+    let first = rated(cassette).next()?;
+    if first.header(RESET).is_some() {
+        return Some(RESET);
+    }
+    let found: Vec<&str> = first.answer_headers().map(|(name, _)| name).filter(|name| is_reset(name)).collect();
+    if let [one] = found[..] { Some(one) } else { None }
+}
+
 /// The headers of the limit and of the rest.
 fn names(cassette: &Cassette) -> Result<[&str; 2], Unclear> {
     let first = rated(cassette).next().ok_or_else(|| cassette.not_shown_by("status"))?;
@@ -72,8 +85,9 @@ fn names(cassette: &Cassette) -> Result<[&str; 2], Unclear> {
     // Under other names: two numbers, the same headers not sent without a key.
     let is_keyless = |name: &str| cassette.answers("hello").any(|call| call.header(name).is_some());
     let names = first.answer_headers().map(|(name, _)| name);
-    let found: BTreeSet<&str> =
-        names.filter(|name| !OTHERS.contains(name) && !is_keyless(name) && values(name).is_some()).collect();
+    let found: BTreeSet<&str> = names
+        .filter(|name| !OTHERS.contains(name) && !name.contains(RESETS) && !is_keyless(name) && values(name).is_some())
+        .collect();
     match Vec::from_iter(found)[..] {
         [one, other] if values(one) == values(other) => hidden("the two headers of numbers always agree"),
         [one, other] if matches([one, other]) => Ok([one, other]),
@@ -88,11 +102,12 @@ fn names(cassette: &Cassette) -> Result<[&str; 2], Unclear> {
 #[allow(clippy::cast_precision_loss, reason = "seconds of this century")]
 fn readings(cassette: &Cassette) -> Result<Vec<Reading<'_>>, Unclear> {
     let [limit, rest] = names(cassette)?;
+    let reset_header = reset_header(cassette).unwrap_or(RESET);
     let (mut readings, mut follows, mut ended) = (Vec::new(), false, f64::MIN);
     for call in cassette.answered().filter(|call| has_key(call)) {
         if let (true, Some(limit), Some(rest)) = (is_rated(call), number(call, limit), number(call, rest)) {
             let at = call.at.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64();
-            let reset = parameter(call, "ratelimit", "t").or_else(|| number(call, RESET));
+            let reset = parameter(call, "ratelimit", "t").or_else(|| number(call, reset_header));
             let end = reset.map(|reset| if reset >= EPOCH { reset as f64 } else { at + reset as f64 });
             readings.push(Reading { call, limit, rest, at, end, follows: follows && at >= ended });
             ended = at + Duration::from_millis(call.took_ms).as_secs_f64();
@@ -170,8 +185,22 @@ pub(super) fn count(cassette: &Cassette) -> Observation {
     Ok(Seen::new("successful", of(200).chain(of(422)).map(|(call, _)| *call)))
 }
 
+pub(super) fn reset_header_name(cassette: &Cassette) -> Observation {
+    match reset_header(cassette) {
+        Some(name) => Ok(Seen::new(shown_name(name), rated(cassette))),
+        None if rated(cassette).next().is_none() => Err(cassette.not_shown_by("status")),
+        None => hidden("no header, or more than one, shows when the quota is whole again"),
+    }
+}
+
+/// The usual name as the default writes it, so that it does not count as another.
+fn shown_name(name: &str) -> &str {
+    if name == RESET { "X-RateLimit-Reset" } else { name }
+}
+
 pub(super) fn reset(cassette: &Cassette) -> Observation {
-    cassette.agreed("status", rated(cassette), |call| match (call.header(RESET), number(call, RESET)) {
+    let name = reset_header(cassette).unwrap_or(RESET);
+    cassette.agreed("status", rated(cassette), |call| match (call.header(name), number(call, name)) {
         (None, _) => Ok("off"),
         (_, Some(EPOCH..)) => Ok("epoch"),
         (_, Some(_)) => Ok("delta"),
@@ -248,7 +277,8 @@ pub(super) fn algorithm(cassette: &Cassette) -> Observation {
 
 /// How far the clock by which a reading ends is ahead of this one: the service's, from a `checked_at` that has `part` in it, or this one.
 fn ahead(cassette: &Cassette, reading: &Reading<'_>, part: &str) -> Option<f64> {
-    if parameter(reading.call, "ratelimit", "t").is_some() || number(reading.call, RESET) < Some(EPOCH) {
+    let name = reset_header(cassette).unwrap_or(RESET);
+    if parameter(reading.call, "ratelimit", "t").is_some() || number(reading.call, name) < Some(EPOCH) {
         return Some(0.0);
     }
     cassette.answered().filter(|call| call.key == CallKey::Given).find_map(|call| {

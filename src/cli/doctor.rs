@@ -10,14 +10,14 @@ use clap::Args;
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio::runtime::Builder;
-use url::{Host, Url};
+use url::Url;
 
 use super::arguments::{CallArgs, Target, base, examples, is_webhook_url};
 use super::child::{catching_proxy, host_of, unproxied};
 use super::client::{Call, SHORT, emulator_at, runtime};
 use super::failure::{Code, Failure, colored};
 use super::output::{YELLOW, cell, mark, painted, show};
-use super::profile::forwards_in_force;
+use super::profile::{forwards_in_force, mask_by_rows};
 use super::trust::BUNDLE_VARIABLES;
 use crate::clock::machine;
 use crate::contract::keys::SAMPLE_KEY;
@@ -30,7 +30,7 @@ use crate::settings::Forwards;
 use crate::state::workspace::FailureReason;
 use crate::util::wording::{any_of, counted, shell_word};
 use crate::webhook::client::head;
-use crate::webhook::egress::{Destination, Egress, Target as Receiver, is_here};
+use crate::webhook::egress::{Destination, Egress, Target as Receiver, is_here, is_looked_up_far};
 
 const ANSWERING: Duration = Duration::from_secs(3);
 /// A clock that is further than this from the machine's was moved.
@@ -122,6 +122,8 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
 
 /// The questions about a running emulator, until it refuses a call.
 fn ask(target: &Target, url: &Url, named: Option<&str>, checks: &mut Vec<CheckLine>) -> Result<(), Failure> {
+    let keys = Call::new(target).send(&ShowProfile { prefix: Some("keys".to_owned()), ..Default::default() })?;
+    mask_by_rows(keys.data.iter().map(|row| (row.knob.as_str(), &row.value)));
     let of_key = key(target, named)?;
     let valid = named.filter(|_| of_key.state == State::Ok);
     checks.extend([of_key, scenarios(target)?]);
@@ -248,9 +250,8 @@ fn add_forward(from: &Url, to: &str) -> String {
 
 /// Does the receiver answer, and over which protocol? Only asked where the emulator would ask it as well, without a look-up on the internet.
 fn receiver(url: &Url, routes: &[Route]) -> Result<CheckLine, Failure> {
-    let is_far = |to: &Url| matches!(to.host(), Some(Host::Domain(name)) if name.contains('.')) && !is_here(to);
     let mut answering = Vec::new();
-    for (id, from, to) in routes.iter().filter(|(.., to)| is_here(url) && !is_far(&to.url)) {
+    for (id, from, to) in routes.iter().filter(|(.., to)| is_here(url) && !is_looked_up_far(&to.url)) {
         let is_tls = to.url.scheme() == "https";
         let problem = match runtime(Builder::new_current_thread())?.block_on(head(to, ANSWERING)) {
             Ok(()) => {

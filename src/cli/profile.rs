@@ -18,7 +18,7 @@ use crate::control::api::{ChangeSettings, OneKey, Patched, ShowProfile};
 use crate::control::openapi_document;
 use crate::control::render::of_key;
 use crate::diagnostic::{Diagnostic, Level};
-use crate::redact::Redactor;
+use crate::redact::{Redactor, mask_by};
 use crate::settings::openapi::document;
 use crate::settings::{Draft, Forward, Layered, Preset, ProfileProblem, default_text, file_schema};
 use crate::util::file;
@@ -46,7 +46,26 @@ pub(super) fn load_profile(flag: &str, named: Option<&Path>, assignments: &[Stri
     for assignment in assignments {
         draft.assignment(assignment, "--set");
     }
-    draft.finish().map_err(|problems| refused(flag, &problems, file.as_ref()))
+    let layered = draft.finish().map_err(|problems| refused(flag, &problems, file.as_ref()))?;
+    mask_by(&layered.profile().keys);
+    Ok(layered)
+}
+
+/// Masks by the settings of an emulator that was asked for them, or that a saved run shows.
+pub(super) fn mask_by_rows<'r>(rows: impl Iterator<Item = (&'r str, &'r Value)>) {
+    let mut keys = Layered::default().profile().keys.clone();
+    for (setting, value) in rows {
+        let place = match setting {
+            "keys.test_prefix" => &mut keys.test_prefix,
+            "keys.live_prefix" => &mut keys.live_prefix,
+            _ => continue,
+        };
+        // An empty one would be the beginning of every text.
+        if let Some(prefix) = value.as_str().filter(|prefix| !prefix.is_empty()) {
+            prefix.clone_into(place);
+        }
+    }
+    mask_by(&keys);
 }
 
 /// Adds forwards, as `--forward` has them, to a profile.

@@ -37,7 +37,7 @@ pub(super) struct SigningArgs {
     /// webhooks.custom.… describes.
     #[arg(long, value_name = "SCHEME", value_delimiter = ',', value_parser = parse_scheme)]
     scheme: Vec<SchemeName>,
-    /// How the secret becomes a key: `auto` (as the scheme's libraries do), `base64`, `utf8` or `utf8_with_prefix`.
+    /// How the secret becomes a key: `auto` (as the scheme's libraries do), `base64`, `utf8`, `utf8_with_prefix` or `hex`.
     #[arg(long, value_name = "READING", value_parser = parse_reading)]
     secret_key: Option<KeyReading>,
     /// Change a setting of the profile, such as `webhooks.custom.hash=sha512`. Repeatable.

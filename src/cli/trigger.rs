@@ -15,12 +15,12 @@ use super::verdict::Kind;
 use crate::contract::signature::Tamper;
 use crate::control::api::{
     self, AttemptResult, DeliveryId, DeliveryShown, DeliveryStatus, DeliveryWhole, DurationInput, Forgery, Integer,
-    Sent,
+    Sent, WaitedFor,
 };
 use crate::control::render::Text as _;
 use crate::control::story;
 use crate::util::duration::parse_duration;
-use crate::util::wording::counted;
+use crate::util::wording::{counted, shell_word};
 
 /// What shows why a delivery was not accepted.
 fn explain(id: &DeliveryId) -> String {
@@ -76,7 +76,8 @@ pub(super) struct TriggerArgs {
     /// Deliver nothing, as if it were lost on the way.
     #[arg(long)]
     drop: bool,
-    /// Wait until each receiver has been tried; exit 1 if one did not accept, or with --tamper if one did not refuse.
+    /// Wait until each receiver has been tried once, or under `clock auto` until each delivery has ended; exit 1 if one was not
+    /// accepted, or with --tamper if one was not refused.
     #[arg(long)]
     wait: bool,
     /// The timeout of --wait.
@@ -115,7 +116,15 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
         let missed = missed.len();
         let (all, were) = (counted(deliveries.len(), "delivery"), were(missed));
         let is_due = deliveries.iter().any(|delivery| delivery.status == DeliveryStatus::Pending);
-        let so_far = if is_due { " so far; `deliveries list` shows what the retries bring" } else { "" };
+        let so_far = match answer.waited_for {
+            _ if !is_due => String::new(),
+            Some(WaitedFor::FirstAttempt) => format!(
+                " so far: --wait waits for the first attempt; `deliveries list` shows what the retries bring, and after \
+                 `wrs-emulator clock auto --key {}` it waits for them, without the time between",
+                shell_word(&args.key)
+            ),
+            _ => format!(" within {}; `deliveries list` shows what comes later", args.timeout.0),
+        };
         let failure = Failure::check_failed(format!("{missed} of {all} {were} not accepted{so_far}"));
         return Err(failure.with_hint(explain(&first.id)));
     }

@@ -66,11 +66,18 @@ settings! {
             assumed: "not sent",
             observed_by: "the first 429; only if the quota may be used up (`--yes`) and is small enough",
         },
-        /// `X-RateLimit-Reset`.
+        /// The header that shows when the full quota is available again.
         pub reset: ResetForm = "off" {
             contract: "not mentioned",
             assumed: "not sent",
-            observed_by: "X-RateLimit-Reset: absent, seconds, or a time",
+            observed_by: "the header of `reset_header`: absent, seconds, or a time",
+        },
+        /// The name of that header.
+        pub reset_header: HeaderSetting = "X-RateLimit-Reset" {
+            contract: "not mentioned",
+            assumed: "X-RateLimit-Reset",
+            values: "a field name such as \"RateLimit-Reset\"",
+            observed_by: "X-RateLimit-Reset, or else the only header of numbers with `reset` in its name",
         },
         /// True if the headers of the IETF draft, `RateLimit` and `RateLimit-Policy`, are sent.
         pub ietf: bool = false {
@@ -127,7 +134,7 @@ pub enum RetryAfterForm {
     Date,
 }
 
-/// Form of `X-RateLimit-Reset`.
+/// Form of the header that shows when the full quota is available again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ResetForm {

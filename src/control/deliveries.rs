@@ -426,8 +426,9 @@ async fn redeliver(Redeliver { id, key, wait }: Redeliver, cx: Arc<Context>) -> 
     let id = cx.redeliver(&workspace, &old).map_err(ControlError::too_many_pending)?;
     let delivery = match wait {
         Some(limit) => {
-            let attempted = cx.deliveries.wait_attempted(std::slice::from_ref(&id), limit);
-            cx.while_time_passes(Some(workspace), attempted).await.into_iter().next()
+            let clock = workspace.clock().clone();
+            let tried = cx.deliveries.wait_tried(std::slice::from_ref(&id), limit, &clock);
+            cx.while_time_passes(Some(workspace), tried).await.into_iter().next()
         }
         None => cx.deliveries.get(&id),
     };

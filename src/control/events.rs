@@ -66,7 +66,8 @@ pub(crate) struct Fire {
     pub(crate) shuffle: bool,
     /// True if nothing is delivered, as if it were lost on the way.
     pub(crate) drop: bool,
-    /// How long the call waits for outcomes before it answers, at most 300s.
+    /// How long the call waits for each first attempt before it answers, at most 300s; for the end of each delivery if the clock is
+    /// automatic, as retries take no time then.
     pub(crate) wait: Option<DurationInput>,
 }
 
@@ -87,11 +88,24 @@ pub(crate) struct Fired {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<DeliverySchema>>")]
     pub(crate) deliveries: Option<Vec<DeliveryShown>>,
+    /// What the call waited for, if it waited; each delivery may have taken longer than its limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) waited_for: Option<WaitedFor>,
     /// The emission set off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) emit: Option<String>,
     /// The deliberate damage, and what requested it.
     pub(crate) damage: Option<String>,
+}
+
+/// What a call that fires events waits for, of each delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum WaitedFor {
+    FirstAttempt,
+    /// While the clock is automatic.
+    End,
 }
 
 /// A delivery with its attempts, or, if there are many deliveries, with the number of its attempts.
@@ -192,8 +206,10 @@ async fn fire(request: Fire, cx: Arc<Context>) -> Result<Fired, ControlError> {
     };
     let (mut answer, deliveries) = fired.map_err(|_| ControlError::internal())??;
     let Some(limit) = wait else { return Ok(answer) };
-    let attempted = cx.deliveries.wait_attempted(&deliveries, limit);
-    let records = cx.while_time_passes(Some(workspace), attempted).await;
+    let clock = workspace.clock().clone();
+    let tried = cx.deliveries.wait_tried(&deliveries, limit, &clock);
+    let records = cx.while_time_passes(Some(workspace), tried).await;
+    answer.waited_for = Some(if clock.is_auto() { WaitedFor::End } else { WaitedFor::FirstAttempt });
     let control = Arc::clone(&cx.control);
     let show = move |control: &Control| {
         let (registry, redactor) = (&control.registry, cx.redactor());

@@ -513,7 +513,9 @@ fn rotate(RotateSecret { id, key, secret: given }: RotateSecret, cx: &Context) -
     }
     let grace = profile.webhooks.rotation_grace;
     let mut state = workspace.lock();
-    let secret = given.map_or_else(|| Secret::generate(&mut state.sources.random), Secret::new);
+    let (schemes, reading) = (profile.schemes(), profile.webhooks.secret_key);
+    let generate = || Secret::generate(&schemes, reading, &mut state.sources.random);
+    let secret = given.map_or_else(generate, Secret::new);
     let rotated = state.subscriptions.rotate(&id, &secret, grace.get(), now);
     let record = state.subscriptions.get(&id);
     let (Some(rotated), Some(record)) = (rotated, record) else { return Err(unknown(&id)) };

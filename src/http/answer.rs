@@ -240,7 +240,6 @@ pub(super) fn all_headers(
     headers
 }
 
-const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 const IETF: HeaderName = HeaderName::from_static("ratelimit");
 const IETF_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
@@ -257,11 +256,12 @@ pub(super) fn push_quota_headers(
     if !quota.allowed {
         push_retry_after(headers, quota.wait, rate_limit.retry_after, &now);
     }
-    match rate_limit.reset {
-        ResetForm::Off => {}
-        ResetForm::Delta => drop(headers.insert(RESET, HeaderValue::from(whole_seconds(quota.reset)))),
-        ResetForm::Epoch => drop(headers.insert(RESET, HeaderValue::from(epoch(now(), quota.reset)))),
-    }
+    let reset = match rate_limit.reset {
+        ResetForm::Off => None,
+        ResetForm::Delta => Some(HeaderValue::from(whole_seconds(quota.reset))),
+        ResetForm::Epoch => Some(HeaderValue::from(epoch(now(), quota.reset))),
+    };
+    headers.extend(reset.map(|reset| (rate_limit.reset_header.name().clone(), reset)));
     if rate_limit.ietf {
         let (limit, window) = (quota.limit, whole_seconds(quota.window));
         headers.insert(IETF_POLICY, header_value(&format!("\"default\";q={limit};w={window}")));

@@ -219,7 +219,7 @@ fn response_headers(status: u16, counted: bool, profile: &Profile) -> Value {
         add(profile.rate_limit.header_names.limit.as_written(), "Limit");
         add(profile.rate_limit.header_names.remaining.as_written(), "Remaining");
         if profile.rate_limit.reset != ResetForm::Off {
-            add("X-RateLimit-Reset", "Reset");
+            add(profile.rate_limit.reset_header.as_written(), "Reset");
         }
         if profile.rate_limit.ietf {
             add("RateLimit", "Ietf");

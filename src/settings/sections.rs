@@ -376,7 +376,7 @@ pub enum RetryPreset {
 }
 
 /// Headers that HTTP itself or the emulator sends; a header of a profile with that name would break the answer.
-const TAKEN: [&str; 17] = [
+const TAKEN: [&str; 16] = [
     "content-length",
     "content-type",
     "content-encoding",
@@ -391,7 +391,6 @@ const TAKEN: [&str; 17] = [
     "www-authenticate",
     "retry-after",
     "location",
-    "x-ratelimit-reset",
     "ratelimit",
     "ratelimit-policy",
 ];
@@ -409,6 +408,7 @@ pub(super) struct Broken {
 }
 
 const NAMES: &str = "rate_limit.header_names";
+const RESET_HEADER: &str = "rate_limit.reset_header";
 const REQUEST_HEADER: &str = "ids.request_header";
 const TEST_PREFIX: &str = "keys.test_prefix";
 const LIVE_PREFIX: &str = "keys.live_prefix";
@@ -506,13 +506,20 @@ fn check_headers(profile: &Profile, found: &mut Vec<Broken>) {
     if limit == remaining {
         push(&[NAMES], format!("`limit` and `remaining` cannot both be `{limit}`"));
     }
+    let reset = profile.rate_limit.reset_header.name();
+    if is_taken(reset) {
+        push(&[RESET_HEADER], taken(reset));
+    }
+    if [limit, remaining].contains(&reset) {
+        push(&[RESET_HEADER, NAMES], format!("`{reset}` cannot be two headers of the quota"));
+    }
     let Some(name) = profile.ids.request_header.as_ref().map(HeaderSetting::name) else { return };
     if is_taken(name) {
         push(&[REQUEST_HEADER], taken(name));
     }
-    if [limit, remaining].contains(&name) {
+    if [limit, remaining, reset].contains(&name) {
         let message = format!("`{name}` is a quota header and cannot carry the request's id as well");
-        push(&[REQUEST_HEADER, NAMES], message);
+        push(&[REQUEST_HEADER, NAMES, RESET_HEADER], message);
     }
 }
 
@@ -554,6 +561,8 @@ mod tests {
             ("rate_limit.header_names={limit=\"A\",remaining=\"a\"}", "cannot both be"),
             ("rate_limit.header_names.limit=X-Emulator-Generation", "x-emulator-generation"),
             ("rate_limit.header_names.limit=X-RateLimit-Reset", "x-ratelimit-reset"),
+            ("rate_limit.reset_header=Retry-After", "retry-after"),
+            ("ids.request_header=X-RateLimit-Reset", "a quota header"),
             ("ids.request_header=Date", "date"),
             ("ids.request_header=X-RateLimit-Limit", "a quota header"),
             ("ids.request_header=a b", "field name"),

@@ -29,8 +29,8 @@ use crate::http::tls_problem::{tls_error, tls_problem};
 use crate::settings::{ForwardHost, Framing};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
 use crate::util::wording::counted;
-use crate::webhook::dial::{DialContext, Link, Sender, dial, without_certificate};
-use crate::webhook::egress::{DialProblem, FORWARDED_HOST, FORWARDED_PROTO, Target};
+use crate::webhook::dial::{DialContext, Link, Sender, connect, dial, without_certificate};
+use crate::webhook::egress::{DialProblem, Egress, FORWARDED_HOST, FORWARDED_PROTO, Target};
 use crate::webhook::resolve::{LookUp, Resolver};
 
 pub const ANSWER_LIMIT: usize = 16 * 1024;
@@ -191,6 +191,17 @@ pub async fn send_once(
     let mut link = dial(target, addresses, dial_context, connect_timeout, letters).await?;
     let exchanged = exchange(&mut link, request, progress).await;
     Ok(exchanged.unwrap_or_else(|unanswered| Exchanged::failed(unanswered.problem)))
+}
+
+/// Connects to a target and sends nothing. As in a delivery, the addresses pass the guard.
+pub async fn connects(target: &Target, limit: Duration) -> Result<(), DialProblem> {
+    let resolver = Resolver::new(LookUp::default());
+    let connected = async {
+        let addresses = resolver.addresses(target, &Arc::new(Semaphore::new(1))).await?;
+        connect(target, &Egress::default().choose(target, &addresses)?, limit).await.map(drop)
+    };
+    let late = || DialProblem::new(FailureReason::Timeout, format!("no connection within {} s", limit.as_secs_f64()));
+    timeout(limit, connected).await.map_err(|_| late())?
 }
 
 /// Asks a target for its head: any answer will do, and any certificate. As in a delivery, the addresses pass the guard.

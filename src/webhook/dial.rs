@@ -124,7 +124,11 @@ pub(super) async fn dial(
     Ok(Link { sender, is_plain: target.url.scheme() != "https", asked_for_certificate })
 }
 
-async fn connect(target: &Target, addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream, DialProblem> {
+pub(super) async fn connect(
+    target: &Target,
+    addresses: &[SocketAddr],
+    limit: Duration,
+) -> Result<TcpStream, DialProblem> {
     let mut last = DialProblem::new(FailureReason::NameNotFound, format!("`{}` has no address", target.host_text()));
     let mut refused = Vec::new();
     for address in addresses {

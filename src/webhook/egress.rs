@@ -97,6 +97,12 @@ pub fn is_here(url: &Url) -> bool {
     }
 }
 
+/// True if the name of a host would be looked up on the internet. A command that was not asked to call the host does not look it up:
+/// whoever subscribed it would learn of that.
+pub fn is_looked_up_far(url: &Url) -> bool {
+    matches!(url.host(), Some(Host::Domain(name)) if name.contains('.')) && !is_here(url)
+}
+
 impl Target {
     pub(crate) fn new(mut url: Url, forwarded: Option<&str>) -> Option<Self> {
         let authorization = basic_authorization(&url);

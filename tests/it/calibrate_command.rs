@@ -13,7 +13,9 @@ use wrs_emulator::calibrate::delivery::CapturedDelivery;
 use wrs_emulator::calibrate::evidence::{Seen, Unclear};
 use wrs_emulator::calibrate::openapi;
 use wrs_emulator::contract::keys::{KeyRules, check_key};
-use wrs_emulator::contract::signature::{CustomScheme, KeyReading, Message, Scheme, SchemeName, SigningKey, sign};
+use wrs_emulator::contract::signature::{
+    CustomScheme, Encoding, KeyReading, Message, Scheme, SchemeName, SigningKey, sign,
+};
 use wrs_emulator::contract::types::EVENT_TYPES;
 use wrs_emulator::settings::Layered;
 use wrs_emulator::settings::openapi::document;
@@ -457,9 +459,10 @@ const DELIVERIES: &[(&[&str], &[&str])] = &[
     (
         &[
             "webhooks.scheme=custom",
-            "webhooks.custom={content=\"{url}|{body}\",prefix=\"\",hash=\"sha1\",key=\"base64\"}",
+            "webhooks.custom={content=\"{url}|{body}\",prefix=\"\",hash=\"sha1\"}",
+            "webhooks.secret_key=base64",
         ],
-        &["webhooks.scheme", "webhooks.custom"],
+        &["webhooks.scheme", "webhooks.custom", "webhooks.secret_key"],
     ),
     (
         &[
@@ -539,6 +542,31 @@ async fn what_a_delivery_shows_is_what_was_set() {
                 assert!(found[setting].is_ok(), "{setting} {:?} {settings:?}: {raw}", found[setting]);
             }
         }
+    }
+}
+
+/// Signing keys in hexadecimal are common, and no library reads a secret so by itself.
+#[test]
+fn a_secret_in_hex_and_every_encoding_of_the_signature_are_found() {
+    const HEX: &str = "44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056";
+    const BODY: &str =
+        r#"{"id":"evt_1","type":"workflow.completed","created_at":"2026-01-31T09:30:00.000Z","data":{}}"#;
+    for encoding in Encoding::ALL {
+        let custom = CustomScheme {
+            content: "{body}".to_owned(),
+            encoding,
+            prefix: "v1=".to_owned(),
+            signature_header: "x-signature".to_owned(),
+            ..CustomScheme::default()
+        };
+        let scheme = Scheme::new(SchemeName::Custom, &custom);
+        let key = SigningKey::read(HEX, &scheme, KeyReading::Hex).expect("a key");
+        let signed = sign(&scheme, &[key], &Message { id: "", timestamp: 0, url: "", body: BODY.as_bytes() });
+        let raw = format!("POST /h HTTP/1.1\nhost: app.example.com\nx-signature: {}\n\n{BODY}", signed.signatures[0]);
+        let found = CapturedDelivery::read(raw.as_bytes()).expect("a delivery").shows(HEX).settings;
+        assert_eq!(found["webhooks.secret_key"].as_ref().expect("a reading").value, "hex", "{encoding:?}");
+        let shown = &found["webhooks.custom"].as_ref().expect("a scheme").value;
+        assert_eq!(shown["encoding"], encoding.name(), "{shown}");
     }
 }
 

@@ -273,5 +273,31 @@ fn trigger_says_when_a_refused_delivery_is_tried_again() {
         printed.contains("answered 500") && printed.contains("; attempt 1 failed, the next is due in "),
         "{printed}"
     );
-    assert!(failure.contains("1 of 1 delivery was not accepted so far; "), "{failure}");
+    assert!(
+        failure.contains("1 of 1 delivery was not accepted so far: --wait waits for the first attempt; "),
+        "{failure}"
+    );
+    assert!(failure.contains("`wrs-emulator clock auto --key "), "{failure}");
+}
+
+#[test]
+fn trigger_waits_for_the_retries_under_an_automatic_clock() {
+    let served = subscribed();
+    served.said(&["profile", "set", "webhooks.retry.preset=custom", "webhooks.retry.schedule=[\"1h\", \"71h\"]"]);
+    served.said(&["clock", "auto"]);
+    served.control("POST", "sink/app", &serde_json::json!({ "respond": [500, 503, 200] }));
+    let fired = served.json(&["trigger", "workflow.completed", "--wait", "--json"]);
+    assert_eq!(
+        (&fired["waited_for"], &fired["deliveries"][0]["status"]),
+        (&"end".into(), &"delivered".into()),
+        "{fired}"
+    );
+    assert_eq!(fired["deliveries"][0]["attempts"].as_array().map(Vec::len), Some(3), "{fired}");
+    // What never succeeds has ended as well.
+    served.control("POST", "sink/app", &serde_json::json!({ "respond": [500, 500, 500] }));
+    let failed = served.call(&["trigger", "workflow.completed", "--wait"]).exits(1);
+    assert!(text(&failed.stderr).contains("1 of 1 delivery was not accepted\n"), "{failed:?}");
+    let again = fired["deliveries"][0]["id"].as_str().expect("an id");
+    served.control("POST", "sink/app", &serde_json::json!({ "respond": [500, 200] }));
+    served.call(&["deliveries", "redeliver", again]).exits(0);
 }

@@ -11,7 +11,7 @@ use wrs_emulator::review::findings::{Check, checks};
 
 use examples::{Example, example};
 
-use crate::support::{KEY, Receiver, assert_in_step, fire, get_as, send, started, subscribe_url, view};
+use crate::support::{KEY, Receiver, START, assert_in_step, fire, get_as, send, started, subscribe_url, view};
 use crate::wire::peer::Peer;
 
 /// An emulator whose clock runs, with these settings.
@@ -112,6 +112,38 @@ async fn a_moved_clock_is_a_wait() {
     let findings = view(&emulator, "findings").await;
     for code in ["no-back-off", "quick-retry"] {
         assert!(finding(&findings, code).is_none(), "{findings:#}");
+    }
+}
+
+/// `Retry-After` has two forms, and clients that know one alone are common.
+#[tokio::test]
+async fn a_retry_after_that_is_a_date_is_read() {
+    let Example::Requests { found, .. } = example("before-retry-after") else { panic!("it has requests") };
+    let settings = ["rate_limit.requests=1", "rate_limit.retry_after=date"];
+    let findings = after_requests(&settings, &found).await;
+    let early = finding(&findings, "before-retry-after").unwrap_or_else(|| panic!("{findings:#}"));
+    assert!(early.to_string().contains("which asked for "), "{early:#}");
+}
+
+/// What happened is never listed as not exercised without a reason.
+#[tokio::test]
+async fn pauses_while_the_clock_stands_still_are_named_as_what_they_are() {
+    let frozen = Emulator::builder().seed(7).frozen_at(START);
+    let emulator = started(frozen.set("rate_limit.requests=1").set("rate_limit.retry_after=seconds")).await;
+    let mut peer = Peer::connect(&emulator).await;
+    for _ in 0..3 {
+        peer.send(on_the_wire(
+            "GET /v1/system/status HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\n",
+        ))
+        .await;
+        peer.answer().await;
+    }
+    let findings = view(&emulator, "findings").await;
+    let idle = findings["not_exercised"].as_array().expect("a list");
+    for (code, happened) in [("before-retry-after", true), ("quick-retry", true), ("polls-while-subscribed", false)] {
+        let row = idle.iter().find(|idle| idle["code"] == code).unwrap_or_else(|| panic!("no {code}: {findings:#}"));
+        let says = row["exercise"].as_str().expect("a text").contains("while the clock stood still");
+        assert_eq!(says, happened, "{row}");
     }
 }
 

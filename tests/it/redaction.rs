@@ -173,6 +173,25 @@ async fn an_archive_shows_no_credential_encoded_or_not() {
     assert!(shown.contains("Bearer sk_test_local") && shown.contains("sk_live_%E2%80%A61234"), "{shown}");
 }
 
+/// The prefixes of the contract are not those of every service.
+#[test]
+fn commands_mask_by_the_prefixes_in_force() {
+    const KEY: &str = "pk-abcdefghijklmnop";
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("run.json").display().to_string();
+    let settings = ["--set", "keys.live_prefix=pk-", "--set", "keys.test_prefix=tk-", "--set", "keys.mode=any"];
+    let script = format!("echo said {KEY}; exit 3");
+    let command = [&["exec", "--report", &report], &settings[..], &["--", "sh", "-c", &script]].concat();
+    run(&command);
+    let written = std::fs::read_to_string(&report).expect("a report");
+    assert!(written.contains("said pk-") && !written.contains(KEY), "{written}");
+    // Of a running emulator, its own.
+    let served = Served::start(&[&["--quiet"], &settings[..]].concat());
+    let output = finish(&mut wrs_emulator(&["doctor", "--url", &served.url, "--key", KEY]));
+    let shown = text(&output.stdout) + &text(&output.stderr);
+    assert!(shown.contains("pk-…mnop") && !shown.contains(KEY), "{shown}");
+}
+
 #[tokio::test]
 async fn masking_follows_the_prefixes_of_the_profile() {
     let emulator = crate::support::start_with(&["keys.live_prefix=pk-", "keys.test_prefix=tk-", "keys.mode=any"]).await;

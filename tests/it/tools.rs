@@ -196,7 +196,7 @@ fn bad_input_is_exit_2_with_its_reason() {
         (&["sign", &here], &["cannot read"]),
         (&["sign", &body, "--scheme", "strip"], &["--scheme", "`strip`", "stripe"]),
         (&["sign", &body, "--scheme", "stripe,github"], &["expected one scheme, found stripe, github"]),
-        (&["sign", &body, "--secret-key", "hex"], &["--secret-key", "utf8_with_prefix"]),
+        (&["sign", &body, "--secret-key", "octal"], &["--secret-key", "utf8_with_prefix"]),
         (&["sign", &body, "--secret", ""], &["--secret", "found an empty string"]),
         (&["sign", &body, "--secret", "whsec_%"], &["to be base64", "--secret-key utf8"]),
         (&["sign", &body, "--timestamp", "soon"], &["--timestamp", "`soon`"]),

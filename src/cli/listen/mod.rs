@@ -7,8 +7,7 @@
 
 mod receiver;
 
-use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +15,12 @@ use std::time::Duration;
 use clap::Args;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::runtime::Builder;
 use tokio::task::JoinHandle;
 use url::{Host, Url};
 
 use super::arguments::{DEFAULT_URL, Target, address, bound, examples, is_webhook_url};
-use super::client::{Call, in_background, run_task};
+use super::client::{Call, in_background, run_task, runtime};
 use super::failure::{Code, Failure, note, note_with, warn};
 use super::output::{print, ready_line};
 use super::profile::{forwards_in_force, patch_of_forwards};
@@ -32,8 +32,12 @@ use crate::control::api;
 use crate::http::handler::Limits;
 use crate::http::serve;
 use crate::http::tls::{ServerTls, TlsSetting};
+use crate::settings::Forwards;
+use crate::state::workspace::FailureReason;
 use crate::util::flag::Flag;
 use crate::util::wording::shell_word;
+use crate::webhook::client::connects;
+use crate::webhook::egress::{Destination, Egress, is_looked_up_far};
 use receiver::{Answers, Application, DeliveryCounts, Receiver, application_url};
 
 const MAX_CONNECTIONS: usize = 64;
@@ -387,13 +391,14 @@ impl Registration {
     }
 }
 
-/// True if a program listens at the host and port of a URL.
+/// True if a program may listen at the host and port of a URL. Anybody may have set it, so the guard of deliveries decides what is dialled.
 fn is_listening(url: &str) -> bool {
-    let addresses = Url::parse(url).ok().and_then(|url| url.socket_addrs(|| None).ok()).unwrap_or_default();
-    addresses.iter().any(|address| match TcpStream::connect_timeout(address, LIMIT) {
-        Ok(_) => true,
-        Err(error) => error.kind() != ErrorKind::ConnectionRefused,
-    })
+    let Some(url) = Url::parse(url).ok().filter(|url| !is_looked_up_far(url)) else { return true };
+    let Some(Destination::Dial(to)) = Egress::default().destination(&Forwards::default(), &Arc::new(url)) else {
+        return true;
+    };
+    let connected = runtime(Builder::new_current_thread()).map(|runtime| runtime.block_on(connects(&to, LIMIT)));
+    !matches!(connected, Ok(Err(problem)) if problem.reason == FailureReason::ConnectionRefused)
 }
 
 /// How often the emulator is asked whether it still has the subscription.

@@ -1,7 +1,7 @@
 //! Why a signature does not verify: each common mistake is undone, one at a time, and each change after which the delivery
 //! verifies is reported. Never repeats a secret.
 
-use super::key::{from_hex, undecorated};
+use super::key::undecorated;
 use super::rewrite::{lost_body, rewrites};
 use super::{CustomScheme, Departure, KeyReading, Rejection, Scheme, SchemeName, SigningKey, Verified, verify};
 
@@ -37,8 +37,6 @@ pub enum Change {
     Secret(&'static str),
     /// The body before something changed its bytes: the one that would verify.
     Body(&'static str),
-    /// The secrets decoded from hexadecimal.
-    HexSecret,
     /// A signature that departs from the scheme.
     Signature(Departure),
     /// The signature of another scheme, with the secrets read as given.
@@ -52,7 +50,7 @@ impl Change {
         match self {
             Self::Time => "time",
             Self::Reading(_) => "secret_key",
-            Self::Secret(_) | Self::HexSecret => "secret",
+            Self::Secret(_) => "secret",
             Self::Signature(_) => "signature",
             Self::Body(_) => "body",
             Self::Scheme(_) => "scheme",
@@ -66,7 +64,6 @@ impl Change {
             Self::Time | Self::Url => None,
             Self::Reading(reading) => Some(reading.name()),
             Self::Secret(what) | Self::Body(what) => Some(what),
-            Self::HexSecret => Some("hex"),
             Self::Signature(departure) => Some(departure.name()),
             Self::Scheme(name) => Some(name.name()),
         }
@@ -101,7 +98,6 @@ impl std::fmt::Display for Remedy {
                 )?,
                 Change::Reading(reading) => write!(f, "the secret read as `{reading}` (`webhooks.secret_key`)")?,
                 Change::Secret(what) => write!(f, "the secret without {what}")?,
-                Change::HexSecret => f.write_str("the secret decoded from hex")?,
                 Change::Signature(departure) => write!(f, "a signature {departure}")?,
                 Change::Body(what) => write!(f, "the body {what}: verify the bytes as they came")?,
                 Change::Scheme(name) => write!(f, "the signature that scheme `{name}` makes")?,
@@ -159,7 +155,6 @@ impl Evidence<'_> {
                 }
             }
         }
-        let hex: Vec<String> = plain.iter().filter_map(|secret| from_hex(secret)).collect();
         // What gives other keys than those before: the changes, the secrets, and how the scheme and the settings read them.
         let mut readings = vec![(Vec::new(), self.secrets, self.scheme.key, self.reading)];
         let mut known = vec![self.key_bytes()];
@@ -167,8 +162,7 @@ impl Evidence<'_> {
             let as_given = (secrets, self.scheme.key, self.reading, None);
             // The reading of a custom scheme is part of the scheme.
             let others = KeyReading::ALL.map(|reading| (secrets, reading, reading, Some(Change::Reading(reading))));
-            let hex = (&hex[..], KeyReading::Base64, KeyReading::Base64, Some(Change::HexSecret));
-            for (secrets, key, reading, change) in [as_given].into_iter().chain(others).chain([hex]) {
+            for (secrets, key, reading, change) in [as_given].into_iter().chain(others) {
                 let scheme = Scheme { key, ..self.scheme.clone() };
                 let other = Evidence { scheme: &scheme, secrets, reading, ..*self };
                 let keys = other.key_bytes();
@@ -180,7 +174,7 @@ impl Evidence<'_> {
                 }
             }
         }
-        for (departures, mut departing) in self.scheme.departures() {
+        'departures: for (departures, mut departing) in self.scheme.departures() {
             if departures.contains(&Departure::BodyAlone) {
                 // What signs the body alone often sends nothing else.
                 departing = Scheme { id_required: false, timestamp_header: None, ..departing };
@@ -189,7 +183,12 @@ impl Evidence<'_> {
                 let scheme = Scheme { key: *key, ..departing.clone() };
                 let departures = departures.iter().copied().map(Change::Signature);
                 let changes: Vec<Change> = changes.iter().copied().chain(departures).collect();
-                found.extend(Evidence { scheme: &scheme, secrets, reading: *reading, ..*self }.remedy(&changes));
+                let departing = Evidence { scheme: &scheme, secrets, reading: *reading, ..*self };
+                if let Some(remedy) = departing.remedy(&changes) {
+                    // A signature is written in one way; those with more departures may be the same text.
+                    found.push(remedy);
+                    break 'departures;
+                }
             }
         }
         // The signature is that of one body.
@@ -230,7 +229,7 @@ impl Evidence<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::signature::{Encoding, Message, sign};
+    use crate::contract::signature::{Encoding, Message, Wrapping, sign};
 
     const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
     const NOW: i64 = 1_700_000_000;
@@ -295,7 +294,7 @@ mod tests {
         let hex = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
         for given in [hex.to_owned(), format!("whsec_{hex}"), hex.to_uppercase()] {
             let found = remedies(SchemeName::Standard, SECRET, &given, "{}", "{}");
-            assert_eq!(found, ["the secret decoded from hex"], "{given}");
+            assert_eq!(found, ["the secret read as `hex` (`webhooks.secret_key`)"], "{given}");
         }
     }
 
@@ -309,6 +308,30 @@ mod tests {
         let custom = CustomScheme::default();
         for (departing, with, expected) in [
             (scheme(|it| it.encoding = Encoding::Hex), KeyReading::Auto, "a signature in hex"),
+            (scheme(|it| it.encoding = Encoding::HexCapitals), KeyReading::Auto, "a signature in hex in capitals"),
+            (
+                scheme(|it| it.encoding = Encoding::Base64OfHex),
+                KeyReading::Auto,
+                "a signature in hex, and that again in base64",
+            ),
+            (
+                scheme(|it| it.encoding = Encoding::Base64Unpadded),
+                KeyReading::Auto,
+                "a signature in base64 without padding",
+            ),
+            (
+                scheme(|it| it.prefix = "v1=".into()),
+                KeyReading::Auto,
+                "a signature with `=` between its prefix and its value",
+            ),
+            (scheme(|it| it.prefix = "v1, ".into()), KeyReading::Auto, "a signature with a space after its prefix"),
+            (scheme(|it| it.wrapping = Wrapping::Quotes), KeyReading::Auto, "a signature in quotes"),
+            (scheme(|it| it.wrapping = Wrapping::Percent), KeyReading::Auto, "a signature percent-encoded"),
+            (
+                scheme(|it| (it.encoding, it.wrapping) = (Encoding::HexCapitals, Wrapping::Quotes)),
+                KeyReading::Utf8,
+                "the secret read as `utf8` (`webhooks.secret_key`), and a signature in hex in capitals and in quotes",
+            ),
             (scheme(|it| it.content = "{body}".into()), KeyReading::Auto, "a signature over the body alone"),
             (
                 scheme(|it| {

@@ -26,6 +26,9 @@ pub enum SecretProblem {
     /// The reading asks for base64 and the text is not.
     #[error("expected {part} to be base64 (`A-Z a-z 0-9 + /`, padded with `=`), found {found}")]
     NotBase64 { part: &'static str, found: String },
+    /// The reading asks for hexadecimal and the text is not.
+    #[error("expected {part} to be hexadecimal (`0-9 a-f`, two digits a byte), found {found}")]
+    NotHex { part: &'static str, found: String },
 }
 
 /// The key bytes a delivery is signed with, at least one; `Debug` shows their number only. Clones share the prepared HMAC.
@@ -59,6 +62,7 @@ impl SigningKey {
             (KeyReading::Base64, Some(tail)) => decode(tail, true),
             (KeyReading::Base64, None) => decode(secret, false),
             (KeyReading::Utf8, tail) => utf8(tail.unwrap_or(secret)),
+            (KeyReading::Hex, tail) => decode_hex(tail.unwrap_or(secret), tail.is_some()),
         }?;
         Self::prepared(bytes, scheme.hash)
     }
@@ -78,6 +82,7 @@ impl SigningKey {
                 format!(r"^({without}|{PREFIX}[\s\S])")
             }
             KeyReading::Base64 => format!("^({PREFIX})?{base64}$"),
+            KeyReading::Hex => format!("^({PREFIX})?([0-9A-Fa-f]{{2}})+$"),
         }
     }
 
@@ -119,15 +124,20 @@ fn hmac_key(bytes: &[u8], hash: Hash) -> hmac::Key {
     hmac::Key::new(algorithm, bytes)
 }
 
-/// The secret whose text is hexadecimal, as `whsec_` and base64, which [`KeyReading::Base64`] reads as those bytes.
-pub(crate) fn from_hex(secret: &str) -> Option<String> {
-    let digits = secret.strip_prefix(PREFIX).unwrap_or(secret);
-    // Shorter texts are hardly keys.
-    let is_hex =
-        digits.len() >= 32 && digits.len().is_multiple_of(2) && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).ok();
-    let bytes: Vec<u8> = is_hex.then(|| (0..digits.len()).step_by(2).filter_map(byte).collect())?;
-    Some(format!("{PREFIX}{}", STANDARD.encode(bytes)))
+fn decode_hex(text: &str, after_prefix: bool) -> Result<Vec<u8>, SecretProblem> {
+    let found = match text.bytes().position(|byte| !byte.is_ascii_hexdigit()) {
+        Some(at) => format!("something else at byte {} of it", at + 1),
+        None if !text.len().is_multiple_of(2) => format!("{} of them", counted(text.len(), "digit")),
+        None => {
+            let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("they are digits");
+            return Ok((0..text.len()).step_by(2).map(byte).collect());
+        }
+    };
+    Err(SecretProblem::NotHex { part: part_of_secret(after_prefix), found })
+}
+
+const fn part_of_secret(after_prefix: bool) -> &'static str {
+    if after_prefix { "what follows `whsec_` in the secret" } else { "the secret" }
 }
 
 /// True if the libraries of `scheme` read secrets as base64.
@@ -149,8 +159,7 @@ fn decode(text: &str, after_prefix: bool) -> Result<Vec<u8>, SecretProblem> {
                 "a last character that cannot end it, as if the text were cut".to_owned()
             }
         };
-        let part = if after_prefix { "what follows `whsec_` in the secret" } else { "the secret" };
-        SecretProblem::NotBase64 { part, found }
+        SecretProblem::NotBase64 { part: part_of_secret(after_prefix), found }
     })
 }
 
@@ -315,11 +324,20 @@ mod tests {
     }
 
     #[test]
-    fn only_a_long_text_of_whole_bytes_is_read_as_hex() {
-        assert_eq!(from_hex(HEX).as_deref(), Some("whsec_j3QiMbEOiIirzZmqq7uFpQ=="));
-        assert_eq!(from_hex(&format!("{PREFIX}{HEX}")), from_hex(HEX));
-        for other in [&HEX[..30], &format!("{HEX}0"), &HEX.replace('8', "g"), PHRASE, ""] {
-            assert_eq!(from_hex(other), None, "{other}");
+    fn only_a_text_of_whole_bytes_is_read_as_hex() {
+        let read = |secret: &str| SigningKey::read(secret, &Scheme::GITHUB, KeyReading::Hex);
+        let key = read(HEX).expect("a key");
+        assert_eq!((key.as_bytes().len(), key.as_bytes()[0]), (HEX.len() / 2, 0x8f));
+        for same in [format!("{PREFIX}{HEX}"), HEX.to_uppercase()] {
+            assert_eq!(read(&same).expect("a key").as_bytes(), key.as_bytes(), "{same}");
+        }
+        for (other, problem) in [
+            (format!("{HEX}0"), "33 digits"),
+            (HEX.replace('8', "g"), "at byte 1"),
+            (format!("{PREFIX}é"), "what follows `whsec_`"),
+        ] {
+            let found = read(&other).expect_err("no key").to_string();
+            assert!(found.contains(problem) && !found.contains(HEX), "{other}: {found}");
         }
     }
 

@@ -20,9 +20,8 @@ mod verify;
 
 pub use departure::Departure;
 pub use diagnose::{Change, Evidence, Remedy};
-pub(crate) use key::from_hex;
 pub use key::{SecretProblem, SigningKey, secret_warnings, undecorated};
 pub use rewrite::rewrites;
-pub use scheme::{CustomScheme, Encoding, Hash, KeyReading, Scheme, SchemeName, SchemeNames, is_reserved};
+pub use scheme::{CustomScheme, Encoding, Hash, KeyReading, Scheme, SchemeName, SchemeNames, Wrapping, is_reserved};
 pub use sign::{Message, Signed, Tamper, another_key, sign, sign_as, sign_forged};
 pub use verify::{Rejection, TOLERANCE_SECONDS, Verified, verify};

@@ -8,8 +8,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use hyper::header::HeaderName;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -97,8 +98,39 @@ pub struct Scheme {
     pub(super) form: HeaderForm,
     /// What precedes each signature.
     pub(super) prefix: Cow<'static, str>,
+    pub(super) wrapping: Wrapping,
     /// Headers without which the service's own libraries do not read a delivery; `None` stands for the event's type.
     pub(super) service_headers: &'static [(&'static str, Option<&'static str>)],
+}
+
+named! {
+    /// What is around the whole value of a signature header, by no scheme but on the way of some deliveries.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Wrapping {
+        None = "none",
+        Quotes = "quotes",
+        Percent = "percent_encoding",
+    }
+}
+
+impl Wrapping {
+    pub(super) fn wrap(self, value: String) -> String {
+        match self {
+            Self::None => value,
+            Self::Quotes => format!("\"{value}\""),
+            Self::Percent => utf8_percent_encode(&value, NON_ALPHANUMERIC).to_string(),
+        }
+    }
+
+    /// The value without it; empty if it is not around the value. Quotes may be around a part alone.
+    pub(super) fn unwrap(self, value: String) -> String {
+        let unwrapped = match self {
+            Self::None => return value,
+            Self::Quotes => value.replace(['"', '\''], ""),
+            Self::Percent => percent_decode_str(&value).decode_utf8_lossy().into_owned(),
+        };
+        if unwrapped == value { String::new() } else { unwrapped }
+    }
 }
 
 /// How the signature header is put together.
@@ -124,6 +156,7 @@ impl Scheme {
         encoding: Encoding::Base64,
         form: HeaderForm::Tokens,
         prefix: Cow::Borrowed("v1,"),
+        wrapping: Wrapping::None,
         service_headers: &[],
     };
 
@@ -147,6 +180,7 @@ impl Scheme {
         encoding: Encoding::Hex,
         form: HeaderForm::Parts,
         prefix: Cow::Borrowed("v1="),
+        wrapping: Wrapping::None,
         service_headers: &[],
     };
 
@@ -210,6 +244,7 @@ impl Scheme {
                     encoding: custom.encoding,
                     form: HeaderForm::One,
                     prefix: Cow::Owned(custom.prefix.clone()),
+                    wrapping: Wrapping::None,
                     service_headers: &[],
                 }
             }
@@ -385,26 +420,62 @@ impl Hash {
     }
 }
 
-/// How a signature's bytes are written in its header (`webhooks.custom.encoding`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Encoding {
-    /// Lower-case hexadecimal.
-    Hex,
-    /// Base64 of the standard alphabet, padded.
-    Base64,
+named! {
+    /// How a signature's bytes are written in its header (`webhooks.custom.encoding`).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    pub enum Encoding {
+        /// Lower-case hexadecimal.
+        #[serde(rename = "hex")]
+        Hex = "hex",
+        /// Base64 of the standard alphabet, padded.
+        #[serde(rename = "base64")]
+        Base64 = "base64",
+        /// Hexadecimal in capitals.
+        #[serde(rename = "hex_capitals")]
+        HexCapitals = "hex_capitals",
+        /// Base64 of the standard alphabet, without padding.
+        #[serde(rename = "base64_unpadded")]
+        Base64Unpadded = "base64_unpadded",
+        /// Base64 of the URL-safe alphabet, padded.
+        #[serde(rename = "base64url")]
+        Base64Url = "base64url",
+        /// Base64 of the URL-safe alphabet, without padding.
+        #[serde(rename = "base64url_unpadded")]
+        Base64UrlUnpadded = "base64url_unpadded",
+        /// Lower-case hexadecimal, and that text again in padded base64.
+        #[serde(rename = "base64_of_hex")]
+        Base64OfHex = "base64_of_hex",
+    }
 }
 
 impl Encoding {
     pub(super) fn encode(self, bytes: &[u8]) -> String {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        const DIGITS: [&[u8; 16]; 2] = [b"0123456789abcdef", b"0123456789ABCDEF"];
+        let hex = |digits: &[u8; 16]| {
+            let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+            nibbles.map(|nibble| char::from(digits[usize::from(nibble)])).collect::<String>()
+        };
         match self {
-            Self::Hex => bytes
-                .iter()
-                .flat_map(|byte| [byte >> 4, byte & 0xf])
-                .map(|nibble| char::from(DIGITS[usize::from(nibble)]))
-                .collect(),
+            Self::Hex => hex(DIGITS[0]),
+            Self::HexCapitals => hex(DIGITS[1]),
             Self::Base64 => STANDARD.encode(bytes),
+            Self::Base64Unpadded => STANDARD_NO_PAD.encode(bytes),
+            Self::Base64Url => URL_SAFE.encode(bytes),
+            Self::Base64UrlUnpadded => URL_SAFE_NO_PAD.encode(bytes),
+            Self::Base64OfHex => STANDARD.encode(hex(DIGITS[0])),
+        }
+    }
+
+    /// The encoding in a sentence that begins with "in".
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Hex => "hex",
+            Self::HexCapitals => "hex in capitals",
+            Self::Base64 => "base64",
+            Self::Base64Unpadded => "base64 without padding",
+            Self::Base64Url => "base64url",
+            Self::Base64UrlUnpadded => "base64url without padding",
+            Self::Base64OfHex => "hex, and that again in base64",
         }
     }
 
@@ -413,15 +484,21 @@ impl Encoding {
     /// Looser than decoding on purpose: a signature with one character changed is still a
     /// signature, only a wrong one.
     pub(super) fn looks_like(self, text: &str, length: usize) -> bool {
+        let is_base64 = |length: usize, is_padded: bool, further: [u8; 2]| {
+            let (padded, unpadded) = (length.div_ceil(3) * 4, (length * 4).div_ceil(3));
+            let digits = if is_padded { text.trim_end_matches('=') } else { text };
+            text.len() == (if is_padded { padded } else { unpadded })
+                && digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || further.contains(&byte))
+        };
         match self {
-            Self::Hex => text.len() == 2 * length && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
-            Self::Base64 => {
-                text.len() == length.div_ceil(3) * 4
-                    && text
-                        .trim_end_matches('=')
-                        .bytes()
-                        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/')
+            Self::Hex | Self::HexCapitals => {
+                text.len() == 2 * length && text.bytes().all(|byte| byte.is_ascii_hexdigit())
             }
+            Self::Base64 => is_base64(length, true, *b"+/"),
+            Self::Base64Unpadded => is_base64(length, false, *b"+/"),
+            Self::Base64Url => is_base64(length, true, *b"-_"),
+            Self::Base64UrlUnpadded => is_base64(length, false, *b"-_"),
+            Self::Base64OfHex => is_base64(2 * length, true, *b"+/"),
         }
     }
 }
@@ -442,6 +519,8 @@ named! {
         Utf8 = "utf8",
         /// The UTF-8 bytes of the whole text.
         Utf8WithPrefix = "utf8_with_prefix",
+        /// The text, after `whsec_` if it starts with that, is hexadecimal.
+        Hex = "hex",
     }
 }
 

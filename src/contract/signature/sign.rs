@@ -69,7 +69,7 @@ pub fn sign_as(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, time
         headers.push((name.clone(), timestamp));
     }
     if let Some(value) = value {
-        headers.push((scheme.signature_header.clone(), value));
+        headers.push((scheme.signature_header.clone(), scheme.wrapping.wrap(value)));
     }
     Signed { headers, content, signatures }
 }

@@ -96,7 +96,7 @@ pub fn verify(
         None => None,
     };
     let separate_timestamp = scheme.timestamp_header.as_deref().map(required).transpose()?;
-    let signature = required(&scheme.signature_header)?;
+    let signature = scheme.wrapping.unwrap(required(&scheme.signature_header)?);
     let timestamp_text = match scheme.form {
         HeaderForm::Parts => Some(timestamp_part(scheme, &signature)?),
         HeaderForm::Tokens | HeaderForm::One => separate_timestamp,
@@ -392,7 +392,7 @@ mod tests {
             "é{id}{body}",
         ];
         let hashes = vec![Hash::Sha1, Hash::Sha256, Hash::Sha512];
-        let encodings = vec![Encoding::Hex, Encoding::Base64];
+        let encodings = Encoding::ALL.to_vec();
         let prefixes = vec!["", "sha256=", "HMAC ", "v1,"];
         let custom = (select(contents), select(hashes), select(encodings), select(prefixes));
         (select(SchemeName::ALL.to_vec()), custom).prop_map(|(name, (content, hash, encoding, prefix))| {

@@ -134,6 +134,8 @@ pub(super) struct Judged {
     pub(super) judged: usize,
     /// Those that did, oldest first.
     pub(super) found: Vec<Observation>,
+    /// True if there were some, but their pauses mean nothing because the clock stood still.
+    pub(super) without_time: bool,
 }
 
 /// One request or delivery that shows a finding.

@@ -61,7 +61,8 @@ pub(crate) fn judge(traffic: &Traffic<'_>) -> Findings {
             Rule::All(rule) => judged = rule(traffic),
         }
         if judged.judged == 0 {
-            let [code, title, exercise] = [check.code, check.title, check.exercise].map(str::to_owned);
+            let exercise = if judged.without_time { WITHOUT_TIME } else { check.exercise };
+            let [code, title, exercise] = [check.code, check.title, exercise].map(str::to_owned);
             findings.not_exercised.push(NotExercised { code, title, exercise });
         }
         findings.data.extend(Confidence::ALL.into_iter().filter_map(|confidence| check.finding(confidence, &judged)));
@@ -74,6 +75,10 @@ pub(crate) fn judge(traffic: &Traffic<'_>) -> Findings {
 pub fn check(code: &str) -> Option<&'static Check> {
     checks().find(|check| check.code == code)
 }
+
+/// Instead of how to exercise a check whose requests were made, but show nothing.
+const WITHOUT_TIME: &str = "such requests were made while the clock stood still, and their pauses cannot be judged: let it run by \
+                            `wrs-emulator clock resume`, and make them again";
 
 /// What no traffic can show, so that a clean list is not taken for more than it is.
 const BEYOND: [&str; 5] = [

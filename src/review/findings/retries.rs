@@ -127,7 +127,7 @@ fn after_each<'a, K: Ord>(
             }));
         }
     }
-    Judged { judged, found: in_order(found) }
+    Judged { judged, found: in_order(found), without_time: false }
 }
 
 fn in_order(mut found: Vec<(usize, Observation)>) -> Vec<Observation> {
@@ -174,16 +174,21 @@ fn pauses(series: &[Retry<'_>]) -> Vec<Duration> {
     series.iter().map(|retry| retry.waited).collect()
 }
 
+/// What is found of pauses while the clock does not run: nothing, whether or not there were requests.
+fn without_time(judged: usize) -> Judged {
+    Judged { without_time: judged > 0, ..Judged::default() }
+}
+
 /// The retries after a 429, judged by the chain that each is part of and its place in it.
 fn retries<'a>(traffic: &Traffic<'a>, judge: impl Fn(&[Retry<'a>], usize) -> Option<Observation>) -> Judged {
+    let judged = traffic.requests().filter(|request| request.0.status == 429).count();
     if !traffic.clock_runs {
-        return Judged::default();
+        return without_time(judged);
     }
     let chains = chains(traffic);
     let places = chains.iter().flat_map(|chain| (0..chain.len()).map(move |place| (chain, place)));
     let found = places.filter_map(|(chain, place)| Some((chain[place].at, judge(chain, place)?))).collect();
-    let judged = traffic.requests().filter(|request| request.0.status == 429).count();
-    Judged { judged, found: in_order(found) }
+    Judged { judged, found: in_order(found), without_time: false }
 }
 
 fn no_back_off(traffic: &Traffic<'_>) -> Judged {
@@ -216,9 +221,6 @@ fn quick_retry(traffic: &Traffic<'_>) -> Judged {
 
 fn polls(traffic: &Traffic<'_>) -> Judged {
     let mut judged = Judged::default();
-    if !traffic.clock_runs {
-        return judged;
-    }
     for group in groups(traffic, Request::credentials).values() {
         let subscribed = |(_, request): &&(usize, Request<'_>)| {
             request.0.operation == Some(Operation::EventsSubscribe) && request.0.status < 300
@@ -241,28 +243,29 @@ fn polls(traffic: &Traffic<'_>) -> Judged {
             Observation::certain(window[POLLING - 1].id(), detail)
         }));
     }
-    judged
+    if traffic.clock_runs { judged } else { without_time(judged.judged) }
 }
 
 fn before_retry_after(traffic: &Traffic<'_>) -> Judged {
+    let asking =
+        traffic.requests().filter(|request| request.0.status == 429 && request.retry_after().is_some()).count();
     if !traffic.clock_runs {
-        return Judged::default();
+        return without_time(asking);
     }
     let mut judged = after_each(traffic, 429, Request::credentials, |Retry { refused, next, waited, .. }| {
         let asked = refused.retry_after()?;
         (*waited + EARLY < asked).then(|| {
-            let (waited, asked) = (waited.as_secs_f64(), asked.as_secs());
-            format!("{} came {waited:.1} s after {}, which asked for {asked} s", next.line(), refused.id())
+            let (waited, asked) = (waited.as_secs_f64(), asked.as_secs_f64());
+            format!("{} came {waited:.1} s after {}, which asked for {asked:.1} s", next.line(), refused.id())
         })
     });
-    judged.judged =
-        traffic.requests().filter(|request| request.0.status == 429 && request.retry_after().is_some()).count();
+    judged.judged = asking;
     judged
 }
 
 fn loop_after_401(traffic: &Traffic<'_>) -> Judged {
     let requests: Vec<Request<'_>> = traffic.requests().filter(|request| request.0.status == 401).collect();
-    let mut judged = Judged { judged: requests.len(), found: Vec::new() };
+    let mut judged = Judged { judged: requests.len(), ..Judged::default() };
     let mut row = 1;
     for (at, request) in requests.iter().enumerate().skip(1) {
         let before = requests[at - 1];

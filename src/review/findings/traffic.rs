@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -93,11 +94,17 @@ impl<'a> Request<'a> {
         self.0.transcript.headers().find(|(sent, _)| *sent == name).map(|(_, value)| value)
     }
 
-    /// The seconds of the answer's `Retry-After`, if it has that form.
+    /// How long the answer's `Retry-After` asks to wait, in seconds or until a date; none if it has neither form.
     pub(super) fn retry_after(self) -> Option<Duration> {
         let mut headers = self.0.transcript.answer_headers();
         let (_, value) = headers.find(|(name, _)| *name == "retry-after")?;
-        value.parse().ok().map(Duration::from_secs)
+        let value = value.trim();
+        if let Ok(seconds) = value.parse() {
+            return Some(Duration::from_secs(seconds));
+        }
+        let until = DateTimeParser::new().parse_timestamp(value).ok()?;
+        // A date is by the machine's clock while the clock runs, and a wait is judged only then.
+        Duration::try_from(until.duration_since(self.0.written.at()?)).ok().or(Some(Duration::ZERO))
     }
 
     /// The credentials that it carries.

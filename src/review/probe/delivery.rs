@@ -12,7 +12,7 @@ use crate::clock::Seed;
 use crate::contract::ids::{IdKind, make_id};
 use crate::contract::signature::{
     CustomScheme, Departure, KeyReading, Message, Scheme, SchemeName, Signed, SigningKey, TOLERANCE_SECONDS,
-    another_key, from_hex, rewrites, sign, sign_as, sign_forged, verify,
+    another_key, rewrites, sign, sign_as, sign_forged, verify,
 };
 use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::{EventEnvelope, REFERENCE_MATCHED, WORKFLOW_COMPLETED};
@@ -175,7 +175,8 @@ pub(super) fn variations(signing: &ProbeSigning, occasion: Occasion<'_>) -> Vec<
             found.push((what, make(&Sending::VALID, &other, occasion)));
         }
     }
-    let departures = signing.scheme.departures();
+    let mut departures = signing.scheme.departures();
+    departures.retain(|(departures, _)| departures.iter().all(|departure| departure.is_by_hand()));
     let departing = |(departures, scheme): &(Vec<Departure>, Scheme), other: &ProbeSigning| {
         let request = make(&Sending::VALID, &ProbeSigning { scheme: scheme.clone(), ..other.clone() }, occasion);
         let departures: Vec<String> = departures.iter().map(Departure::to_string).collect();
@@ -220,14 +221,12 @@ fn readings(signing: &ProbeSigning) -> Vec<(String, ProbeSigning)> {
                 KeyReading::Utf8 => "it reads the secret as text",
                 KeyReading::Utf8WithPrefix => "it reads the whole secret as text",
                 KeyReading::Auto | KeyReading::Base64 => "it decodes the secret from base64",
+                KeyReading::Hex => "it decodes the secret from hex",
             };
             let what = format!("{what}; {right} (it accepts --secret-key {})", reading.name());
             (what, ProbeSigning { reading, ..signing.clone() })
         })
         .collect();
-    let hex: Vec<String> = signing.secrets.iter().filter_map(|secret| from_hex(secret)).collect();
-    let what = format!("it decodes the secret from hex; {right}");
-    others.push((what, ProbeSigning { reading: KeyReading::Base64, secrets: hex, ..signing.clone() }));
     others.retain(|(_, other)| match first_key(other) {
         Some(key) if !seen.contains(&key) => {
             seen.push(key);

@@ -163,7 +163,8 @@ impl Run<'_> {
         let accepts_valid = reply.is_success();
         let diagnosis = if accepts_valid { None } else { Some(self.diagnose(&reply).await) };
         let (rest, not_sent) = if accepts_valid || *all { (rest, 0) } else { (&[][..], rest.len()) };
-        let mut probed = vec![ProbedCase { remedy: None, ..probed_case(valid, true, &[(request, reply, took)]) }];
+        let mut probed =
+            vec![ProbedCase { remedy: None, ..probed_case(valid, true, &[(request, reply, took)], self.redactor()) }];
 
         // A receiver that handles one request at a time cannot answer others during a slow one.
         let answers = probed[0].outcome != Outcome::Slow;
@@ -208,7 +209,11 @@ impl Run<'_> {
                 break;
             }
         }
-        probed_case(case, accepts_valid, &exchanges)
+        probed_case(case, accepts_valid, &exchanges, self.redactor())
+    }
+
+    fn redactor(&self) -> Redactor<'_> {
+        Redactor::new(&self.probe.profile.keys)
     }
 
     /// Why the valid delivery was not accepted, as far as further deliveries can show it.
@@ -330,15 +335,16 @@ fn attribute(probed: &mut [ProbedCase]) {
     }
 }
 
-fn probed_case(case: &'static Case, accepts_valid: bool, exchanges: &[Exchange]) -> ProbedCase {
+fn probed_case(case: &'static Case, accepts_valid: bool, exchanges: &[Exchange], redactor: Redactor<'_>) -> ProbedCase {
     let replies: Vec<Reply> = exchanges.iter().map(|(_, reply, _)| reply.clone()).collect();
+    let observed = |reply: &Reply| redactor.text(&reply.to_string()).into_owned();
     let (outcome, detail) = assess_replies(case.expects, &replies, accepts_valid);
     ProbedCase {
         name: case.name,
         outcome,
         sent: case.sends,
         expected: case.expects,
-        observed: replies.iter().map(observed).collect::<Vec<_>>().join(", then "),
+        observed: replies.iter().map(&observed).collect::<Vec<_>>().join(", then "),
         detail,
         clause: case.clause,
         remedy: outcome.remedy(case),
@@ -356,11 +362,6 @@ fn probed_case(case: &'static Case, accepts_valid: bool, exchanges: &[Exchange])
             })
             .collect(),
     }
-}
-
-/// What came back, with credentials masked.
-fn observed(reply: &Reply) -> String {
-    Redactor::default().text(&reply.to_string()).into_owned()
 }
 
 fn beginning(body: &Bytes) -> String {

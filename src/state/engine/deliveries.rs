@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::clock::Instant;
+use crate::clock::{Clock, Instant};
 use crate::state::budget::{Budget, History};
 pub use crate::state::workspace::DeliveryStatus;
 use crate::state::workspace::{AttemptRecord, EventRecord, Forgery, PlannedDelivery, Workspace};
@@ -241,8 +241,11 @@ impl DeliveryStore {
         self.wait(ids, limit, |record| record.status == DeliveryStatus::Pending).await
     }
 
-    pub async fn wait_attempted(&self, ids: &[String], limit: Duration) -> Vec<DeliveryRecord> {
-        self.wait(ids, limit, |record| record.status == DeliveryStatus::Pending && record.made == 0).await
+    /// Waits for the first attempt of each; while the clock is automatic, for the end of each, as retries take no time then.
+    pub async fn wait_tried(&self, ids: &[String], limit: Duration, clock: &Clock) -> Vec<DeliveryRecord> {
+        let is_open =
+            |record: &DeliveryRecord| record.status == DeliveryStatus::Pending && (record.made == 0 || clock.is_auto());
+        self.wait(ids, limit, is_open).await
     }
 
     async fn wait(

@@ -57,11 +57,13 @@ impl Secret {
         Ok(key)
     }
 
-    /// A fresh one, in the form that the contract shows.
-    pub fn generate(random: &mut impl Rng) -> Self {
+    /// A fresh one, in a form that these schemes read as a key under `reading`.
+    pub fn generate(schemes: &[Scheme], reading: KeyReading, random: &mut impl Rng) -> Self {
         let mut bytes = [0; 32];
         random.fill_bytes(&mut bytes);
-        Self::new(format!("whsec_{}", STANDARD.encode(bytes)))
+        let is_hex = schemes.iter().any(|scheme| scheme.reading(reading).0 == KeyReading::Hex);
+        let text = if is_hex { bytes.map(|byte| format!("{byte:02x}")).concat() } else { STANDARD.encode(bytes) };
+        Self::new(format!("whsec_{text}"))
     }
 }
 
@@ -245,7 +247,7 @@ impl Subscriptions {
         let (secret, shown) = if let Some(secret) = supplied {
             (secret, echo)
         } else {
-            let secret = Secret::generate(&mut sources.random);
+            let secret = Secret::generate(&profile.schemes(), profile.webhooks.secret_key, &mut sources.random);
             (secret.clone(), Some(secret))
         };
         let record = SubscriptionRecord {

@@ -66,6 +66,12 @@ pub(super) const ROWS: &[(&str, &[&str], Probe, &str)] = &[
         "retry-after: 60",
     ),
     ("rate_limit.reset", &["rate_limit.reset=delta"], Probe::Status(""), "x-ratelimit-reset: 60"),
+    (
+        "rate_limit.reset_header",
+        &["rate_limit.reset=delta", "rate_limit.reset_header=X-Rate-Limit-Reset-After"],
+        Probe::Status(""),
+        "x-rate-limit-reset-after: 60",
+    ),
     ("rate_limit.ietf", &["rate_limit.ietf=true"], Probe::Status(""), "ratelimit: \"default\";r=99;t=60"),
     ("ids.style", &["ids.style=counter"], Probe::Status(""), "req_00000001"),
     ("ids.request_header", &["ids.request_header=X-Request-Id"], Probe::Status(""), "\nx-request-id: req_"),
