@@ -21,7 +21,7 @@ use url::{Url, form_urlencoded};
 use super::arguments::{DEFAULT_URL, Target, address, base, is_webhook_url, reachable};
 use super::expansion::check_expansion;
 use super::failure::{Code, Failure};
-use super::output::{as_value, compact};
+use super::output::compact;
 use crate::contract::variation::HeaderLetters;
 use crate::control::api::{Answer, AnyKey, AskHealth, Endpoint, FollowStream, Sent};
 use crate::http::handler::PLAIN_ON_TLS;

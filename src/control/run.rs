@@ -310,7 +310,8 @@ impl GetRun {
 async fn send(request: GetRun, cx: Arc<Context>) -> Result<Made<Run>, ControlError> {
     let body = if request.limit == Some(0) {
         let (of, disconnected) = (Arc::clone(&cx), Arc::clone(&cx.is_disconnected));
-        let text = cx.control.read(&disconnected, move |_| request.document(&of).map(|run| run.text(of.redactor()))).await??;
+        let text =
+            cx.control.read(&disconnected, move |_| request.document(&of).map(|run| run.text(of.redactor()))).await??;
         ResponseBody::from(text)
     } else {
         let of = Arc::clone(&cx);
