@@ -549,7 +549,7 @@ mod tests {
     fn nothing_that_is_shown_is_a_command_of_a_ci_system() {
         for (text, expected) in [
             ("::error::x", r"\u{3a}:error::x"),
-            (" \t::set-output name=a::b", r" \t\u{3a}:set-output name=a::b"),
+            ("  ::set-output name=a::b", r"  \u{3a}:set-output name=a::b"),
             ("a ##[error]b ##vso", r"a #\u{23}[error]b ##vso"),
             ("a::b::c ::1 ## b", "a::b::c ::1 ## b"),
             ("::1", "::1"),
