@@ -89,12 +89,13 @@ impl Scheme {
         single.extend(by_hand);
         // Stripe's header consists of named parts.
         let has_prefix = !self.prefix.is_empty() && self.form != HeaderForm::Parts;
+        // Before the one without a prefix, which finds the value where tokens are separated by spaces.
+        single.extend(has_prefix.then_some(Departure::Spaced));
         single.extend(has_prefix.then_some(Departure::NoPrefix));
         single.extend(others);
         if has_prefix {
             let is_other = |separator: &char| self.prefix.ends_with(SEPARATORS) && !self.prefix.ends_with(*separator);
             single.extend(SEPARATORS.into_iter().filter(is_other).map(Departure::Separated));
-            single.push(Departure::Spaced);
         }
         single.extend([Wrapping::Quotes, Wrapping::Percent].map(Departure::Wrapped));
         single
