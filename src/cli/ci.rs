@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn a_message_of_a_client_stays_within_its_annotation() {
-        let expected = "::error title=wrs-emulator%3A a%3Ab%2Cc::/%25zz%0A\\u{3a}:set-output a:b; 2 times; first req_1\n";
+        let expected =
+            "::error title=wrs-emulator%3A a%3Ab%2Cc::/%25zz%0A\\u{3a}:set-output a:b; 2 times; first req_1\n";
         assert_eq!(annotations(&report(&["/%zz\n::set-output a:b"]), "error"), expected);
     }
 

@@ -214,13 +214,12 @@ async fn save(request: SaveSnapshot, cx: Arc<Context>) -> Result<Made<Snapshot>,
     let Scope(only) = scope;
     let workspace = only.clone();
     let short = move |control: &Control| document::short(|out| control.snapshot(workspace).write(out));
-    let body = match control.read(&cx.is_disconnected, move |control| short(control)).await? {
-        Some(document) => ResponseBody::from(document),
-        None => {
-            let engine = Arc::clone(&control.engine);
-            let documents = &control.blocking.documents;
-            document::made_while_sent(documents, move |out| engine.snapshot(only).write(out)).await?
-        }
+    let body = if let Some(document) = control.read(&cx.is_disconnected, short).await? {
+        ResponseBody::from(document)
+    } else {
+        let engine = Arc::clone(&control.engine);
+        let documents = &control.blocking.documents;
+        document::made_while_sent(documents, move |out| engine.snapshot(only).write(out)).await?
     };
     Ok(answer(StatusCode::OK, JSON, body).into())
 }

@@ -259,7 +259,7 @@ pub fn has_other_transfer_coding(headers: &HeaderMap) -> bool {
 
 /// True if the client sends the body only when it is asked for it, by the rules that hyper has.
 fn expects_continue(version: Version, headers: &HeaderMap) -> bool {
-    let last = headers.get_all(EXPECT).iter().last();
+    let last = headers.get_all(EXPECT).iter().next_back();
     version > Version::HTTP_10 && last.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 

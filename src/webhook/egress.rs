@@ -194,12 +194,11 @@ impl Egress {
         }
         let target = forward.and_then(|forward| forward.apply(url)).unwrap_or_else(|| Url::clone(url));
         let sink = target.host_str().and_then(|host| host.strip_suffix(SINK_SUFFIX)).filter(|name| !name.is_empty());
-        let found = match sink {
-            Some(name) => Destination::Sink(Arc::from(name)),
-            None => {
-                let target = Target::new(target, forward.map(Forward::from))?;
-                Destination::Dial(Arc::new(if forward.is_some() { target.standing_for(url) } else { target }))
-            }
+        let found = if let Some(name) = sink {
+            Destination::Sink(Arc::from(name))
+        } else {
+            let target = Target::new(target, forward.map(Forward::from))?;
+            Destination::Dial(Arc::new(if forward.is_some() { target.standing_for(url) } else { target }))
         };
         let mut known = self.known.lock();
         if known.len() >= MAX_KNOWN {

@@ -86,7 +86,10 @@ pub(super) fn run(args: McpArgs, definition: clap::Command) -> ExitCode {
         scope.spawn(|| answer_in_order(&session, &cancelled, waiting));
         let mut input = BufReader::new(Patient(std::io::stdin()));
         while let Some(line) = next_line(&mut input) {
-            let message = line.map_or_else(Message::too_long, |line| Message::read(&line));
+            let message = match line {
+                Line::Whole(line) => Message::read(&line),
+                Line::TooLong => Message::too_long(),
+            };
             let continues = match message {
                 Message::Request(request) if request.method == "ping" => write(&session.answer(request)),
                 Message::Request(request) => requests.send(request).is_ok(),
@@ -106,15 +109,20 @@ pub(super) fn run(args: McpArgs, definition: clap::Command) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The next line; nothing in place of one that is too long, `None` at the end.
-fn next_line(input: &mut impl BufRead) -> Option<Option<Vec<u8>>> {
+enum Line {
+    Whole(Vec<u8>),
+    TooLong,
+}
+
+/// The next line; `None` at the end.
+fn next_line(input: &mut impl BufRead) -> Option<Line> {
     let mut line = Vec::new();
     let count = input.take(MAX_LINE).read_until(b'\n', &mut line).ok()?;
     if count as u64 == MAX_LINE && line.last() != Some(&b'\n') {
         input.skip_until(b'\n').ok()?;
-        return Some(None);
+        return Some(Line::TooLong);
     }
-    (count > 0).then_some(Some(line))
+    (count > 0).then_some(Line::Whole(line))
 }
 
 /// Answers requests until stdin has ended or stdout is closed.

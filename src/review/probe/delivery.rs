@@ -121,8 +121,9 @@ pub(super) fn is_applicable(case: &Case, signing: &ProbeSigning, occasion: Occas
     let verifies = |sending| make(sending, signing, occasion).verifies(signing, occasion.now.as_second());
     match case.expects {
         Expectation::Refused => !case.requests.iter().any(verifies),
-        Expectation::Accepted | Expectation::Either | Expectation::OneEffect => case.requests.iter().all(verifies),
-        Expectation::IfSubscribed => case.requests.iter().all(verifies),
+        Expectation::Accepted | Expectation::Either | Expectation::OneEffect | Expectation::IfSubscribed => {
+            case.requests.iter().all(verifies)
+        }
         Expectation::NoEffect => true,
     }
 }
@@ -144,9 +145,10 @@ fn delivery(sending: &Sending, signing: &ProbeSigning, occasion: Occasion<'_>, b
         _ => body,
     };
     let mut headers = vec![("content-type".to_owned(), sending.content_type.to_owned())];
-    headers.push(match sending.is_chunked {
-        true => ("transfer-encoding".to_owned(), "chunked".to_owned()),
-        false => ("content-length".to_owned(), body.len().to_string()),
+    headers.push(if sending.is_chunked {
+        ("transfer-encoding".to_owned(), "chunked".to_owned())
+    } else {
+        ("content-length".to_owned(), body.len().to_string())
     });
     let more =
         signing.scheme.event_headers("workflow.completed").map(|(name, value)| (name.to_owned(), value.to_owned()));

@@ -317,7 +317,7 @@ fn attribute(probed: &mut [ProbedCase]) {
                 let is_alike = *status == probed.status && (status.is_some() || *outcome == probed.outcome);
                 *outcome != Outcome::Pass && probed.outcome.is_failure() && is_alike
             };
-            result(name).filter(of_other).is_some()
+            result(name).as_ref().is_some_and(of_other)
         };
         let built_on = CASES.iter().find(|case| case.name == probed.name).and_then(|case| case.builds_on);
         if fails_like(VALID) {
