@@ -131,7 +131,7 @@ pub(super) type Outcome = Option<Option<Observation>>;
 #[derive(Debug, Default)]
 pub(super) struct Judged {
     /// How many requests or deliveries could have shown the finding.
-    pub(super) judged: usize,
+    pub(super) subjects: usize,
     /// Those that did, oldest first.
     pub(super) found: Vec<Observation>,
     /// True if there were some, but their pauses mean nothing because the clock stood still.
@@ -149,7 +149,7 @@ impl Judged {
     /// Counts one outcome.
     pub(super) fn count(&mut self, outcome: Outcome) {
         if let Some(outcome) = outcome {
-            self.judged += 1;
+            self.subjects += 1;
             self.found.extend(outcome);
         }
     }

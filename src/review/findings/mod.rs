@@ -55,7 +55,7 @@ pub(crate) fn judge(traffic: &Traffic<'_>) -> Findings {
             }
             Rule::All(rule) => judged = rule(traffic),
         }
-        if judged.judged == 0 {
+        if judged.subjects == 0 {
             let exercise = if judged.without_time { WITHOUT_TIME } else { check.exercise };
             let [code, title, exercise] = [check.code, check.title, exercise].map(str::to_owned);
             findings.not_exercised.push(NotExercised { code, title, exercise });

@@ -127,7 +127,7 @@ fn after_each<'a, K: Ord>(
             }));
         }
     }
-    Judged { judged, found: in_order(found), without_time: false }
+    Judged { subjects: judged, found: in_order(found), without_time: false }
 }
 
 fn in_order(mut found: Vec<(usize, Observation)>) -> Vec<Observation> {
@@ -188,7 +188,7 @@ fn retries<'a>(traffic: &Traffic<'a>, judge: impl Fn(&[Retry<'a>], usize) -> Opt
     let chains = chains(traffic);
     let places = chains.iter().flat_map(|chain| (0..chain.len()).map(move |place| (chain, place)));
     let found = places.filter_map(|(chain, place)| Some((chain[place].at, judge(chain, place)?))).collect();
-    Judged { judged, found: in_order(found), without_time: false }
+    Judged { subjects: judged, found: in_order(found), without_time: false }
 }
 
 fn no_back_off(traffic: &Traffic<'_>) -> Judged {
@@ -231,7 +231,7 @@ fn polls(traffic: &Traffic<'_>) -> Judged {
             .filter(|(at, request)| at > from && request.0.operation == Some(Operation::SystemStatus))
             .map(|(_, request)| *request)
             .collect();
-        judged.judged += checks.len();
+        judged.subjects += checks.len();
         let within = |window: &&[Request<'_>]| {
             let begun = |request: &Request<'_>| request.0.arrival.first_byte;
             begun(&window[0])
@@ -243,7 +243,7 @@ fn polls(traffic: &Traffic<'_>) -> Judged {
             Observation::certain(window[POLLING - 1].id(), detail)
         }));
     }
-    if traffic.clock_runs { judged } else { without_time(judged.judged) }
+    if traffic.clock_runs { judged } else { without_time(judged.subjects) }
 }
 
 fn before_retry_after(traffic: &Traffic<'_>) -> Judged {
@@ -259,13 +259,13 @@ fn before_retry_after(traffic: &Traffic<'_>) -> Judged {
             format!("{} came {waited:.1} s after {}, which asked for {asked:.1} s", next.line(), refused.id())
         })
     });
-    judged.judged = asking;
+    judged.subjects = asking;
     judged
 }
 
 fn loop_after_401(traffic: &Traffic<'_>) -> Judged {
     let requests: Vec<Request<'_>> = traffic.requests().filter(|request| request.0.status == 401).collect();
-    let mut judged = Judged { judged: requests.len(), ..Judged::default() };
+    let mut judged = Judged { subjects: requests.len(), ..Judged::default() };
     let mut row = 1;
     for (at, request) in requests.iter().enumerate().skip(1) {
         let before = requests[at - 1];

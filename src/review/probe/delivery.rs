@@ -118,8 +118,9 @@ pub(super) fn is_applicable(case: &Case, signing: &ProbeSigning, occasion: Occas
     let verifies = |sending| make(sending, signing, occasion).verifies(signing, occasion.now.as_second());
     match case.expects {
         Expectation::Refused => !case.requests.iter().any(verifies),
-        Expectation::Accepted | Expectation::Either | Expectation::OneEffect => case.requests.iter().all(verifies),
-        Expectation::IfSubscribed => case.requests.iter().all(verifies),
+        Expectation::Accepted | Expectation::Either | Expectation::IfSubscribed | Expectation::OneEffect => {
+            case.requests.iter().all(verifies)
+        }
         Expectation::NoEffect => true,
     }
 }

@@ -310,11 +310,10 @@ fn attribute(probed: &mut [ProbedCase]) {
         result(ANOTHER_SECRET).is_some_and(|(_, outcome, _)| *outcome == Outcome::AcceptedForged);
     for probed in probed.iter_mut().filter(|probed| probed.name != VALID) {
         let fails_like = |name: &str| {
-            let of_other = |(_, outcome, status): &&(_, Outcome, Option<u16>)| {
+            result(name).is_some_and(|(_, outcome, status)| {
                 let is_alike = *status == probed.status && (status.is_some() || *outcome == probed.outcome);
                 *outcome != Outcome::Pass && probed.outcome.is_failure() && is_alike
-            };
-            result(name).filter(of_other).is_some()
+            })
         };
         let built_on = CASES.iter().find(|case| case.name == probed.name).and_then(|case| case.builds_on);
         if fails_like(VALID) {
