@@ -313,7 +313,7 @@ fn attribute(probed: &mut [ProbedCase]) {
         result(ANOTHER_SECRET).is_some_and(|(_, outcome, _)| *outcome == Outcome::AcceptedForged);
     for probed in probed.iter_mut().filter(|probed| probed.name != VALID) {
         let fails_like = |name: &str| {
-            let of_other = |(_, outcome, status): &&(_, Outcome, Option<u16>)| {
+            result(name).is_some_and(|(_, outcome, status)| {
                 let is_alike = *status == probed.status && (status.is_some() || *outcome == probed.outcome);
                 *outcome != Outcome::Pass && probed.outcome.is_failure() && is_alike
             };
