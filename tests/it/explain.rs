@@ -209,7 +209,8 @@ async fn a_rule_beside_an_answer_of_the_api_is_not_taken_for_its_author() {
         );
         assert_eq!(advised(&emulator, &refused).await, [(own, None)], "{action}");
         let verdict = view(&emulator, "verdict").await;
-        assert_eq!(verdict["refusals"][0]["requests"], 1, "{verdict}");
+        let cause = &verdict["causes"][0];
+        assert_eq!((&cause["kind"], &cause["count"]), (&json!("refused"), &json!(1)), "{verdict}");
         // A secret that was shown once is as hidden as without the rule.
         let secret = "a secret of my own";
         let body = json!({ "url": "https://x.example", "events": ["workflow.completed"], "secret": secret });

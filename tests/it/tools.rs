@@ -220,7 +220,7 @@ fn bad_input_is_exit_2_with_its_reason() {
         (&["listen", "--respond", "200,,500"], &["--respond"]),
         (&["listen", "--count", "0"], &["--count"]),
         (&["listen", "--tls", "cert.pem"], &["--tls", "CERT:KEY"]),
-        (&["listen", "--tls", &pair], &["--tls", "cannot read", "empty.pem"]),
+        (&["listen", "--tls", &pair], &["--tls", "is not PEM", "empty.pem"]),
         (&["listen", "--secret", "whsec_%"], &["to be base64"]),
     ] {
         let output = run(arguments, b"");

@@ -12,6 +12,7 @@ mod auto;
 pub mod deliveries;
 mod emissions;
 mod fire;
+mod movers;
 pub mod sink;
 mod snapshot;
 
@@ -40,6 +41,7 @@ use crate::state::workspace::{Registry, Workspace};
 use crate::util::flag::Flag;
 use crate::util::tasks::Blocking;
 use deliveries::DeliveryStore;
+use movers::Movers;
 use sink::Sinks;
 
 /// Most problems of scenario files reported at a time; `GET scenarios` lists all.
@@ -80,7 +82,7 @@ pub struct Engine {
     /// The generation by which due events were last looked for in all workspaces.
     looked_at: Mutex<u64>,
     machine: Clock,
-    movers: auto::Movers,
+    movers: Movers,
 }
 
 /// A change in progress that is requested from outside. It is counted when this is dropped, after the change, so that a reader
@@ -129,7 +131,7 @@ impl Engine {
             reload: Mutex::default(),
             looked_at: Mutex::default(),
             machine: Clock::real(),
-            movers: auto::Movers::default(),
+            movers: Movers::default(),
         };
         (Arc::new(engine), workspaces)
     }
