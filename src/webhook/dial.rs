@@ -36,15 +36,15 @@ impl<S: AsyncRead + AsyncWrite + Debug + Unpin + Send> ByteStream for S {}
 /// A TLS connection to a server. Many servers close the connection without `close_notify`: that is its end, as a close is over plain TCP.
 /// Whether something is missing before it is a matter of the lengths that HTTP declares.
 #[derive(Debug)]
-pub struct ClientTls(TlsStream<TcpStream>);
+pub struct ClientTls<S>(TlsStream<S>);
 
-impl ClientTls {
-    pub async fn connect(name: ServerName<'static>, stream: TcpStream, trust: &Trust) -> io::Result<Self> {
+impl<S: AsyncRead + AsyncWrite + Unpin> ClientTls<S> {
+    pub async fn connect(name: ServerName<'static>, stream: S, trust: &Trust) -> io::Result<Self> {
         TlsConnector::from(trust.config().await).connect(name, stream).await.map(Self)
     }
 }
 
-impl AsyncRead for ClientTls {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for ClientTls<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match ready!(Pin::new(&mut self.0).poll_read(cx, buf)) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Poll::Ready(Ok(())),
@@ -53,7 +53,7 @@ impl AsyncRead for ClientTls {
     }
 }
 
-impl AsyncWrite for ClientTls {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientTls<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(cx, bytes)
     }
@@ -165,7 +165,7 @@ async fn handshake(
     stream: TcpStream,
     trust: &Trust,
     limit: Duration,
-) -> Result<(ClientTls, bool), DialProblem> {
+) -> Result<(ClientTls<TcpStream>, bool), DialProblem> {
     let host = target.host_text().trim_start_matches('[').trim_end_matches(']');
     let name = ServerName::try_from(host.to_owned())
         .map_err(|_| DialProblem::new(FailureReason::TlsFailed, format!("`{host}` cannot be a certificate's name")))?;
