@@ -191,7 +191,7 @@ class Emulator {
       ...failed.map((row) => [`${row.type} to ${row.url}`, row.id]),
     ].map(async ([what, id]) => visible(inTest(`${what}  ${id}: ${await this.explain(id)}`)));
     const cause = (await this.get("verdict")).causes.find(({ tests }) => tests.length > 0);
-    const first = cause ? [visible(inTest(`cause: ${[cause.sentence, cause.remedy].filter(Boolean).join("; ")}`))] : [];
+    const first = cause ? [visible(inTest(`cause: ${[cause.sentence, cause.remedy, cause.records[0]].filter(Boolean).join("; ")}`))] : [];
     return [...first, ...(lines.length ? await Promise.all(lines) : [visible(`no request carried the key ${this.key}`)])];
   }
 }

@@ -236,7 +236,7 @@ class Emulator:
         )
         lines = [f"{what}  {identifier}: {self.explain(identifier)}" for what, identifier in (*requests, *deliveries)]
         causes = [cause for cause in self.get("verdict")["causes"] if cause["tests"]][:1]
-        first = ["cause: " + "; ".join(filter(None, (cause["sentence"], cause["remedy"]))) for cause in causes]
+        first = ["cause: " + "; ".join(filter(None, (cause["sentence"], cause["remedy"], *cause["records"][:1]))) for cause in causes]
         return visible(in_test("\n".join([*first, *(lines or [f"no request carried the key {self.key}"])])))
 
 
