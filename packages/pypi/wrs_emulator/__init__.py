@@ -63,14 +63,14 @@ class ControlError(Exception):
 class Plain(urllib.request.HTTPHandler):
     """Uses the connections of this moment: a recorder such as vcrpy replaces them while it records a test's own calls."""
 
-    def http_open(self, request):
+    def http_open(self, request: urllib.request.Request) -> Any:
         return self.do_open(HTTPConnection, request)
 
 
 class Secure(urllib.request.HTTPSHandler):
     """The same with TLS."""
 
-    def https_open(self, request):
+    def https_open(self, request: urllib.request.Request) -> Any:
         return self.do_open(HTTPSConnection, request, context=self._context)
 
 
