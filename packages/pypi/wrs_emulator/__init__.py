@@ -15,6 +15,7 @@ import os
 import pathlib
 import re
 import shutil
+import ssl
 import subprocess
 import urllib.error
 import urllib.parse
@@ -71,7 +72,7 @@ class Secure(urllib.request.HTTPSHandler):
     """The same with TLS."""
 
     def https_open(self, request: urllib.request.Request) -> Any:
-        return self.do_open(HTTPSConnection, request, context=self._context)
+        return self.do_open(HTTPSConnection, request, context=ssl.create_default_context())
 
 
 # The proxy of `http_proxy` is for addresses beyond this machine.
