@@ -306,21 +306,19 @@ impl GetRun {
     }
 }
 
-/// A document about no records is short. Another is made by few callers at a time, and while it is sent, unless it is short.
+/// A long document is made by few callers at a time, and while it is sent.
 async fn send(request: GetRun, cx: Arc<Context>) -> Result<Made<Run>, ControlError> {
-    let body = if request.limit == Some(0) {
-        let (of, disconnected) = (Arc::clone(&cx), Arc::clone(&cx.is_disconnected));
-        let text =
-            cx.control.read(&disconnected, move |_| request.document(&of).map(|run| run.text(of.redactor()))).await??;
+    request.key.scope_soon(&cx).await?;
+    number_in("limit", request.limit, 0..=100_000)?;
+    let of = Arc::clone(&cx);
+    let write = move |out: &mut dyn io::Write| {
+        let document = request.document(&of).map_err(|_| io::Error::other("the key is gone"))?;
+        document.write(of.redactor(), out)
+    };
+    let short = write.clone();
+    let body = if let Some(text) = cx.control.read(&cx.is_disconnected, |_| document::short(short)).await? {
         ResponseBody::from(text)
     } else {
-        let of = Arc::clone(&cx);
-        request.key.scope_soon(&cx).await?;
-        number_in("limit", request.limit, 0..=100_000)?;
-        let write = move |out: &mut dyn io::Write| {
-            let document = request.document(&of).map_err(|_| io::Error::other("the key is gone"))?;
-            document.write(of.redactor(), out)
-        };
         document::made_while_sent(&cx.blocking.runs, write).await?
     };
     Ok(answer(StatusCode::OK, JSON, body).into())

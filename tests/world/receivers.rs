@@ -131,6 +131,8 @@ async fn serve(stream: TcpStream, host: IpAddr, accepts: u32, chance: Arc<Mutex<
             }
             14..=16 => return connection.reset(),
             17 => {
+                // The status decides.
+                answered(200);
                 let _ = connection.send(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf").await;
                 return;
             }
