@@ -1,11 +1,11 @@
-//! What an inference returns, and a cassette as inferences look at it.
+//! What an inference returns, and a call log as inferences look at it.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::cassette::{Cassette, Exchange, MAX_CALLS, is_masked};
+use super::call_log::{CallLog, Exchange, MAX_CALLS, is_masked};
 use super::promises::{ERROR, HELLO, Promise, STATUS, SUBSCRIBE, SUBSCRIPTION, SYSTEM_STATUS, UNAUTHORIZED};
 
 /// Why calls whose keys were not recorded show nothing together.
@@ -112,7 +112,7 @@ impl Exchange {
     }
 }
 
-impl Cassette {
+impl CallLog {
     /// What to do, if the calls are those of the plan.
     pub(super) fn advice(&self, advice: &'static str) -> &'static str {
         if self.is_traffic { "" } else { advice }

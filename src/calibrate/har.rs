@@ -1,4 +1,4 @@
-//! A cassette as an HTTP Archive. What the plan knows of its calls is in `_calibration`; an archive without it is other traffic.
+//! A call log as an HTTP Archive. What the plan knows of its calls is in `_calibration`; an archive without it is other traffic.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use url::form_urlencoded;
 
-use super::cassette::{ALTERED, CallKey, Cassette, Exchange, KEY, OTHER, RecordedAnswer};
+use super::call_log::{ALTERED, CallKey, CallLog, Exchange, KEY, OTHER, RecordedAnswer};
 use crate::util::har::{Archive, ArchiveEntry, ArchivedRequest, ArchivedResponse, Content, Pair, as_uri, pairs};
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -38,8 +38,8 @@ struct OwnCall {
 
 pub(super) type Recorded = ArchiveEntry<OwnEntry>;
 
-impl Cassette {
-    /// The cassette as an archive.
+impl CallLog {
+    /// The call log as an archive.
     pub fn to_har(&self) -> String {
         let base = self.url.trim_end_matches('/');
         let entries = self.calls.iter().map(|call| entry(base, call)).collect();
@@ -50,8 +50,8 @@ impl Cassette {
 
 /// What an archive has.
 pub(super) enum Recording {
-    /// The calls of a calibration, as [`Cassette::to_har`] writes them.
-    Calibration(Cassette),
+    /// The calls of a calibration, as [`CallLog::to_har`] writes them.
+    Calibration(CallLog),
     /// The calls that a browser or a proxy recorded.
     Traffic(Vec<Recorded>),
 }
@@ -59,20 +59,20 @@ pub(super) enum Recording {
 impl Recording {
     pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-        let archive: Archive<OwnLog<Option<Cassette>>, OwnEntry> = serde_json::from_slice(bytes)
+        let archive: Archive<OwnLog<Option<CallLog>>, OwnEntry> = serde_json::from_slice(bytes)
             .map_err(|problem| format!("it is not an HTTP Archive (HAR 1.2): {problem}"))?;
         let log = archive.log;
-        let Some(mut cassette) = log.own.calibration else { return Ok(Self::Traffic(log.entries)) };
-        let base = as_uri(cassette.url.trim_end_matches('/'));
+        let Some(mut call_log) = log.own.calibration else { return Ok(Self::Traffic(log.entries)) };
+        let base = as_uri(call_log.url.trim_end_matches('/'));
         for (at, entry) in log.entries.iter().enumerate() {
             let call = entry.own.call.as_ref().ok_or_else(|| format!("log.entries[{at}] has no `_calibration`"))?;
             let target = entry.request.url.strip_prefix(&base);
             let target = target.ok_or_else(|| format!("log.entries[{at}].request.url does not begin with `{base}`"))?;
             let mut exchange = exchange(at, entry, &call.name, target, call.key)?;
             exchange.answer.iter_mut().for_each(|answer| answer.is_cut = call.is_cut);
-            cassette.calls.push(exchange);
+            call_log.calls.push(exchange);
         }
-        Ok(Self::Calibration(cassette))
+        Ok(Self::Calibration(call_log))
     }
 }
 

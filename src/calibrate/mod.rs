@@ -1,10 +1,10 @@
 //! What a service does where the contract is silent: a few harmless calls, and what their answers show about each setting.
 //!
-//! Reading order: `cassette` (calls and answers, masked), `har` (the file), `traffic` (recordings of other calls), `plan` (which call comes next), `promises` (what the contract says of every field), `infer` (what the answers show), `report`
+//! Reading order: `call_log` (calls and answers, masked), `har` (the file), `traffic` (recordings of other calls), `plan` (which call comes next), `promises` (what the contract says of every field), `infer` (what the answers show), `report`
 //! (every setting with its result, and the profile made of them), `run` (the calls over HTTP). Independent of a running emulator, the
 //! control API or the terminal.
 
-pub mod cassette;
+pub mod call_log;
 pub mod delivery;
 pub mod evidence;
 mod har;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use serde_json::json;
 
-use super::cassette::{CallKey, Cassette, Exchange};
+use super::call_log::{CallKey, CallLog, Exchange};
 use super::evidence::{Observation, Seen, UNKNOWN_KEY, Unclear, hidden, not_reached, unlike_any};
 use super::promises::{STATUS, SUBSCRIBE};
 use crate::contract::clauses;
@@ -45,8 +45,8 @@ fn is_rated(call: &Exchange) -> bool {
 }
 
 /// Answers to calls that cost quota.
-fn rated(cassette: &Cassette) -> impl Iterator<Item = &Exchange> {
-    cassette.answered().filter(|call| is_rated(call))
+fn rated(call_log: &CallLog) -> impl Iterator<Item = &Exchange> {
+    call_log.answered().filter(|call| is_rated(call))
 }
 
 fn number(call: &Exchange, name: &str) -> Option<i64> {
@@ -60,9 +60,9 @@ fn parameter(call: &Exchange, header: &str, name: &str) -> Option<i64> {
 }
 
 /// The header that shows when the quota is whole again: the usual one, or the only one with numbers whose name says so.
-fn reset_header(cassette: &Cassette) -> Option<&str> {
-    let is_reset = |name: &str| name.contains(RESETS) && rated(cassette).all(|call| number(call, name).is_some());
-    let first = rated(cassette).next()?;
+fn reset_header(call_log: &CallLog) -> Option<&str> {
+    let is_reset = |name: &str| name.contains(RESETS) && rated(call_log).all(|call| number(call, name).is_some());
+    let first = rated(call_log).next()?;
     if first.header(RESET).is_some() {
         return Some(RESET);
     }
@@ -71,9 +71,9 @@ fn reset_header(cassette: &Cassette) -> Option<&str> {
 }
 
 /// The headers of the limit and of the rest.
-fn names(cassette: &Cassette) -> Result<[&str; 2], Unclear> {
-    let first = rated(cassette).next().ok_or_else(|| cassette.not_shown_by("status"))?;
-    let values = |name: &str| rated(cassette).map(|call| number(call, name)).collect::<Option<Vec<i64>>>();
+fn names(call_log: &CallLog) -> Result<[&str; 2], Unclear> {
+    let first = rated(call_log).next().ok_or_else(|| call_log.not_shown_by("status"))?;
+    let values = |name: &str| rated(call_log).map(|call| number(call, name)).collect::<Option<Vec<i64>>>();
     // One that is never more than the other.
     let matches = |[limit, rest]: [&str; 2]| match (values(limit), values(rest)) {
         (Some(limits), Some(rests)) => limits.iter().zip(&rests).all(|(limit, rest)| limit >= rest),
@@ -83,7 +83,7 @@ fn names(cassette: &Cassette) -> Result<[&str; 2], Unclear> {
         return Ok(PUBLISHED);
     }
     // Under other names: two numbers, the same headers not sent without a key.
-    let is_keyless = |name: &str| cassette.answers("hello").any(|call| call.header(name).is_some());
+    let is_keyless = |name: &str| call_log.answers("hello").any(|call| call.header(name).is_some());
     let names = first.answer_headers().map(|(name, _)| name);
     let found: BTreeSet<&str> = names
         .filter(|name| !OTHERS.contains(name) && !name.contains(RESETS) && !is_keyless(name) && values(name).is_some())
@@ -94,17 +94,17 @@ fn names(cassette: &Cassette) -> Result<[&str; 2], Unclear> {
         [one, other] if matches([other, one]) => Ok([other, one]),
         [] => hidden("no header shows the quota"),
         ref found => {
-            cassette.too_little(&format!("it is not clear which headers show the quota: {}", found.join(", ")))
+            call_log.too_little(&format!("it is not clear which headers show the quota: {}", found.join(", ")))
         }
     }
 }
 
 #[allow(clippy::cast_precision_loss, reason = "seconds of this century")]
-fn readings(cassette: &Cassette) -> Result<Vec<Reading<'_>>, Unclear> {
-    let [limit, rest] = names(cassette)?;
-    let reset_header = reset_header(cassette).unwrap_or(RESET);
+fn readings(call_log: &CallLog) -> Result<Vec<Reading<'_>>, Unclear> {
+    let [limit, rest] = names(call_log)?;
+    let reset_header = reset_header(call_log).unwrap_or(RESET);
     let (mut readings, mut follows, mut ended) = (Vec::new(), false, f64::MIN);
-    for call in cassette.answered().filter(|call| has_key(call)) {
+    for call in call_log.answered().filter(|call| has_key(call)) {
         if let (true, Some(limit), Some(rest)) = (is_rated(call), number(call, limit), number(call, rest)) {
             let at = call.at.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64();
             let reset = parameter(call, "ratelimit", "t").or_else(|| number(call, reset_header));
@@ -128,46 +128,46 @@ fn calls<'c>(readings: &[Reading<'c>]) -> impl Iterator<Item = &'c Exchange> {
 }
 
 /// How many requests are left; `None` if no header shows it.
-pub(super) fn rest(cassette: &Cassette) -> Option<usize> {
-    usize::try_from(readings(cassette).ok()?.last()?.rest).ok()
+pub(super) fn rest(call_log: &CallLog) -> Option<usize> {
+    usize::try_from(readings(call_log).ok()?.last()?.rest).ok()
 }
 
-pub(super) fn header_names(cassette: &Cassette) -> Observation {
-    let names = names(cassette)?;
-    let seen = Seen::new(json!({ "limit": names[0], "remaining": names[1] }), rated(cassette));
+pub(super) fn header_names(call_log: &CallLog) -> Observation {
+    let names = names(call_log)?;
+    let seen = Seen::new(json!({ "limit": names[0], "remaining": names[1] }), rated(call_log));
     Ok(seen.against(clauses::QUOTA_HEADERS, names != PUBLISHED))
 }
 
-pub(super) fn enabled(cassette: &Cassette) -> Observation {
-    if let Some(refused) = rated(cassette).find(|call| call.status() == 429) {
+pub(super) fn enabled(call_log: &CallLog) -> Observation {
+    if let Some(refused) = rated(call_log).find(|call| call.status() == 429) {
         return Ok(Seen::new(true, [refused]));
     }
-    let mut readings = readings(cassette)?;
+    let mut readings = readings(call_log)?;
     readings.retain(|reading| reading.call.status() == 200);
     let costs = readings.iter().any(|reading| reading.rest < reading.limit);
     if !costs && readings.len() < 3 {
-        return cassette.too_little("too few headers show the quota");
+        return call_log.too_little("too few headers show the quota");
     }
     Ok(Seen::new(costs, calls(&readings)).against(clauses::THROTTLED, !costs))
 }
 
-pub(super) fn requests(cassette: &Cassette) -> Observation {
-    let [limit, _] = names(cassette)?;
-    cassette.agreed("status", rated(cassette), |call| match number(call, limit) {
+pub(super) fn requests(call_log: &CallLog) -> Observation {
+    let [limit, _] = names(call_log)?;
+    call_log.agreed("status", rated(call_log), |call| match number(call, limit) {
         Some(limit @ 0..=4_294_967_295) => Ok(limit),
         _ => unlike_any(call),
     })
 }
 
-pub(super) fn count(cassette: &Cassette) -> Observation {
-    let readings = of_one_key(readings(cassette)?)?;
-    if cassette.is_traffic && algorithm(cassette)?.value != "fixed" {
+pub(super) fn count(call_log: &CallLog) -> Observation {
+    let readings = of_one_key(readings(call_log)?)?;
+    if call_log.is_traffic && algorithm(call_log)?.value != "fixed" {
         return hidden("the rest may change by itself between the calls of a client");
     }
     // In other traffic a window is recognised by its end, in the plan by a remaining count that rises.
     let is_same_window = |pair: &[Reading<'_>]| {
         let ends = pair[0].end.zip(pair[1].end);
-        !cassette.is_traffic || ends.is_some_and(|(one, other)| (one - other).abs() <= 1.0)
+        !call_log.is_traffic || ends.is_some_and(|(one, other)| (one - other).abs() <= 1.0)
     };
     let pairs = readings.windows(2);
     let pairs = pairs.filter(|pair| pair[1].follows && pair[1].rest <= pair[0].rest && is_same_window(pair));
@@ -177,7 +177,7 @@ pub(super) fn count(cassette: &Cassette) -> Observation {
         return hidden("a 422 costs quota; whether a 429 does is not seen because the first one ends the calls");
     }
     if of(422).count() < 2 || of(200).filter(|(_, costs)| *costs == 1).count() < 2 {
-        return cassette.too_little("the headers do not show what a request costs");
+        return call_log.too_little("the headers do not show what a request costs");
     }
     if of(200).any(|(_, costs)| *costs != 1) {
         return hidden("the rest changes by itself");
@@ -185,10 +185,10 @@ pub(super) fn count(cassette: &Cassette) -> Observation {
     Ok(Seen::new("successful", of(200).chain(of(422)).map(|(call, _)| *call)))
 }
 
-pub(super) fn reset_header_name(cassette: &Cassette) -> Observation {
-    match reset_header(cassette) {
-        Some(name) => Ok(Seen::new(shown_name(name), rated(cassette))),
-        None if rated(cassette).next().is_none() => Err(cassette.not_shown_by("status")),
+pub(super) fn reset_header_name(call_log: &CallLog) -> Observation {
+    match reset_header(call_log) {
+        Some(name) => Ok(Seen::new(shown_name(name), rated(call_log))),
+        None if rated(call_log).next().is_none() => Err(call_log.not_shown_by("status")),
         None => hidden("no header, or more than one, shows when the quota is whole again"),
     }
 }
@@ -198,9 +198,9 @@ fn shown_name(name: &str) -> &str {
     if name == RESET { "X-RateLimit-Reset" } else { name }
 }
 
-pub(super) fn reset(cassette: &Cassette) -> Observation {
-    let name = reset_header(cassette).unwrap_or(RESET);
-    cassette.agreed("status", rated(cassette), |call| match (call.header(name), number(call, name)) {
+pub(super) fn reset(call_log: &CallLog) -> Observation {
+    let name = reset_header(call_log).unwrap_or(RESET);
+    call_log.agreed("status", rated(call_log), |call| match (call.header(name), number(call, name)) {
         (None, _) => Ok("off"),
         (_, Some(EPOCH..)) => Ok("epoch"),
         (_, Some(_)) => Ok("delta"),
@@ -208,8 +208,8 @@ pub(super) fn reset(cassette: &Cassette) -> Observation {
     })
 }
 
-pub(super) fn ietf(cassette: &Cassette) -> Observation {
-    cassette.agreed("status", rated(cassette), |call| {
+pub(super) fn ietf(call_log: &CallLog) -> Observation {
+    call_log.agreed("status", rated(call_log), |call| {
         let parameters = parameter(call, "ratelimit", "r").and(parameter(call, "ratelimit-policy", "q"));
         match [call.header("ratelimit"), call.header("ratelimit-policy")] {
             [None, None] => Ok(false),
@@ -219,11 +219,11 @@ pub(super) fn ietf(cassette: &Cassette) -> Observation {
     })
 }
 
-pub(super) fn retry_after(cassette: &Cassette) -> Observation {
-    let Some(refused) = rated(cassette).find(|call| call.status() == 429) else {
-        return Err(not_reached(match rest(cassette) {
-            _ if cassette.is_traffic => "no call was answered 429".to_owned(),
-            _ if !cassette.exhausts => "no call was answered 429; the quota is used up with --yes only".to_owned(),
+pub(super) fn retry_after(call_log: &CallLog) -> Observation {
+    let Some(refused) = rated(call_log).find(|call| call.status() == 429) else {
+        return Err(not_reached(match rest(call_log) {
+            _ if call_log.is_traffic => "no call was answered 429".to_owned(),
+            _ if !call_log.exhausts => "no call was answered 429; the quota is used up with --yes only".to_owned(),
             Some(rest) => format!("no call was answered 429; {rest} requests were left, more than calls"),
             None => "no call was answered 429".to_owned(),
         }));
@@ -237,8 +237,8 @@ pub(super) fn retry_after(cassette: &Cassette) -> Observation {
 }
 
 /// The kind of window, shown by how its end moves while requests are made.
-pub(super) fn algorithm(cassette: &Cassette) -> Observation {
-    let readings = of_one_key(readings(cassette)?)?;
+pub(super) fn algorithm(call_log: &CallLog) -> Observation {
+    let readings = of_one_key(readings(call_log)?)?;
     // How far the end moved while how much time passed.
     let mut moves = Vec::new();
     for pair in readings.windows(2) {
@@ -259,12 +259,12 @@ pub(super) fn algorithm(cassette: &Cassette) -> Observation {
     // A bucket that fills as fast as the calls empty it looks like a window of a call or two.
     let pause = moves.iter().map(|(_, passed)| *passed).fold(0.0, f64::max);
     let until_whole =
-        readings.iter().filter_map(|reading| Some(reading.end? - reading.at - ahead(cassette, reading, "")?));
+        readings.iter().filter_map(|reading| Some(reading.end? - reading.at - ahead(call_log, reading, "")?));
     let is_short = until_whole.fold(f64::INFINITY, f64::min) < 3.0 * pause;
     match (is_steady(|(moved, _)| *moved), is_steady(|(moved, passed)| moved - passed)) {
         _ if moves.len() < 3 => {
-            let advice = cassette.advice("; try --pause 2s");
-            cassette.too_little(&format!("the calls were too fast, or the window too short{advice}"))
+            let advice = call_log.advice("; try --pause 2s");
+            call_log.too_little(&format!("the calls were too fast, or the window too short{advice}"))
         }
         (true, false) => Ok(Seen::new("fixed", calls(&readings))),
         (false, true) if is_short => {
@@ -276,12 +276,12 @@ pub(super) fn algorithm(cassette: &Cassette) -> Observation {
 }
 
 /// How far the clock by which a reading ends is ahead of this one: the service's, from a `checked_at` that has `part` in it, or this one.
-fn ahead(cassette: &Cassette, reading: &Reading<'_>, part: &str) -> Option<f64> {
-    let name = reset_header(cassette).unwrap_or(RESET);
+fn ahead(call_log: &CallLog, reading: &Reading<'_>, part: &str) -> Option<f64> {
+    let name = reset_header(call_log).unwrap_or(RESET);
     if parameter(reading.call, "ratelimit", "t").is_some() || number(reading.call, name) < Some(EPOCH) {
         return Some(0.0);
     }
-    cassette.answered().filter(|call| call.key == CallKey::Given).find_map(|call| {
+    call_log.answered().filter(|call| call.key == CallKey::Given).find_map(|call| {
         let checked = call.json()["checked_at"].as_str()?.to_owned();
         let time: Timestamp = checked.parse().ok().filter(|_| checked.contains(part))?;
         Some(time.duration_since(call.at).as_secs_f64())
@@ -289,19 +289,19 @@ fn ahead(cassette: &Cassette, reading: &Reading<'_>, part: &str) -> Option<f64> 
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "seconds of a window")]
-pub(super) fn window(cassette: &Cassette) -> Observation {
-    let policy = cassette.agreed("status", rated(cassette), |call| {
+pub(super) fn window(call_log: &CallLog) -> Observation {
+    let policy = call_log.agreed("status", rated(call_log), |call| {
         parameter(call, "ratelimit-policy", "w").filter(|seconds| *seconds >= 1).map_or_else(|| unlike_any(call), Ok)
     });
     let (seconds, seen) = if let Ok(policy) = policy {
         (policy.value.as_i64().unwrap_or_default(), policy)
     } else {
-        let (kind, readings) = (algorithm(cassette)?, readings(cassette)?);
+        let (kind, readings) = (algorithm(call_log)?, readings(call_log)?);
         let Some((first, end)) = readings.first().and_then(|first| Some((first, first.end?))) else {
             return hidden(NO_END);
         };
         // To a fraction of a second.
-        let Some(ahead) = ahead(cassette, first, ".") else {
+        let Some(ahead) = ahead(call_log, first, ".") else {
             return hidden("the service's clock is known to a second only");
         };
         // Times are rounded up.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::cassette::{CallKey, Cassette, Exchange};
+use super::call_log::{CallKey, CallLog, Exchange};
 use super::evidence::{Observation, RowOutcome, hidden};
 use super::infer::{infer, reason};
 use super::plan::step;
@@ -75,29 +75,29 @@ pub struct OtherSource {
 }
 
 impl Report {
-    /// Compares what a cassette and other sources show with the settings of a profile.
-    pub fn new(cassette: &Cassette, others: &[OtherSource], profile: &Layered) -> Self {
-        let mut broken: Vec<Broken> = cassette.answered().flat_map(broken_promises).collect();
-        let data: Vec<Row> = ledger(profile).iter().map(|row| Row::of(row, cassette, others)).collect();
+    /// Compares what a call log and other sources show with the settings of a profile.
+    pub fn new(call_log: &CallLog, others: &[OtherSource], profile: &Layered) -> Self {
+        let mut broken: Vec<Broken> = call_log.answered().flat_map(broken_promises).collect();
+        let data: Vec<Row> = ledger(profile).iter().map(|row| Row::of(row, call_log, others)).collect();
         let used: BTreeSet<usize> =
             data.iter().flat_map(|row| &row.calls).copied().chain(broken.iter().map(|broken| broken.call)).collect();
         let mut clauses = BTreeSet::new();
         broken.retain(|found| clauses.insert(found.clause));
         Self {
-            url: cassette.url.clone(),
-            calls: cassette.calls.len(),
-            stopped: cassette.stop(),
+            url: call_log.url.clone(),
+            calls: call_log.calls.len(),
+            stopped: call_log.stop(),
             data,
             broken,
-            notes: notes(cassette).into_iter().chain(unused(cassette, &used)).collect(),
+            notes: notes(call_log).into_iter().chain(unused(call_log, &used)).collect(),
         }
     }
 
     /// The profile: each setting that differs, with its source.
-    pub fn profile(&self, cassette: &Cassette) -> String {
-        let date = cassette.calls.last().map(|call| call.at.strftime("%Y-%m-%d").to_string()).unwrap_or_default();
+    pub fn profile(&self, call_log: &CallLog) -> String {
+        let date = call_log.calls.last().map(|call| call.at.strftime("%Y-%m-%d").to_string()).unwrap_or_default();
         let calls = counted(self.calls as u64, "call");
-        let by = if cassette.is_traffic {
+        let by = if call_log.is_traffic {
             "a recording read by `wrs-emulator calibrate`"
         } else {
             "`wrs-emulator calibrate`"
@@ -132,11 +132,11 @@ impl Report {
                 text.push_str(&format!("{path} = {value}\n"));
             }
         }
-        if refuses_key(&text, cassette) { text + REFUSES_KEY } else { text }
+        if refuses_key(&text, call_log) { text + REFUSES_KEY } else { text }
     }
 }
 
-/// A comment line of a profile. What a service or a cassette says stays in it: TOML ends a comment at a line end, and refuses other
+/// A comment line of a profile. What a service or a call log says stays in it: TOML ends a comment at a line end, and refuses other
 /// control characters.
 fn comment(text: &str) -> String {
     format!("# {}\n", visible(text))
@@ -147,10 +147,10 @@ pub const REFUSES_KEY: &str = "\n# This profile may refuse the key with which it
     # Set keys.mode to \"list\", and keys.list to the keys that your tests use; or keys.mode to \"any\".\n";
 
 /// True if the key that calibrated is refused under a profile, as far as is known of it.
-fn refuses_key(profile: &str, cassette: &Cassette) -> bool {
+fn refuses_key(profile: &str, call_log: &CallLog) -> bool {
     let Ok(layered) = Layered::default().with(|draft| draft.text(profile, "calibrate")) else { return false };
     let profile = layered.profile();
-    let key = format!("{}key", cassette.key_prefix.as_ref().unwrap_or(&cassette.assumed_prefix));
+    let key = format!("{}key", call_log.key_prefix.as_ref().unwrap_or(&call_log.assumed_prefix));
     check_key(&key, KeyRules { environment: profile.environment, keys: &profile.keys }).is_err()
 }
 
@@ -175,8 +175,8 @@ fn alone(setting: &str, value: &Value) -> Result<Arc<Profile>, String> {
 
 impl Row {
     /// What calls and other sources show about a setting.
-    fn of(setting: &LedgerRow, cassette: &Cassette, others: &[OtherSource]) -> Self {
-        let by_calls = infer(cassette, &setting.setting).map(|found| Self::new(setting, "", found));
+    fn of(setting: &LedgerRow, call_log: &CallLog, others: &[OtherSource]) -> Self {
+        let by_calls = infer(call_log, &setting.setting).map(|found| Self::new(setting, "", found));
         let by_others = others
             .iter()
             .filter_map(|other| Some(Self::new(setting, other.source, other.settings.get(&*setting.setting)?.clone())));
@@ -285,34 +285,34 @@ pub(super) fn broken_promises(call: &Exchange) -> Vec<Broken> {
 }
 
 /// What there is no setting for: the order of checks, limits, headers.
-fn notes(cassette: &Cassette) -> Vec<String> {
+fn notes(call_log: &CallLog) -> Vec<String> {
     let note = |call: &Exchange| {
         let status = if call.answer.is_some() { call.status().to_string() } else { "no answer".to_owned() };
         step(&call.name).filter(|step| !step.about.is_empty()).map(|step| format!("{}: {status}", step.about))
     };
-    let mut notes: Vec<String> = cassette.calls.iter().filter_map(note).collect();
-    match reason(cassette, "long-list", "events") {
+    let mut notes: Vec<String> = call_log.calls.iter().filter_map(note).collect();
+    match reason(call_log, "long-list", "events") {
         Ok((_, named)) if named == "true" => notes.push("1,000 event types are too many".to_owned()),
         Ok((_, named)) if named == "false" => notes.push("1,000 event types are not too many".to_owned()),
         _ => {}
     }
-    if let Some(status) = cassette.answers("status").next() {
+    if let Some(status) = call_log.answers("status").next() {
         let names: Vec<&str> = status.answer_headers().map(|(name, _)| name).collect();
         notes.push(format!("headers of system status: {}", names.join(", ")));
     }
-    let slowest = cassette.calls.iter().max_by_key(|call| call.took_ms);
+    let slowest = call_log.calls.iter().max_by_key(|call| call.took_ms);
     notes.extend(slowest.map(|call| format!("the slowest answer took {} ms ({})", call.took_ms, call.name)));
     notes
 }
 
 /// The calls of a recording that showed nothing.
-fn unused(cassette: &Cassette, used: &BTreeSet<usize>) -> Option<String> {
-    if !cassette.is_traffic {
+fn unused(call_log: &CallLog, used: &BTreeSet<usize>) -> Option<String> {
+    if !call_log.is_traffic {
         return None;
     }
-    let unused = cassette.calls.iter().filter(|call| !used.contains(&call.number));
+    let unused = call_log.calls.iter().filter(|call| !used.contains(&call.number));
     let unused =
-        unused.map(|call| format!("{} {}", call.method, call.path())).chain(cassette.elsewhere.iter().cloned());
+        unused.map(|call| format!("{} {}", call.method, call.path())).chain(call_log.elsewhere.iter().cloned());
     let (mut count, mut names) = (0_usize, Vec::new());
     for name in unused {
         count += 1;
@@ -359,8 +359,8 @@ mod tests {
         #[test]
         fn a_profile_sets_what_was_observed_whatever_the_texts_are(texts in proptest::array::uniform5(odd_text())) {
             let [url, detail, source, message, field] = texts;
-            let mut cassette = Cassette::new("http://localhost", "sk_test_a", 40, true, false);
-            cassette.url.clone_from(&url);
+            let mut call_log = CallLog::new("http://localhost", "sk_test_a", 40, true, false);
+            call_log.url.clone_from(&url);
             let row = |setting: &'static str, observed: Value| Row {
                 setting: setting.into(),
                 result: RowOutcome::Differs,
@@ -380,7 +380,7 @@ mod tests {
                 row("ids.style", "uuid".into()),
             ];
             let report = Report { url, calls: 1, stopped: None, data, broken: Vec::new(), notes: Vec::new() };
-            let text = report.profile(&cassette);
+            let text = report.profile(&call_log);
             let table: toml::Table = text.parse().map_err(|error| TestCaseError::fail(format!("{error}: {text:?}")))?;
             let set = ["errors.messages.unauthorized", "hello.body", "ids.style"].map(str::to_owned);
             prop_assert_eq!(paths(&table, ""), BTreeSet::from(set), "{:?}", text);

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use url::Url;
 
-use super::cassette::{Caller, Cassette, Exchange, RecordedAnswer};
+use super::call_log::{CallLog, Caller, Exchange, RecordedAnswer};
 use super::plan::next;
 use crate::clock::machine;
 use crate::contract::variation::HeaderLetters;
@@ -39,27 +39,27 @@ pub struct Calibration {
 impl Calibration {
     /// Makes calls until there are none left; `each` learns of every one. The error, without advice for deliveries: the first call had
     /// no answer.
-    pub async fn run(&self, cassette: &mut Cassette, mut each: impl FnMut(&Exchange)) -> Result<(), String> {
+    pub async fn run(&self, call_log: &mut CallLog, mut each: impl FnMut(&Exchange)) -> Result<(), String> {
         let share = Arc::new(Semaphore::new(1));
         let host = self.target("/")?;
         let looked_up = timeout(CONNECT_LIMIT, self.reach.resolver.addresses(&host, &share)).await;
         let addresses = looked_up
             .map_err(|_| "the name was not looked up in time")?
             .map_err(|problem| first_clause(&problem.detail))?;
-        while let Some(mut exchange) = next(cassette, &self.caller) {
-            if !cassette.calls.is_empty() {
+        while let Some(mut exchange) = next(call_log, &self.caller) {
+            if !call_log.calls.is_empty() {
                 sleep(self.pause).await;
             }
             let began = machine::monotonic();
             exchange.at = machine::wall_time();
             match self.send(&exchange, &addresses).await {
                 Ok(answer) => exchange.answer = Some(answer),
-                Err(problem) if cassette.calls.is_empty() => return Err(problem),
+                Err(problem) if call_log.calls.is_empty() => return Err(problem),
                 Err(problem) => exchange.failed = Some(problem),
             }
             exchange.took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            cassette.push(exchange, &self.caller);
-            each(cassette.calls.last().expect("one was added"));
+            call_log.push(exchange, &self.caller);
+            each(call_log.calls.last().expect("one was added"));
         }
         Ok(())
     }

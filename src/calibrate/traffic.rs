@@ -1,4 +1,4 @@
-//! Other traffic than that of the plan as a cassette: which calls are of the service, with which key, and which are like one of the plan. A
+//! Other traffic than that of the plan as a call log: which calls are of the service, with which key, and which are like one of the plan. A
 //! call is only given the name of a step if its answer shows what that step is made for.
 
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use url::{Host, Position, Url, form_urlencoded};
 
-use super::cassette::{CallKey, Caller, Cassette, MAX_BODY, MAX_CALLS};
+use super::call_log::{CallKey, CallLog, Caller, MAX_BODY, MAX_CALLS};
 use super::har::{Recorded, Recording, exchange};
 use super::promises::{HELLO, STATUS, SUBSCRIBE};
 use crate::contract::types::EVENT_TYPES;
@@ -48,18 +48,18 @@ struct Subscriptions {
     is_over: bool,
 }
 
-impl Cassette {
+impl CallLog {
     /// Reads an archive: one of [`Self::to_har`], or a recording by a browser or a proxy.
     pub fn from_har(bytes: &[u8]) -> Result<Self, String> {
         match Recording::read(bytes)? {
-            Recording::Calibration(cassette) => Ok(cassette),
-            Recording::Traffic(entries) => cassette(&entries),
+            Recording::Calibration(call_log) => Ok(call_log),
+            Recording::Traffic(entries) => call_log(&entries),
         }
     }
 }
 
-/// The cassette of these entries. The service is the one that most calls of the API are made to, the key the one that most of them have.
-fn cassette(entries: &[Recorded]) -> Result<Cassette, String> {
+/// The call log of these entries. The service is the one that most calls of the API are made to, the key the one that most of them have.
+fn call_log(entries: &[Recorded]) -> Result<CallLog, String> {
     let service = service(entries).ok_or(NO_CALL)?;
     let (mut calls, mut elsewhere) = (Vec::new(), Vec::new());
     for (at, entry) in entries.iter().enumerate() {
@@ -92,13 +92,13 @@ fn cassette(entries: &[Recorded]) -> Result<Cassette, String> {
     // Of those that are accepted as JSON.
     let accepted: BTreeSet<&str> =
         calls.iter().filter(|call| call.is_json() && call.status() == 200).map(|call| call.body.as_str()).collect();
-    let mut cassette = Cassette::new(&service, &key, MAX_CALLS, true, true);
-    cassette.is_traffic = true;
+    let mut call_log = CallLog::new(&service, &key, MAX_CALLS, true, true);
+    call_log.is_traffic = true;
     let redacted = |entry: &&Recorded| {
         let url = entry.request.url.split(['?', '#']).next().unwrap_or_default();
         mask("").text(&format!("{} {url}", entry.request.method))
     };
-    cassette.elsewhere = elsewhere.iter().map(redacted).collect();
+    call_log.elsewhere = elsewhere.iter().map(redacted).collect();
     let mut subscriptions = Subscriptions::default();
     let mut in_time = Vec::new();
     for call in &calls {
@@ -114,9 +114,9 @@ fn cassette(entries: &[Recorded]) -> Result<Cassette, String> {
         exchange.name = name.map_or_else(|| format!("{} {path}", exchange.method), str::to_owned);
         // Only whether the type is JSON is of use.
         exchange.headers.retain(|(name, _)| name == "content-type");
-        cassette.push_masked(exchange, &mask);
+        call_log.push_masked(exchange, &mask);
     }
-    Ok(cassette)
+    Ok(call_log)
 }
 
 /// The part of a URL before the path of the API, and the target from there on.

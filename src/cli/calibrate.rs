@@ -18,7 +18,7 @@ use super::failure::{Code, Failure, note, warn};
 use super::output::{cell, print, print_json};
 use super::profile::load_profile;
 use super::signals::Signals;
-use crate::calibrate::cassette::{Caller, Cassette, Exchange};
+use crate::calibrate::call_log::{CallLog, Caller, Exchange};
 use crate::calibrate::delivery::CapturedDelivery;
 use crate::calibrate::evidence::RowOutcome;
 use crate::calibrate::openapi;
@@ -115,24 +115,24 @@ pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
     };
     let out = file("--out", &args.out, "sandbox.toml")?;
     let kept = file("--record", &args.record, "sandbox.har")?;
-    let cassette = match (&args.from, &args.url) {
-        (Some(path), _) => cassette("--from", path)?,
+    let call_log = match (&args.from, &args.url) {
+        (Some(path), _) => call_log("--from", path)?,
         (None, url) => called(&args, url.as_deref().unwrap_or_default())?,
     };
-    let report = Report::new(&cassette, &others, &profile);
+    let report = Report::new(&call_log, &others, &profile);
     let stopped = report.stopped.as_deref().unwrap_or("too few calls were made");
-    if !cassette.is_api() {
-        let seen = cassette.calls.iter().take(3).map(ended).collect::<Vec<_>>().join(", ");
-        return Err(Failure::check_failed(format!("cannot calibrate `{}`: {stopped}", cassette.url))
+    if !call_log.is_api() {
+        let seen = call_log.calls.iter().take(3).map(ended).collect::<Vec<_>>().join(", ");
+        return Err(Failure::check_failed(format!("cannot calibrate `{}`: {stopped}", call_log.url))
             .with_hint(format!("expected {{base_url}} of the API; it answered {seen}")));
     }
     // A key that is refused shows too little for a profile.
-    let is_refused = cassette.is_key_refused();
-    let written = Report::new(&cassette, &others, &Layered::default()).profile(&cassette);
+    let is_refused = call_log.is_key_refused();
+    let written = Report::new(&call_log, &others, &Layered::default()).profile(&call_log);
     if out.is_some() && written.ends_with(REFUSES_KEY) && !is_refused {
         warn("the profile may refuse the key, as what makes a key valid was not observed; its last lines say more");
     }
-    for (file, text) in [(out, written), (kept, cassette.to_har())] {
+    for (file, text) in [(out, written), (kept, call_log.to_har())] {
         let Some((path, file)) = file.filter(|_| !is_refused) else { continue };
         file.write_shared(text)?;
         note(&format!("wrote {}", path.display()));
@@ -146,7 +146,7 @@ pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
     let drifted: Vec<String> = report.data.iter().filter(|_| args.check.is_some()).filter_map(drift).collect();
     match counted(drifted.len() as u64, "setting") {
         count if !drifted.is_empty() => Err(Failure::check_failed(format!("{count} drifted{}", drifted.concat()))),
-        _ if cassette.interrupted || is_refused => {
+        _ if call_log.interrupted || is_refused => {
             Err(Failure::check_failed(format!("not all calls were made: {stopped}")))
         }
         _ => Ok(ExitCode::SUCCESS),
@@ -159,8 +159,8 @@ fn read(flag: &str, path: &Path, largest: u64) -> Result<Vec<u8>, Failure> {
 }
 
 /// The calls and answers in a HAR file.
-pub(super) fn cassette(flag: &str, path: &Path) -> Result<Cassette, Failure> {
-    Cassette::from_har(&read(flag, path, MAX_RECORDING)?)
+pub(super) fn call_log(flag: &str, path: &Path) -> Result<CallLog, Failure> {
+    CallLog::from_har(&read(flag, path, MAX_RECORDING)?)
         .map_err(|problem| invalid(flag, path, &problem).with_hint(RECORD))
 }
 
@@ -184,7 +184,7 @@ fn new_file(flag: &'static str, path: PathBuf) -> Result<(PathBuf, OutputFile), 
     OutputFile::at(flag, &path).map(|file| (path, file))
 }
 
-fn called(args: &CalibrateArgs, text: &str) -> Result<Cassette, Failure> {
+fn called(args: &CalibrateArgs, text: &str) -> Result<CallLog, Failure> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     let url = url.filter(|url| url.query().is_none() && url.fragment().is_none() && url.username().is_empty());
     let url = url.ok_or_else(|| {
@@ -203,7 +203,7 @@ fn called(args: &CalibrateArgs, text: &str) -> Result<Cassette, Failure> {
     let nonce = u64::from_be_bytes(machine::entropy());
     let nowhere = || format!("https://wrs-calibrate.invalid/{nonce:016x}");
     let exhausts = args.yes || agrees();
-    let mut cassette = Cassette::new(url.as_str(), &key, args.max_calls.into(), !args.no_subscribe, exhausts);
+    let mut call_log = CallLog::new(url.as_str(), &key, args.max_calls.into(), !args.no_subscribe, exhausts);
     let calibration = Calibration {
         url,
         reach: DialContext {
@@ -218,8 +218,8 @@ fn called(args: &CalibrateArgs, text: &str) -> Result<Cassette, Failure> {
         },
         pause: args.pause,
     };
-    run_task(until_stopped(&calibration, &mut cassette))??;
-    Ok(cassette)
+    run_task(until_stopped(&calibration, &mut call_log))??;
+    Ok(call_log)
 }
 
 /// True if the quota may be used up: asked at a terminal alone.
@@ -235,14 +235,14 @@ fn agrees() -> bool {
 }
 
 /// Makes the calls; a signal ends them, and the answers until then count.
-async fn until_stopped(calibration: &Calibration, cassette: &mut Cassette) -> Result<(), Failure> {
+async fn until_stopped(calibration: &Calibration, call_log: &mut CallLog) -> Result<(), Failure> {
     let mut signals = Signals::install()?;
     let progress = |call: &Exchange| note(&format!("call {}: {} after {} ms", call.number, ended(call), call.took_ms));
     tokio::select! {
-        result = calibration.run(cassette, progress) => return result.map_err(|problem| {
+        result = calibration.run(call_log, progress) => return result.map_err(|problem| {
             Failure::new(2, Code::Unreachable, format!("`{}` does not answer: {problem}", calibration.url))
         }),
-        _ = signals.wait() => cassette.interrupted = true,
+        _ = signals.wait() => call_log.interrupted = true,
     }
     Ok(())
 }

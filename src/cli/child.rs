@@ -226,7 +226,7 @@ pub(super) struct Tee {
     copies: Vec<Arc<Copied>>,
 }
 
-/// What is copied from one pipe.
+/// How far the copying of one pipe of the command is.
 struct Copied {
     progress: Mutex<Progress>,
     changed: Condvar,
@@ -317,7 +317,7 @@ impl Copied {
     fn pass_on(&self) {
         let mut progress = self.progress.lock();
         self.changed.wait_while_for(&mut progress, |progress| progress.from.is_some(), GRACE);
-        // More may come for ever from what runs in the background. What is there now is the command's.
+        // A background process may write forever. What is in the pipe by now is from the command.
         let in_pipe = progress.from.as_ref().and_then(|from| ioctl_fionread(from).ok()).unwrap_or_default();
         let all = progress.read + in_pipe;
         self.changed.wait_while(&mut progress, |progress| progress.from.is_some() && progress.passed_on < all);

@@ -3,7 +3,7 @@
 
 /// Most bytes that a value may take.
 const MOST: usize = 512 * 1024 * 1024;
-/// Upper estimates of what is allocated for any value, and for an object besides.
+/// Upper estimates, in bytes, of the memory of any value, and of what an object takes in addition.
 const VALUE: usize = 100;
 const OBJECT: usize = 500;
 

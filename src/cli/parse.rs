@@ -66,8 +66,8 @@ fn with_variables(command: Command, before: &str, is_brief: bool) -> Command {
             ArgAction::SetTrue => flag.value_parser(BoolishValueParser::new()),
             _ => flag,
         };
-        // A secret in a file often ends with a line end, and no header can carry that. clap reads the variable itself, so what is meant
-        // is the default.
+        // A secret read from a file often ends with a newline, which no header can carry. clap would read the variable unchanged, so the
+        // trimmed value becomes the flag's default.
         if let Some(trimmed) = trimmed.filter(|trimmed| value.as_deref() != Some(trimmed)) {
             return flag.env(None::<&str>).default_value(trimmed.to_owned()).hide_default_value(true);
         }

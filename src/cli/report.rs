@@ -47,7 +47,7 @@ pub(super) struct Case {
 
 /// A cause as reports show it.
 pub(super) struct ShownCause {
-    /// What it is about: the names of the tests that failed of it, or one of its own.
+    /// The names of the tests that failed for this reason, or else a name for the cause.
     pub(super) names: Vec<String>,
     pub(super) sentence: String,
     /// What to do, whose it is, and the command that shows more.
@@ -80,7 +80,7 @@ pub(super) enum CaseResult {
 pub(super) struct Row {
     pub(super) outcome: String,
     pub(super) shown: String,
-    /// What was done, where the particulars of several are shown as one.
+    /// The result in words, when the details of several cases are shown as one.
     pub(super) done: String,
     /// What to change; failed rows of one outcome and one remedy have one cause, and are shown as one.
     pub(super) remedy: Option<String>,

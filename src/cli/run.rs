@@ -321,7 +321,7 @@ pub(super) struct LoadStateArgs {
     common: CallArgs,
 }
 
-/// What is read of a snapshot: it may be as long as everything that an emulator keeps.
+/// The part of a snapshot that is read. The rest, which may be everything that an emulator keeps, is skipped.
 #[derive(Deserialize)]
 struct SavedSnapshot {
     workspaces: Vec<IgnoredAny>,

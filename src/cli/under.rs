@@ -1,4 +1,4 @@
-//! `exec --under`: the command once for each reading of what the contract leaves open, each time with an emulator of its own, and one
+//! `exec --under`: the command once for each reading of what the contract leaves open, each time with a fresh emulator, and one
 //! grid at the end. `exec` has how a command runs, `settings/readings.rs` the changes that are readings.
 
 use std::collections::BTreeSet;
@@ -37,7 +37,7 @@ const SHOWN_LINES: usize = 40;
 /// A reading of what the contract leaves open.
 struct NamedProfile {
     name: String,
-    /// What is different, as a clause.
+    /// How this reading differs, to complete "unless …".
     unless: String,
     profile: Layered,
 }
@@ -202,7 +202,7 @@ async fn run_under(
     Ok(Some(ReadingRun { row, unless: reading.unless.clone(), facts, document }))
 }
 
-/// How a run ended; after a failure with the end of what it printed, unless that was already shown.
+/// How a run ended. A failure is followed by the end of the output, unless it was already shown.
 fn progress(run: &ReadingRun, streams: Streams) -> (String, Vec<String>) {
     let ReadingRow { reading, exit_status, .. } = &run.row;
     if *exit_status == 0 {

@@ -70,6 +70,11 @@ impl ErrorKind {
         self.row().0
     }
 
+    /// The kind that has this status.
+    pub fn of_status(status: u16) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.status() == status)
+    }
+
     /// A message for the kind when nothing more is known, as a scripted error uses it.
     pub const fn message(self) -> &'static str {
         self.row().1

@@ -381,7 +381,8 @@ fn name_pattern() -> String {
     format!("({letter}|{digit}|{dot})*({letter})({letter}|{digit})*({dot})?")
 }
 
-/// As a URL may write it: the last of fewer than four numbers stands for the rest. Alone, up to 250.86.…: beyond are no hosts.
+/// An IPv4 address as a URL may write it: the last of fewer than four numbers stands for the rest. A single number ends at
+/// 4,199,999,999; the addresses above are reserved.
 fn ipv4_pattern() -> String {
     let number = "(0[Xx][0-9A-Fa-f]{0,2}|0[0-3]?[0-7]{0,2}|25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9][0-9]?)";
     format!(

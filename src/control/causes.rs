@@ -514,8 +514,9 @@ impl Cause {
             self.records.first().map(|id| if self.count > 1 { format!("first {}", cell(id)) } else { cell(id) }),
         );
         who.extend(self.whose(tests));
-        let said =
-            self.tests.iter().filter_map(|test| test.message.as_ref()).find(|said| !self.sentence.starts_with(*said));
+        // The sentence of these begins with it.
+        let is_said = matches!(self.kind, CauseKind::Runner | CauseKind::Silent);
+        let said = self.tests.iter().filter(|_| !is_said).find_map(|test| test.message.as_ref());
         let also = self.also.iter().map(|also| format!("also: {}", cell(also)));
         let lines = self.remedy.iter().chain(&self.outcome).map(cell).chain(also);
         let lines = lines

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::StatusCode;
+use hyper::body::Bytes;
 use hyper::header::{CONTENT_LENGTH, HeaderMap, HeaderValue};
 use rand::{Rng as _, SeedableRng as _};
 
@@ -175,14 +176,16 @@ fn scripted_reply(cx: &mut RequestContext, reply: &ScriptedReply) -> Answer {
         _ => {}
     }
     let status = StatusCode::from_u16(reply.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let text = |text| {
+        let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+        Answer::new(status, plain, text, Reason::Scripted)
+    };
     let mut answer = match &reply.body {
         Some(ReplyBody::Json(_, body)) => Answer::new(status, JSON, body.clone(), Reason::Scripted),
-        Some(ReplyBody::Text(text)) => {
-            let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-            Answer::new(status, plain, text.clone(), Reason::Scripted)
-        }
+        Some(ReplyBody::Text(body)) => text(body.clone()),
         None if reply.has_envelope() => error_reply(cx, reply, status),
-        None => Answer::json(status, Vec::new(), Reason::Scripted),
+        // Nothing is not JSON.
+        None => text(Bytes::new()),
     };
     if let (Some(scripted), Some(quota)) = (reply.quota, cx.identity.quota()) {
         let headers = quota_headers(cx, scripted, quota, status);
@@ -213,7 +216,8 @@ fn apply_patch(mut answer: Answer, patch: &Patch) -> Answer {
 }
 
 fn error_reply(cx: &RequestContext, reply: &ScriptedReply, status: StatusCode) -> Answer {
-    let kind = reply.error.unwrap_or(ErrorKind::InternalError);
+    let of_status = ErrorKind::of_status(status.as_u16()).unwrap_or(ErrorKind::InternalError);
+    let kind = reply.error.unwrap_or(of_status);
     let message = reply.message.as_deref().unwrap_or_else(|| kind.message());
     if reply.code.is_none() && reply.error.is_some() {
         let error = Error { status: status.as_u16(), ..Error::new(kind, message) };
@@ -223,14 +227,10 @@ fn error_reply(cx: &RequestContext, reply: &ScriptedReply, status: StatusCode) -
     let errors = &cx.profile().errors;
     let (code, message) = match reply.code.as_deref() {
         Some(code) => (code, message),
-        None => (errors.code(kind_of(status)), errors.message(kind_of(status), message)),
+        None => (errors.code(of_status), errors.message(of_status, message)),
     };
     let body = envelope(errors, code, message, &[], &cx.identity.id);
     Answer::json(status, cx.vary_body(body, BodyKind::Error), Reason::Scripted)
-}
-
-fn kind_of(status: StatusCode) -> ErrorKind {
-    ErrorKind::ALL.into_iter().find(|kind| kind.status() == status.as_u16()).unwrap_or(ErrorKind::InternalError)
 }
 
 /// The answer where a template of the scenario fails while it is rendered, which no check can foresee.

@@ -38,7 +38,7 @@ keys! {
     pub struct ScriptedReply {
         /// a contract error by its name, with the status, code and headers that belong to it
         pub error: Option<ErrorKind>,
-        /// the HTTP status, 200 to 599
+        /// the HTTP status, 200 to 599; without a body, an error's status is sent with the error envelope
         pub status: Option<u16> => STATUS,
         /// `error.code` of the answer
         pub code: Option<String> => Kind::Name,
@@ -153,9 +153,10 @@ impl ScriptedReply {
         self.status.or_else(|| self.error.map(ErrorKind::status)).unwrap_or(500)
     }
 
-    /// True if the answer has the error envelope: an error, code or message was given, and no body.
+    /// True if the answer has the error envelope: no body was given, but an error, a code, a message, or the status of an error.
     pub fn has_envelope(&self) -> bool {
-        self.body.is_none() && (self.error.is_some() || self.code.is_some() || self.message.is_some())
+        let is_error = || ErrorKind::of_status(self.status()).is_some();
+        self.body.is_none() && (self.error.is_some() || self.code.is_some() || self.message.is_some() || is_error())
     }
 }
 

@@ -9,7 +9,7 @@ use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
-use wrs_emulator::calibrate::cassette::{Caller, Cassette, RecordedAnswer};
+use wrs_emulator::calibrate::call_log::{CallLog, Caller, RecordedAnswer};
 use wrs_emulator::calibrate::evidence::RowOutcome;
 use wrs_emulator::calibrate::infer::infer;
 use wrs_emulator::calibrate::openapi;
@@ -35,14 +35,14 @@ struct Plan<'p> {
 const WHOLE: Plan<'static> = Plan { key: KEY, max_calls: 40, subscribes: true, exhausts: false };
 
 /// Calibrates an emulator with these settings.
-async fn calibrated(settings: &[String], plan: &Plan<'_>, seed: u64) -> Cassette {
+async fn calibrated(settings: &[String], plan: &Plan<'_>, seed: u64) -> CallLog {
     let builder = settings.iter().fold(builder().frozen_at(BEGIN).seed(seed), |builder, setting| builder.set(setting));
     let emulator: Emulator = started(builder).await;
-    let mut cassette = Cassette::new(&emulator.base_url(), plan.key, plan.max_calls, plan.subscribes, plan.exhausts);
+    let mut call_log = CallLog::new(&emulator.base_url(), plan.key, plan.max_calls, plan.subscribes, plan.exhausts);
     let url = "https://calibrate.sink.localhost/x".to_owned();
     let caller = Caller { key: plan.key.to_owned(), url, secret: SECRET.to_owned() };
     let (mut client, mut at) = (Client::new(&emulator), BEGIN);
-    while let Some(mut exchange) = next(&cassette, &caller) {
+    while let Some(mut exchange) = next(&call_log, &caller) {
         exchange.at = at;
         let authorization = caller.authorization(exchange.key);
         let own = exchange.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -58,16 +58,16 @@ async fn calibrated(settings: &[String], plan: &Plan<'_>, seed: u64) -> Cassette
             body: String::from_utf8(found.body.to_vec()).expect("text"),
             is_cut: false,
         });
-        cassette.push(exchange, &caller);
+        call_log.push(exchange, &caller);
         emulator.control().advance(STEP).await;
         at += STEP;
     }
-    assert!(cassette.calls.len() <= plan.max_calls, "{} calls", cassette.calls.len());
-    cassette
+    assert!(call_log.calls.len() <= plan.max_calls, "{} calls", call_log.calls.len());
+    call_log
 }
 
-fn report(cassette: &Cassette) -> Report {
-    Report::new(cassette, &[], &Layered::default())
+fn report(call_log: &CallLog) -> Report {
+    Report::new(call_log, &[], &Layered::default())
 }
 
 pub(crate) fn row<'r>(report: &'r Report, setting: &str) -> &'r Row {
@@ -98,8 +98,8 @@ pub(crate) fn layered(settings: &[String]) -> Layered {
 }
 
 /// Checks that every claimed value was set, and that these rows are claimed.
-fn check(cassette: &Cassette, key: &str, settings: &[String], rows: &[&str]) {
-    let (set, report) = (layered(settings), report(cassette));
+fn check(call_log: &CallLog, key: &str, settings: &[String], rows: &[&str]) {
+    let (set, report) = (layered(settings), report(call_log));
     for row in &report.data {
         if let Some(observed) = &row.observed {
             assert_eq!(*observed, expected(row, &set), "{}: {settings:#?}", row.setting);
@@ -109,7 +109,7 @@ fn check(cassette: &Cassette, key: &str, settings: &[String], rows: &[&str]) {
     let is_set = |clause: &str| clause == unauthorized && settings.concat().contains("unauthorized");
     let broken: Vec<_> = report.broken.iter().filter(|broken| !is_set(broken.clause)).collect();
     assert!(broken.is_empty(), "{settings:?}: {broken:?}");
-    let subscribed: Vec<&str> = cassette
+    let subscribed: Vec<&str> = call_log
         .calls
         .iter()
         .filter(|call| call.name.starts_with("subscribe"))
@@ -121,18 +121,18 @@ fn check(cassette: &Cassette, key: &str, settings: &[String], rows: &[&str]) {
         assert!(row.observed.is_some(), "{setting} is {:?} ({}): {settings:#?}", row.result, row.detail);
     }
     // The profile makes an emulator that is the same as far as was seen.
-    let text = report.profile(cassette);
+    let text = report.profile(call_log);
     let profile = Layered::default().with(|draft| draft.text(&text, "calibrated"));
     let profile = profile.unwrap_or_else(|problems| panic!("{text}\n{problems:?}"));
-    let again = Report::new(cassette, &[], &profile);
+    let again = Report::new(call_log, &[], &profile);
     let drifted: Vec<_> =
         again.data.iter().filter(|row| row.result == RowOutcome::Differs).map(|row| &*row.setting).collect();
     assert_eq!(drifted, [""; 0], "{text}");
     // What is saved shows the same, and no credential.
-    let saved = cassette.to_har();
+    let saved = call_log.to_har();
     let masked = [key, SECRET].map(|text| !saved.contains(text));
     assert_eq!(masked, [true; 2], "{settings:?}");
-    let read = Report::new(&Cassette::from_har(saved.as_bytes()).expect("an archive"), &[], &Layered::default());
+    let read = Report::new(&CallLog::from_har(saved.as_bytes()).expect("an archive"), &[], &Layered::default());
     assert_eq!(json!(read), json!(report));
 }
 
@@ -165,9 +165,9 @@ const ALWAYS: &[&str] = &[
 
 #[tokio::test]
 async fn the_default_profile_is_observed_as_assumed() {
-    let cassette = calibrated(&[], &WHOLE, 1).await;
-    check(&cassette, KEY, &[], &[ALWAYS, &["keys.test_prefix", "webhooks.allow_http", "events.extra"]].concat());
-    let report = report(&cassette);
+    let call_log = calibrated(&[], &WHOLE, 1).await;
+    check(&call_log, KEY, &[], &[ALWAYS, &["keys.test_prefix", "webhooks.allow_http", "events.extra"]].concat());
+    let report = report(&call_log);
     let others: Vec<&Row> =
         report.data.iter().filter(|row| matches!(row.result, RowOutcome::Differs | RowOutcome::Contradicts)).collect();
     assert!(others.is_empty(), "{others:?}");
@@ -176,7 +176,7 @@ async fn the_default_profile_is_observed_as_assumed() {
     // A document confirms or contradicts the calls, and shows what they cannot.
     let published = layered(&["rate_limit.retry_after=seconds".to_owned()]);
     let document = openapi::shows(&document(published.profile()).to_string()).expect("a document");
-    let report = Report::new(&cassette, &[document], &Layered::default());
+    let report = Report::new(&call_log, &[document], &Layered::default());
     let same = row(&report, "events.extra");
     assert!(same.detail.ends_with("says the same") && same.result == RowOutcome::AsAssumed, "{same:?}");
     let promised = row(&report, "rate_limit.retry_after");
@@ -217,9 +217,9 @@ const TIMES: &[&str] = &[
 ];
 
 /// The clauses that a service breaks whose answers have this value instead of a field, and its row of a setting.
-fn broken_with(cassette: &Cassette, pointer: &str, value: Option<&str>) -> (Vec<&'static str>, Report) {
-    let mut cassette = cassette.clone();
-    for answer in cassette.calls.iter_mut().filter_map(|call| call.answer.as_mut()) {
+fn broken_with(call_log: &CallLog, pointer: &str, value: Option<&str>) -> (Vec<&'static str>, Report) {
+    let mut call_log = call_log.clone();
+    for answer in call_log.calls.iter_mut().filter_map(|call| call.answer.as_mut()) {
         let mut body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
         let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
         let Some(fields) = body.pointer_mut(parent).and_then(Value::as_object_mut) else { continue };
@@ -231,23 +231,23 @@ fn broken_with(cassette: &Cassette, pointer: &str, value: Option<&str>) -> (Vec<
         }
         answer.body = body.to_string();
     }
-    let report = report(&cassette);
+    let report = report(&call_log);
     (report.broken.iter().map(|broken| broken.clause).collect(), report)
 }
 
 #[tokio::test]
 async fn each_promise_about_a_field_is_checked() {
-    let cassette = calibrated(&[], &WHOLE, 1).await;
+    let call_log = calibrated(&[], &WHOLE, 1).await;
     for (pointer, values, clause) in PROMISED {
         for value in *values {
-            let (broken, _) = broken_with(&cassette, pointer, Some(value));
+            let (broken, _) = broken_with(&call_log, pointer, Some(value));
             assert_eq!(broken, [*clause], "{pointer} = {value}");
         }
         if !clause.starts_with("Versioning") && !clause.starts_with("Authentication") {
-            assert_eq!(broken_with(&cassette, pointer, None).0, [*clause], "no {pointer}");
+            assert_eq!(broken_with(&call_log, pointer, None).0, [*clause], "no {pointer}");
         }
     }
-    let (broken, found) = broken_with(&cassette, "/checked_at", Some("\"2026-01-31T09:30:17.5+00:00\""));
+    let (broken, found) = broken_with(&call_log, "/checked_at", Some("\"2026-01-31T09:30:17.5+00:00\""));
     assert!(broken.is_empty() && row(&found, "time.precision").clause.is_none(), "{broken:?}");
     // The setting of that field also contradicts the contract.
     for (pointer, value, setting, says) in [
@@ -257,7 +257,7 @@ async fn each_promise_about_a_field_is_checked() {
         ("/id", "1", "ids.style", "`id` is 1"),
         ("/error/request_id", "\"abc\"", "ids.style", "`error.request_id` is \"abc\""),
     ] {
-        let (broken, found) = broken_with(&cassette, pointer, Some(value));
+        let (broken, found) = broken_with(&call_log, pointer, Some(value));
         let row = row(&found, setting);
         assert_eq!((row.result, row.clause), (RowOutcome::Contradicts, Some(broken[0])), "{row:?}");
         assert_eq!(row.detail, says);
@@ -267,29 +267,29 @@ async fn each_promise_about_a_field_is_checked() {
 /// Nothing is claimed about a cut body or a masked value.
 #[tokio::test]
 async fn what_is_cut_or_masked_breaks_no_promise() {
-    let mut cassette = calibrated(&[], &WHOLE, 1).await;
-    assert!(broken_with(&cassette, "/error/request_id", Some("\"<key>\"")).0.is_empty());
-    for answer in cassette.calls.iter_mut().filter_map(|call| call.answer.as_mut()) {
+    let mut call_log = calibrated(&[], &WHOLE, 1).await;
+    assert!(broken_with(&call_log, "/error/request_id", Some("\"<key>\"")).0.is_empty());
+    for answer in call_log.calls.iter_mut().filter_map(|call| call.answer.as_mut()) {
         answer.body.pop();
         answer.is_cut = true;
     }
-    assert!(report(&cassette).broken.is_empty());
+    assert!(report(&call_log).broken.is_empty());
 }
 
 /// A list of event types that a service without a check of URLs would accept is sent to none.
 #[tokio::test]
 async fn no_wrong_url_can_be_subscribed() {
     let settings = ["errors.messages.validation_error=no".to_owned()];
-    let cassette = calibrated(&settings, &WHOLE, 1).await;
-    assert!(cassette.calls.iter().all(|call| call.name != "long-list"));
+    let call_log = calibrated(&settings, &WHOLE, 1).await;
+    assert!(call_log.calls.iter().all(|call| call.name != "long-list"));
 }
 
 /// No row of the ledger is without what observes it, or the reason why nothing does.
 #[test]
 fn each_setting_says_what_observes_it() {
-    let cassette = Cassette::new("http://localhost", KEY, 40, true, false);
+    let call_log = CallLog::new("http://localhost", KEY, 40, true, false);
     for setting in SETTINGS.iter() {
-        let by_calls = infer(&cassette, &setting.path).is_some();
+        let by_calls = infer(&call_log, &setting.path).is_some();
         let says = setting.observed_by;
         let by_delivery = says.starts_with("a delivery");
         assert!(
@@ -468,9 +468,9 @@ async fn every_observable_setting_of_a_random_profile_is_recovered() {
     let mut most = 0;
     for seed in 0..profiles() {
         let Random { settings, key, rows } = Random::new(seed);
-        let cassette = calibrated(&settings, &Plan { key: &key, ..WHOLE }, seed).await;
-        most = most.max(cassette.calls.len());
-        check(&cassette, &key, &settings, &rows);
+        let call_log = calibrated(&settings, &Plan { key: &key, ..WHOLE }, seed).await;
+        most = most.max(call_log.calls.len());
+        check(&call_log, &key, &settings, &rows);
     }
     assert!(most <= 40, "{most} calls");
 }
@@ -525,14 +525,14 @@ async fn a_message_with_a_masked_credential_is_not_written_as_fixed() {
 #[tokio::test]
 async fn effects_that_hide_each_other_end_in_a_reason() {
     let one = ["rate_limit.requests=1".to_owned()];
-    let cassette = calibrated(&one, &WHOLE, 1).await;
+    let call_log = calibrated(&one, &WHOLE, 1).await;
     check(
-        &cassette,
+        &call_log,
         KEY,
         &one,
         &["environment", "rate_limit.requests", "hello.body", "errors.extra", "rate_limit.retry_after"],
     );
-    let found = report(&cassette);
+    let found = report(&call_log);
     for setting in ["status.checks", "validation.unknown", "subscriptions.upsert", "errors.messages"] {
         let row = row(&found, setting);
         let is_reached = setting == "errors.messages";
@@ -544,17 +544,17 @@ async fn effects_that_hide_each_other_end_in_a_reason() {
         .iter()
         .map(|kind| format!("errors.messages.{kind}=no: workflow.completed, reference.matched, more"))
         .collect();
-    let cassette = calibrated(&equal, &WHOLE, 1).await;
-    check(&cassette, KEY, &equal, ALWAYS);
+    let call_log = calibrated(&equal, &WHOLE, 1).await;
+    check(&call_log, KEY, &equal, ALWAYS);
     for setting in ["events.extra", "webhooks.allow_http"] {
-        assert_eq!(row(&report(&cassette), setting).result, RowOutcome::NotObservable, "{setting}");
+        assert_eq!(row(&report(&call_log), setting).result, RowOutcome::NotObservable, "{setting}");
     }
     // All of these at once.
     let grows = ["variation.unknown_fields=true", "variation.key_order=shuffled"].map(str::to_owned);
     let all = [&one[..], &equal, &grows].concat();
-    let cassette = calibrated(&all, &WHOLE, 1).await;
-    check(&cassette, KEY, &all, &[]);
-    let reached = report(&cassette);
+    let call_log = calibrated(&all, &WHOLE, 1).await;
+    check(&call_log, KEY, &all, &[]);
+    let reached = report(&call_log);
     for setting in ["status.checks", "validation.unknown", "subscriptions.upsert", "time.precision", "ids.style"] {
         let row = row(&reached, setting);
         assert!(
@@ -576,9 +576,9 @@ async fn effects_that_hide_each_other_end_in_a_reason() {
 async fn a_small_quota_is_used_up_if_that_is_allowed() {
     let small = ["rate_limit.requests=20", "rate_limit.retry_after=date", "errors.codes.rate_limit_exceeded=slow_down"];
     let small = small.map(str::to_owned);
-    let cassette = calibrated(&small, &Plan { exhausts: true, ..WHOLE }, 1).await;
-    check(&cassette, KEY, &small, &[ALWAYS, &["rate_limit.retry_after"]].concat());
-    let found = report(&cassette);
+    let call_log = calibrated(&small, &Plan { exhausts: true, ..WHOLE }, 1).await;
+    check(&call_log, KEY, &small, &[ALWAYS, &["rate_limit.retry_after"]].concat());
+    let found = report(&call_log);
     let codes = row(&found, "errors.codes").observed.as_ref().expect("codes");
     assert_eq!(codes["rate_limit_exceeded"], "slow_down", "{codes}");
     let found = report(&calibrated(&small, &WHOLE, 1).await);

@@ -8,7 +8,7 @@ use rand::rngs::ChaCha8Rng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
-use wrs_emulator::calibrate::cassette::Cassette;
+use wrs_emulator::calibrate::call_log::CallLog;
 use wrs_emulator::calibrate::report::Report;
 use wrs_emulator::settings::Layered;
 
@@ -93,8 +93,8 @@ fn what_a_browser_or_a_proxy_recorded_shows_four_settings_and_guesses_nothing() 
             assert!(observed.contains(setting), "{setting}: {observed:?}");
         }
         // Everything that it claims is what the emulator had.
-        let cassette = Cassette::from_har(har.as_bytes()).expect("an archive");
-        claims_only(&cassette, &set);
+        let call_log = CallLog::from_har(har.as_bytes()).expect("an archive");
+        claims_only(&call_log, &set);
         let checked = calibrate(&["--from", &recording, "--check", &profile]);
         assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
         let written = std::fs::read_to_string(&profile).expect("a profile");
@@ -113,8 +113,8 @@ fn differing(report: &Value) -> Vec<&str> {
     names(report, |row| row["differs"] == true)
 }
 
-fn claims_only(cassette: &Cassette, set: &Layered) {
-    let report = Report::new(cassette, &[], &Layered::default());
+fn claims_only(call_log: &CallLog, set: &Layered) {
+    let report = Report::new(call_log, &[], &Layered::default());
     for row in &report.data {
         if let Some(observed) = &row.observed {
             assert_eq!(*observed, expected(row, set), "{}: {}", row.setting, row.detail);
@@ -146,8 +146,8 @@ fn archive(entries: &[Value]) -> String {
 }
 
 fn read(entries: &[Value]) -> Report {
-    let cassette = Cassette::from_har(archive(entries).as_bytes()).expect("an archive");
-    Report::new(&cassette, &[], &Layered::default())
+    let call_log = CallLog::from_har(archive(entries).as_bytes()).expect("an archive");
+    Report::new(&call_log, &[], &Layered::default())
 }
 
 const AT: &str = "2026-01-31T09:30:00.000Z";
@@ -329,8 +329,8 @@ async fn traffic_of_any_client_claims_nothing_wrong() {
             emulator.control().advance(pause).await;
             at += pause;
         }
-        let Ok(cassette) = Cassette::from_har(archive(&entries).as_bytes()) else { continue };
-        let report = Report::new(&cassette, &[], &Layered::default());
+        let Ok(call_log) = CallLog::from_har(archive(&entries).as_bytes()) else { continue };
+        let report = Report::new(&call_log, &[], &Layered::default());
         let set = layered(&settings);
         for row in &report.data {
             if let Some(value) = &row.observed {

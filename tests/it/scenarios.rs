@@ -61,6 +61,20 @@ reply = { status = 499, body = "" }
     assert!(head.starts_with("HTTP/1.1 499 \r\n"), "{head}");
 }
 
+/// A client that reads each error as the contract shows it is not given JSON's content type with nothing.
+#[tokio::test]
+async fn a_status_alone_has_the_envelope_of_its_error_or_no_body() {
+    let text = "[[rule]]\nwhen.query.n = 'a'\nreply = { status = 429 }\n[[rule]]\nreply = { status = 418 }\n";
+    let emulator = started(builder().scenario_text(text)).await;
+    let limited = get(&emulator, "/v1/system/status?n=a").await;
+    let error = limited.json()["error"].clone();
+    assert_eq!((limited.status, &error["code"]), (429, &json!("rate_limit_exceeded")), "{limited:?}");
+    assert!(error["message"].is_string() && error["request_id"].is_string(), "{error}");
+    let empty = get(&emulator, "/v1/system/status").await;
+    assert_eq!((empty.status, empty.body.len()), (418, 0));
+    assert_eq!(empty.header("content-type"), Some("text/plain; charset=utf-8"));
+}
+
 #[tokio::test]
 async fn delays_patches_and_faults_are_carried_out() {
     let text = r#"

@@ -3,16 +3,16 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wrs_emulator::calibrate::cassette::Cassette;
+use wrs_emulator::calibrate::call_log::CallLog;
 use wrs_emulator::calibrate::report::Report;
 use wrs_emulator::settings::Layered;
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok(cassette) = Cassette::from_har(bytes) else { return };
-    let _ = (cassette.stop(), cassette.is_api());
-    let report = Report::new(&cassette, &[], &Layered::default());
+    let Ok(call_log) = CallLog::from_har(bytes) else { return };
+    let _ = (call_log.stop(), call_log.is_api());
+    let report = Report::new(&call_log, &[], &Layered::default());
     assert!(!report.data.is_empty(), "each setting has a row");
-    let profile = report.profile(&cassette);
+    let profile = report.profile(&call_log);
     let read = Layered::default().with(|draft| draft.text(&profile, "fuzz"));
     assert!(read.is_ok(), "{:?}\n{profile}", read.err());
 });

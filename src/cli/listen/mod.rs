@@ -391,7 +391,7 @@ impl Registration {
     }
 }
 
-/// True if a program may listen at the host and port of a URL. Anybody may have set it, so the guard of deliveries decides what is dialled.
+/// True if a program may listen at the host and port of a URL. Any client may have set the forward, so it passes the same guard as a delivery.
 fn is_listening(url: &str) -> bool {
     let Some(url) = Url::parse(url).ok().filter(|url| !is_looked_up_far(url)) else { return true };
     let Some(Destination::Dial(to)) = Egress::default().destination(&Forwards::default(), &Arc::new(url)) else {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use toml::de::DeValue;
 
+use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
 use crate::contract::rules::url_schema;
 use crate::util::duration::parse_duration;
@@ -442,6 +443,10 @@ impl ValueProblem {
             ("a string", DeValue::Float(number)) => quoted(number),
             ("a string", DeValue::Boolean(flag)) => quoted(flag),
             (A_DURATION, DeValue::Float(number)) => Some(with_unit(key, number)),
+            ("a name", DeValue::Integer(number)) if key == "error" => {
+                let kind = number.as_str().parse().ok().and_then(ErrorKind::of_status);
+                kind.map(|kind| format!("the error with this status: error = \"{}\"", kind.name()))
+            }
             ("an integer" | "a number" | "a boolean", DeValue::String(text)) if is_bare(text) => {
                 Some(format!("write it without quotes: {key} = {text}"))
             }

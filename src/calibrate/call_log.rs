@@ -31,7 +31,7 @@ const MAX_PREFIX: usize = 24;
 
 /// The calls so far. What serde has of it is what a file has beside the calls.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Cassette {
+pub struct CallLog {
     pub url: String,
     pub max_calls: usize,
     /// True if a subscription may be made.
@@ -206,7 +206,7 @@ fn whose_secret(text: &str) -> Option<&'static str> {
     if text == SUPPLIED { Some(SUPPLIED) } else { is_generated.then_some(GENERATED) }
 }
 
-impl Cassette {
+impl CallLog {
     pub fn new(url: &str, key: &str, max_calls: usize, subscribes: bool, exhausts: bool) -> Self {
         let assumed = ["sk_test_", "sk_live_"].into_iter().find(|prefix| key.starts_with(prefix));
         Self {
@@ -378,7 +378,7 @@ mod tests {
 
     /// What is kept of a call that was answered with this.
     fn kept(key: &str, name: &str, headers: &[(&str, &str)], body: &str) -> String {
-        let mut cassette = Cassette::new("https://a.example", key, 40, true, false);
+        let mut call_log = CallLog::new("https://a.example", key, 40, true, false);
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let exchange = Exchange {
             number: 1,
@@ -393,8 +393,8 @@ mod tests {
             answer: Some(RecordedAnswer { status: 400, headers, body: body.to_owned(), is_cut: false }),
             failed: None,
         };
-        cassette.push(exchange, &caller(key));
-        let answer = cassette.calls[0].answer.as_ref().expect("an answer");
+        call_log.push(exchange, &caller(key));
+        let answer = call_log.calls[0].answer.as_ref().expect("an answer");
         serde_json::to_string(&(&answer.headers, &answer.body)).expect("JSON")
     }
 
@@ -415,7 +415,7 @@ mod tests {
         }
         let digits = kept("1234567890", "status", &[], "{\"a\":1234567890,\"b\":[71234567890.5]}");
         assert!(!digits.contains("1234567890"), "{digits}");
-        let url = Cassette::new(&format!("https://a.example/{key}"), key, 40, true, false).url;
+        let url = CallLog::new(&format!("https://a.example/{key}"), key, 40, true, false).url;
         assert_eq!(url, "https://a.example/<key>");
     }
 }
