@@ -7,6 +7,7 @@
 //! time, resets and snapshots. To work on it, read in this order:
 //!
 //! - [`contract`], layer 0: the API's rules, pure, with the settings of what the published contract leaves open;
+//! - [`advice`], layer 0: what to do next, as data, and how it is worded for its reader;
 //! - [`settings`], layer 1: all settings, their defaults, and how changes to them are put together;
 //! - [`clock`], layer 1: the emulated clock and its agenda; the machine's time and entropy are read here alone;
 //! - [`redact`], layer 1: what may be shown;
@@ -30,6 +31,7 @@ compile_error!(
     "wrs-emulator runs on Linux and macOS; on Windows, use the Windows Subsystem for Linux or the container image"
 );
 
+pub mod advice;
 pub mod app;
 pub mod calibrate;
 pub mod cli;

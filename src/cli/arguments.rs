@@ -10,6 +10,7 @@ use clap::Args;
 use url::{Host, Url};
 
 use super::failure::Failure;
+use crate::advice::{Audience, DEFAULT_URL};
 use crate::http::listener::{ListenAddress, Listener};
 use crate::util::duration::parse_duration;
 use crate::util::file::{self, FileProblem};
@@ -22,8 +23,6 @@ pub(super) fn examples<'a>(lines: impl AsRef<[&'a str]>) -> String {
     let line = |line: &&str| format!("\n  {}", format!("wrs-emulator {line}").trim_end());
     format!("Examples:{}", lines.as_ref().iter().map(line).collect::<String>())
 }
-
-pub(super) const DEFAULT_URL: &str = "http://127.0.0.1:9770";
 
 /// The address of the emulator that this environment starts: a command in a container calls the server next to it.
 fn default_url() -> String {
@@ -55,6 +54,11 @@ pub(super) struct Target {
 }
 
 impl Target {
+    /// Whoever typed the command.
+    pub(super) fn reader(&self) -> Audience {
+        Audience::person(&self.url)
+    }
+
     /// True if any certificate is trusted: as requested, or for the server that this environment starts with its own certificate.
     pub(super) fn trusts_any(&self) -> bool {
         self.insecure || self.url == default_url()

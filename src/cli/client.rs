@@ -12,16 +12,18 @@ use hyper::{Request, Response, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls::Error as TlsError;
 use rustls::pki_types::ServerName;
+use serde::Deserialize as _;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use url::{Url, form_urlencoded};
 
-use super::arguments::{DEFAULT_URL, Target, address, base, is_webhook_url, reachable};
+use super::arguments::{Target, address, base, is_webhook_url, reachable};
 use super::expansion::check_expansion;
 use super::failure::{Code, Failure};
 use super::output::compact;
+use crate::advice::{Advice, Audience, DEFAULT_URL, READER};
 use crate::contract::variation::HeaderLetters;
 use crate::control::api::{Answer, AnyKey, AskHealth, Endpoint, FollowStream, Sent};
 use crate::http::handler::PLAIN_ON_TLS;
@@ -55,6 +57,7 @@ pub(super) struct Call<'a> {
     body: Option<(&'static str, Vec<u8>)>,
     limit: Duration,
     accepted: &'static str,
+    reader: Audience,
     max_answer: usize,
     /// The only file of authorities that is trusted.
     trusted: Option<PathBuf>,
@@ -62,7 +65,8 @@ pub(super) struct Call<'a> {
 
 impl<'a> Call<'a> {
     pub(super) fn new(target: &'a Target) -> Self {
-        Self { target, body: None, limit: SHORT, accepted: JSON, max_answer: MAX_ANSWER, trusted: None }
+        let reader = target.reader();
+        Self { target, body: None, limit: SHORT, accepted: JSON, reader, max_answer: MAX_ANSWER, trusted: None }
     }
 
     /// Sets a body that is JSON already.
@@ -97,6 +101,12 @@ impl<'a> Call<'a> {
     /// Asks for text instead of JSON.
     pub(super) fn text(mut self) -> Self {
         self.accepted = TEXT;
+        self
+    }
+
+    /// Words advice for an agent instead of a person.
+    pub(super) fn for_agent(mut self) -> Self {
+        self.reader = Audience::agent(&self.target.url);
         self
     }
 
@@ -150,6 +160,7 @@ impl<'a> Call<'a> {
             .uri(uri)
             .header(HOST, &url[url::Position::BeforeHost..url::Position::AfterPort])
             .header(ACCEPT, self.accepted)
+            .header(READER, self.reader.header(&self.target.url))
             .header(CONTENT_TYPE, media);
         if let Some(token) = &self.target.control_token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
@@ -187,7 +198,7 @@ impl<'a> Call<'a> {
             );
         };
         let is_tls = answer.pointer("/error/message").is_some_and(|message| message == PLAIN_ON_TLS);
-        Err(if is_tls { self.speaks_tls(url) } else { refused(status, answer) })
+        Err(if is_tls { self.speaks_tls(url) } else { refused(status, answer, &self.reader) })
     }
 
     /// Follows the event stream until the emulator ends it or `each` returns false; `each` gets the kind and JSON of an event.
@@ -314,7 +325,7 @@ pub(super) fn parsed<T: DeserializeOwned>(path: &str, answer: &[u8]) -> Result<T
 
 /// The failure for a refused call. A 404 exits with 1, unless the unknown thing is the key: that is wrong usage, like every other
 /// refusal.
-fn refused(status: StatusCode, answer: Value) -> Failure {
+fn refused(status: StatusCode, answer: Value, reader: &Audience) -> Failure {
     let field = |pointer| answer.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     let message = field("/error/message").unwrap_or("the emulator refused the call");
     let (exit, code) = match status {
@@ -323,14 +334,16 @@ fn refused(status: StatusCode, answer: Value) -> Failure {
         StatusCode::REQUEST_TIMEOUT => (2, Code::TimedOut),
         _ => (2, Code::Refused),
     };
-    let failure = Failure::new(exit, code, message);
-    let failure = Failure { answer: Some(Box::new(answer)), ..failure };
-    match status {
+    let advice = answer.get("advice").and_then(|advice| Vec::<Advice>::deserialize(advice).ok()).unwrap_or_default();
+    let advice: Vec<String> = advice.iter().map(|advice| format!("`{}`", advice.worded(reader))).collect();
+    let hint = match status {
         StatusCode::UNAUTHORIZED => {
-            failure.with_hint("set WRS_EMULATOR_CONTROL_TOKEN to that token, or give it as --control-token")
+            Some("set WRS_EMULATOR_CONTROL_TOKEN to that token, or give it as --control-token".to_owned())
         }
-        _ => failure,
-    }
+        _ => (!advice.is_empty()).then(|| advice.join(", or ")),
+    };
+    let failure = Failure::new(exit, code, message);
+    Failure { hint, answer: Some(Box::new(answer)), ..failure }
 }
 
 /// The same address with `http` for `https`, or the other way round.

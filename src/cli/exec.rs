@@ -28,7 +28,7 @@ use super::run::write_run;
 use super::serve::{PortFile, ServeArgs, settings, start, stop};
 use super::signals::{Adopted, Signals};
 use super::trust::TrustFiles;
-use super::verdict::{Judging, Kind, Records, Verdict, VerdictFormat, parse_wait, render};
+use super::verdict::{Judging, Kind, Verdict, VerdictFormat, parse_wait, reader_of_report, render};
 use crate::app::{Emulator, FileLimit, Settings};
 use crate::clock::machine;
 use crate::control::api::ExecFacts;
@@ -318,8 +318,8 @@ async fn judge(
     let is_needed = is_requested || waits_for_report;
     let waits = (is_needed || ci.is_some()) && ended.is_some();
     let settle = if waits { args.settle } else { Duration::ZERO };
-    let records = Records::in_report(args.report.as_deref());
-    let verdict = match in_background(move || Verdict::ask(&target, "*", settle, &judging, records)).await {
+    let reader = reader_of_report(args.report.as_deref());
+    let verdict = match in_background(move || Verdict::ask(&target, "*", settle, &judging, reader)).await {
         // Nobody asked for it.
         Err(_) if !is_needed => return Ok(Vec::new()),
         verdict => verdict?.after(ended),

@@ -14,6 +14,7 @@ use super::document::RunDocument;
 use super::failure::{Code, Failure};
 use super::output::{cell, show};
 use super::run::workspace_of;
+use super::verdict::reader_of_file;
 use crate::control::api::{
     Attempt, AttemptResult, Cause, DeliveryWhole, Event, ExecFacts, Explained, Explanation, NEWEST, RunRecord,
     RunRequest, WorkspaceId,
@@ -85,7 +86,10 @@ pub(super) fn saved(file: &Path, matches: &ArgMatches) -> Result<ExitCode, Failu
         let hint = format!("{omitted} older records are not in it; `--key` of `run save` leaves more room for one key");
         if omitted > 0 { failure.with_hint(hint) } else { failure }
     })?;
-    Ok(show(matches.get_flag("json"), &explanation, || cause.map(told).unwrap_or_default() + &explanation.text()))
+    let reader = reader_of_file(file);
+    Ok(show(matches.get_flag("json"), &explanation, || {
+        cause.map(told).unwrap_or_default() + &explanation.text(&reader)
+    }))
 }
 
 /// A cause as lines.

@@ -12,6 +12,7 @@ use super::client::Call;
 use super::failure::{Failure, colored, note};
 use super::output::{YELLOW, cell, mark, painted, pretty, print_as_is};
 use super::report::{Case, Report};
+use crate::advice::Audience;
 use crate::contract::nearest;
 use crate::control::api::{Finding, Findings, GetFindings};
 use crate::redact::visible_lines;
@@ -82,9 +83,9 @@ pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
     let findings: Findings = Call::new(&args.target).send(&GetFindings { key: args.key.as_str().into() })?;
     let review = Review::new(findings, Severity::from_name(&args.fail_on), args.likely, accepted.as_ref());
     let text = match if args.json { Format::Json } else { args.format } {
-        Format::Text => text(&review, args.output.is_none() && colored(&std::io::stdout())),
+        Format::Text => text(&review, &args.target.reader(), args.output.is_none() && colored(&std::io::stdout())),
         Format::Json => pretty(&review) + "\n",
-        Format::Junit => report(&review).junit(),
+        Format::Junit => report(&review, &args.target.reader()).junit(),
     };
     match (output, &args.output) {
         (Some(file), Some(path)) => {
@@ -112,7 +113,7 @@ fn sentence(review: &Review) -> String {
 }
 
 /// The report for people.
-fn text(review: &Review, colors: bool) -> String {
+fn text(review: &Review, reader: &Audience, colors: bool) -> String {
     let mut text = String::new();
     for (number, finding) in (1..).zip(&review.findings.data) {
         let is_failing = review.failing.contains(&finding.code);
@@ -128,7 +129,7 @@ fn text(review: &Review, colors: bool) -> String {
     for accepted in review.stale() {
         text += &format!("{} {}\n", mark(false, colors), accepted.line());
     }
-    text += &visible_lines(&review.findings.unproven());
+    text += &visible_lines(&review.findings.unproven(reader));
     let forgotten = review.findings.forgotten_entries;
     if forgotten > 0 {
         text += &format!(
@@ -141,19 +142,19 @@ fn text(review: &Review, colors: bool) -> String {
 }
 
 /// A case for each check, and one for each accepted finding that fails. What does not fail the review is a note.
-fn report(review: &Review) -> Report {
+fn report(review: &Review, reader: &Audience) -> Report {
     let lines = |check: &Check| -> Vec<String> {
         let found = review.findings.data.iter().filter(|finding| finding.code == check.code);
         found.flat_map(|finding| finding.groups.iter()).map(ShownGroup::line).collect()
     };
-    let is_idle = |check: &Check| review.findings.not_exercised.iter().any(|idle| idle.code == check.code);
+    let idle = |check: &Check| review.findings.not_exercised.iter().find(|idle| idle.code == check.code);
     let fails = |check: &Check| review.failing.iter().any(|code| code == check.code);
-    let of_check = |check: &Check| match check {
-        Check { code, exercise, .. } if is_idle(check) => Case::skipped(*code, format!("not exercised: {exercise}")),
-        Check { code, title, remedy, severity, .. } if fails(check) => {
+    let of_check = |check: &Check| match (check, idle(check)) {
+        (Check { code, .. }, Some(idle)) => Case::skipped(*code, format!("not exercised: {}", idle.line(reader))),
+        (Check { code, title, remedy, severity, .. }, None) if fails(check) => {
             Case::failed(*code, severity.name(), format!("{title}; {remedy}"), lines(check))
         }
-        Check { code, .. } => Case::passed(*code),
+        (Check { code, .. }, None) => Case::passed(*code),
     };
     let of_accepted = |Acceptance { code, reason, outcome, .. }: &Acceptance| {
         Case::failed(format!("accepted {code}"), "accepted", *outcome, vec![reason.clone()])

@@ -246,7 +246,7 @@ fn dispatch() -> ExitCode {
             | Command::Reset(_)
             | Command::Health(_),
         ) => unreachable!("their calls were found"),
-        Some(Command::Mcp(args)) => Ok(mcp::run(args, parse::definition(Cli::command()))),
+        Some(Command::Mcp(args)) => Ok(mcp::run(args)),
         Some(Command::Doctor(args)) => doctor::run(&args),
     };
     match result {

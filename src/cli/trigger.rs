@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{ArgMatches, Args, FromArgMatches as _, Subcommand};
+use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
 use super::arguments::{CallArgs, examples};
@@ -12,6 +12,7 @@ use super::client::Call;
 use super::failure::Failure;
 use super::output::show;
 use super::verdict::Kind;
+use crate::advice::{Advice, Audience};
 use crate::contract::signature::Tamper;
 use crate::control::api::{
     self, AttemptResult, DeliveryId, DeliveryShown, DeliveryStatus, DeliveryWhole, DurationInput, Forgery, Integer,
@@ -20,13 +21,12 @@ use crate::control::api::{
 use crate::control::render::Text as _;
 use crate::control::story;
 use crate::util::duration::parse_duration;
-use crate::util::wording::{counted, shell_word};
+use crate::util::wording::counted;
 
 /// What shows why a delivery was not accepted.
-fn explain(id: &DeliveryId) -> String {
-    format!(
-        "`wrs-emulator explain {id}` shows why, and what to try; `wrs-emulator deliveries show {id}` shows each attempt"
-    )
+fn explain(id: &DeliveryId, reader: &Audience) -> String {
+    let attempts = Advice::ShowDelivery { id: id.to_string() }.worded(reader);
+    format!("{}, and what to try; `{attempts}` shows each attempt", reader.look(&Advice::explain(id.to_string())))
 }
 
 #[derive(Debug, Args)]
@@ -103,13 +103,14 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
         }
         failure
     })?;
-    show(args.common.json, &answer, || answer.text());
+    show(args.common.json, &answer, || answer.text(&args.common.target.reader()));
+    let reader = args.common.target.reader();
     let deliveries: Vec<DeliveryShown> = answer.deliveries.unwrap_or_default();
     if args.drop || !args.wait {
         return Ok(ExitCode::SUCCESS);
     }
     if args.tamper.is_some() {
-        return forged(&deliveries);
+        return forged(&deliveries, &reader);
     }
     let missed: Vec<_> = deliveries.iter().filter(|delivery| delivery.status != DeliveryStatus::Delivered).collect();
     if let Some(first) = missed.first() {
@@ -120,25 +121,15 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
             _ if !is_due => String::new(),
             Some(WaitedFor::FirstAttempt) => format!(
                 " so far: --wait waits for the first attempt; `deliveries list` shows what the retries bring, and after \
-                 `wrs-emulator clock auto --key {}` it waits for them, without the time between",
-                shell_word(&args.key)
+                 `{}` it waits for them, without the time between",
+                Advice::AutomateClock { key: Some(args.key.clone()) }.worded(&reader)
             ),
             _ => format!(" within {}; `deliveries list` shows what comes later", args.timeout.0),
         };
         let failure = Failure::check_failed(format!("{missed} of {all} {were} not accepted{so_far}"));
-        return Err(failure.with_hint(explain(&first.id)));
+        return Err(failure.with_hint(explain(&first.id, &reader)));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The call that a typed `trigger` makes; `None` if it is another command.
-pub(super) fn sent(matches: &ArgMatches) -> Option<Sent> {
-    let (_, matches) = matches.subcommand().filter(|(name, _)| *name == "trigger")?;
-    let args = TriggerArgs::from_arg_matches(matches).ok()?;
-    Some(match args.emit {
-        Some(_) => Sent::of(&planned(&args)),
-        None => Sent::of(&fire(&args).ok()?),
-    })
 }
 
 /// The scenario defines the event.
@@ -180,11 +171,13 @@ fn were(count: usize) -> &'static str {
 }
 
 /// True if every forged delivery was refused, as it should be. One that its receiver cannot detect may be accepted.
-fn forged(deliveries: &[DeliveryShown]) -> Result<ExitCode, Failure> {
+fn forged(deliveries: &[DeliveryShown], reader: &Audience) -> Result<ExitCode, Failure> {
     let chosen = |is_one: fn(&DeliveryShown) -> bool| deliveries.iter().filter(move |delivery| is_one(delivery));
     let accepted = || chosen(|delivery| delivery.forgery == Some(Forgery::Accepted));
     if let Some(first) = accepted().next() {
-        return Err(Failure::check_failed(Kind::Forged.sentence(accepted().count())).with_hint(explain(&first.id)));
+        return Err(
+            Failure::check_failed(Kind::Forged.sentence(accepted().count())).with_hint(explain(&first.id, reader))
+        );
     }
     let unjudged = || {
         chosen(|delivery| {
@@ -197,7 +190,7 @@ fn forged(deliveries: &[DeliveryShown]) -> Result<ExitCode, Failure> {
         let forged = counted(unjudged, "forged delivery");
         let were = were(unjudged);
         let message = format!("{forged} {were} neither accepted nor refused: a receiver refuses with a 4xx");
-        return Err(Failure::check_failed(message).with_hint(explain(&first.id)));
+        return Err(Failure::check_failed(message).with_hint(explain(&first.id, reader)));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -222,7 +215,7 @@ pub(super) fn redeliver(args: &RedeliverArgs) -> Result<ExitCode, Failure> {
     let (id, wait) = (args.id.clone(), Some(DurationInput("30s".to_owned())));
     let request = api::Redeliver { id, key: api::AnyKey::default(), wait };
     let answer = Call::new(&args.common.target).limit(Duration::from_mins(1)).send(&request)?;
-    show(args.common.json, &answer.delivery, || answer.text());
+    show(args.common.json, &answer.delivery, || answer.text(&args.common.target.reader()));
     // A forged delivery is forged again, and succeeds if it is refused.
     let succeeded =
         |delivery: &DeliveryWhole| story::went_well(delivery.status == DeliveryStatus::Delivered, delivery.forgery);

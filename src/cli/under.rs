@@ -20,7 +20,7 @@ use super::profile::is_path;
 use super::run::write_run;
 use super::serve::{PortFile, profile, settings, stop};
 use super::signals::{Adopted, Signals};
-use super::verdict::{Records, Verdict};
+use super::verdict::{Verdict, reader_of_report};
 use crate::app::{FileLimit, Settings};
 use crate::contract::nearest;
 use crate::control::api::{ExecFacts, ReadingGrid, ReadingRow};
@@ -171,8 +171,8 @@ async fn run_under(
     let judging = args.judging()?;
     facts.fail_on = judging.names();
     let settle = if signalled.is_some() { Duration::ZERO } else { args.settle };
-    let (asked, records) = (target.clone(), Records::in_report(args.report.as_deref()));
-    let judged = in_background(move || Verdict::ask(&asked, "*", settle, &judging, records));
+    let (asked, reader) = (target.clone(), reader_of_report(args.report.as_deref()));
+    let judged = in_background(move || Verdict::ask(&asked, "*", settle, &judging, reader));
     let (verdict, signalled) = tokio::select! {
         verdict = judged => (Some(verdict?), signalled),
         number = signals.wait() => (None, Some(number)),

@@ -19,13 +19,14 @@ use super::findings::{Accepted, Review};
 use super::output::{cell, pretty, print_as_is};
 use super::report::{Case, Report, ShownCause};
 use super::run::is_stream;
+use crate::advice::{Advice, Audience};
 use crate::control::api::{
-    Cause, CauseKind, Coverage, DurationInput, Findings, GetFindings, GetVerdict, GridRow, JudgedKey, SharedGap,
-    Verification, grid_rows, name_of,
+    Cause, CauseKind, Coverage, DeliveryId, DurationInput, Findings, GetFindings, GetVerdict, GridRow, JudgedKey,
+    SharedGap, Verification, grid_rows, name_of,
 };
 use crate::review::findings::Severity;
 use crate::util::duration::parse_duration;
-use crate::util::wording::{counted, shell_word};
+use crate::util::wording::counted;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum VerdictFormat {
@@ -95,7 +96,7 @@ pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
     let judging = Judging::new(&args.fail_on, args.accept.as_deref(), args.allow_unused)?;
     let verdict = match &args.from {
         Some(file) => Verdict::saved(file, &judging)?,
-        None => Verdict::ask(&args.target, &args.key, args.wait, &judging, Records::Running)?,
+        None => Verdict::ask(&args.target, &args.key, args.wait, &judging, args.target.reader())?,
     };
     let format = if args.json { VerdictFormat::Json } else { args.format };
     let text = render(&verdict, format, colored(&std::io::stdout()));
@@ -231,60 +232,15 @@ impl Kind {
     }
 }
 
-/// Where the records of a verdict can be read, so that each command in a hint works.
-pub(super) enum Records {
-    /// In a running emulator.
-    Running,
-    /// In a file, or on stdin.
-    Saved(PathBuf),
-    /// Nowhere: the emulator of `exec` ends, and no report was asked for that has them.
-    Ended,
+/// Who reads a verdict of `exec`, whose emulator ends: what it saves in a report, or nothing. An HTTP archive has no explanations.
+pub(super) fn reader_of_report(report: Option<&Path>) -> Audience {
+    let is_archive = |path: &&Path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("har"));
+    report.filter(|path| !is_archive(path)).map_or(Audience::Nobody, reader_of_file)
 }
 
-impl Records {
-    /// Where `exec` leaves them. An HTTP archive has no explanations.
-    pub(super) fn in_report(report: Option<&Path>) -> Self {
-        let is_archive = |path: &&Path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("har"));
-        report.filter(|path| !is_archive(path)).map_or(Self::Ended, |path| Self::Saved(path.to_owned()))
-    }
-
-    /// Where a record is explained.
-    pub(super) fn explain(&self, id: &str) -> String {
-        match self {
-            Self::Running => format!("`wrs-emulator explain {id}` shows why"),
-            Self::Saved(file) => format!("`wrs-emulator explain {id} --from {}` shows why", Self::word(file)),
-            Self::Ended => "`--report report.html` writes a page that shows why".to_owned(),
-        }
-    }
-
-    /// Where a cause is explained.
-    fn more(&self, cause: &Cause) -> Option<String> {
-        if let Some(id) = cause.records.first() {
-            return Some(self.explain(&cell(id)));
-        }
-        let key = &cause.tests.first()?.key;
-        Some(match self {
-            Self::Running => format!("`wrs-emulator requests list --key {}` lists its requests", shell_word(key)),
-            Self::Saved(file) => {
-                format!("`wrs-emulator run view {}` shows its output and its requests", Self::word(file))
-            }
-            Self::Ended => "`--report report.html` writes a page that shows its output and its requests".to_owned(),
-        })
-    }
-
-    /// Where the review is read.
-    fn review(&self) -> String {
-        match self {
-            Self::Running => "`wrs-emulator review findings` lists them".to_owned(),
-            Self::Saved(file) => format!("Review in `wrs-emulator run view {}` lists them", Self::word(file)),
-            Self::Ended => "`--report report.html` writes a page that lists them".to_owned(),
-        }
-    }
-
-    /// The file as an argument of a command; for stdin the name is unknown.
-    fn word(file: &Path) -> String {
-        if is_stream(file) { "FILE".to_owned() } else { shell_word(&file.to_string_lossy()).into_owned() }
-    }
+/// Who reads a saved run; for stdin the name is unknown.
+pub(super) fn reader_of_file(file: &Path) -> Audience {
+    Audience::File(if is_stream(file) { "FILE".to_owned() } else { file.to_string_lossy().into_owned() })
 }
 
 /// What makes a run fail.
@@ -330,7 +286,8 @@ pub(super) struct Verdict {
     body: Verification,
     /// If the kind `findings` is named.
     review: Option<Review>,
-    records: Records,
+    /// Who reads what it advises.
+    reader: Audience,
     fail_on: Vec<Kind>,
     allows_unused: bool,
     /// How the command of `exec` ended.
@@ -354,7 +311,7 @@ impl Verdict {
         key: &str,
         wait: Duration,
         judging: &Judging,
-        records: Records,
+        reader: Audience,
     ) -> Result<Self, Failure> {
         let asked = DurationInput(format!("{}ms", wait.as_millis()));
         let request = GetVerdict { key: key.into(), wait: Some(asked) };
@@ -364,7 +321,7 @@ impl Verdict {
         } else {
             None
         };
-        Ok(Self::of(body, review, judging, records))
+        Ok(Self::of(body, review, judging, reader))
     }
 
     /// Of a saved run.
@@ -380,8 +337,7 @@ impl Verdict {
         } else {
             None
         };
-        let records = Records::Saved(file.to_owned());
-        Ok(Self::of(verification, review, judging, records).after(exec.map(|exec| exec.exit_status)))
+        Ok(Self::of(verification, review, judging, reader_of_file(file)).after(exec.map(|exec| exec.exit_status)))
     }
 
     /// After the command of `exec` has ended with this status.
@@ -389,9 +345,9 @@ impl Verdict {
         Self { exit_status, ..self }
     }
 
-    fn of(body: Verification, review: Option<Review>, judging: &Judging, records: Records) -> Self {
+    fn of(body: Verification, review: Option<Review>, judging: &Judging, reader: Audience) -> Self {
         let Judging { fail_on, allows_unused, .. } = judging;
-        Self { body, review, records, fail_on: fail_on.clone(), allows_unused: *allows_unused, exit_status: None }
+        Self { body, review, reader, fail_on: fail_on.clone(), allows_unused: *allows_unused, exit_status: None }
     }
 
     /// True if nothing was judged, neither a request nor a delivery, which is rarely on purpose.
@@ -409,8 +365,8 @@ impl Verdict {
 
     /// The forgeries that were accepted, and what shows why.
     fn forged_text(&self, count: usize) -> String {
-        let first =
-            self.body.forged.first().map(|problem| format!("; {}", self.records.explain(&cell(&problem.row.id))));
+        let look = |id: &DeliveryId| format!("; {}", self.reader.look(&Advice::explain(cell(id))));
+        let first = self.body.forged.first().map(|problem| look(&problem.row.id));
         Kind::Forged.sentence(count) + &first.unwrap_or_default()
     }
 
@@ -481,12 +437,19 @@ impl Verdict {
         !cause.tests.is_empty() || is_judged || self.explains_command(cause)
     }
 
+    /// Where a cause is explained.
+    fn look(&self, cause: &Cause) -> Option<String> {
+        let of_test = || Some(Advice::ListRequests { key: cause.tests.first()?.key.clone() });
+        let look = cause.records.first().map(|id| Advice::explain(cell(id))).or_else(of_test)?;
+        Some(self.reader.look(&look))
+    }
+
     fn shown(&self, cause: &Cause) -> ShownCause {
         let names = match cause.tests.as_slice() {
             [] => vec![cause.name.clone()],
             tests => tests.iter().map(|test| test.test.clone()).collect(),
         };
-        let more = self.records.more(cause);
+        let more = self.look(cause);
         ShownCause {
             names,
             sentence: cell(&cause.sentence),
@@ -567,7 +530,10 @@ impl Verdict {
         let idle = self.review.as_ref().map_or(0, |review| review.findings.not_exercised.len());
         if idle > 0 {
             let rules = counted(idle, "rule");
-            notes.push(format!("{rules} of the review had nothing to judge; {}", self.records.review()));
+            notes.push(format!(
+                "{rules} of the review had nothing to judge; {}",
+                self.reader.look(&Advice::ReviewFindings {})
+            ));
         }
         notes
     }
@@ -677,7 +643,7 @@ impl Verdict {
         let is_told = others == count && has_causes;
         let sentence = match kind {
             Kind::Forged => self.forged_text(count),
-            Kind::Findings => format!("{}; {}", kind.sentence(count), self.records.review()),
+            Kind::Findings => format!("{}; {}", kind.sentence(count), self.reader.look(&Advice::ReviewFindings {})),
             _ => kind.sentence(count),
         };
         Case { causes, is_told, ..Case::failed(kind.name(), kind.name(), format!("{sentence}{refused}"), lines) }

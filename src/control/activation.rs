@@ -10,9 +10,10 @@ use super::fields::OneKey;
 use super::render::{Text, cell, joined, of_key};
 use super::scenarios::{KeyList, lines, named, own_lists, refused, scenario_name};
 use super::{Control, ControlError};
+use crate::advice::{Advice, Audience};
 use crate::diagnostic::Diagnostic;
 use crate::scenario::{ScenarioOrigin, ScenarioSnapshot, Stale, generation_text, read_file};
-use crate::util::wording::{counted, shell_word};
+use crate::util::wording::counted;
 
 /// Choose the active scenarios, for all keys or one.
 ///
@@ -92,7 +93,7 @@ pub(crate) struct Activated {
 const MAX_NAMED: usize = 5;
 
 impl Text for Activated {
-    fn text(&self) -> String {
+    fn text(&self, reader: &Audience) -> String {
         let whose = of_key(self.key.as_deref());
         let active = match self.active.as_deref() {
             None => format!("the list of all keys is active{whose}"),
@@ -102,12 +103,14 @@ impl Text for Activated {
         let mut text = format!("{active} ({})\n", generation_text(self.generation));
         for own in self.own_lists.iter().take(MAX_NAMED) {
             // A masked key names nothing.
-            let key = if own.key.contains('…') { "KEY".into() } else { cell(shell_word(&own.key)) };
-            text.push_str(&format!("{}; `wrs-emulator scenarios follow --key {key}` ends that\n", own.line()));
+            let key = Some(if own.key.contains('…') { "KEY".to_owned() } else { cell(&own.key) });
+            let follow = Advice::FollowScenarios { key }.worded(reader);
+            text.push_str(&format!("{}; `{follow}` ends that\n", own.line()));
         }
         if let Some(more @ 1..) = self.own_lists.len().checked_sub(MAX_NAMED) {
             let more = counted(more, "more list");
-            text.push_str(&format!("{more} of keys, which `wrs-emulator scenarios list` shows\n"));
+            let list = Advice::ListScenarios {}.worded(reader);
+            text.push_str(&format!("{more} of keys, which `{list}` shows\n"));
         }
         text + &lines(&self.diagnostics)
     }

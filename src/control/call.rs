@@ -20,6 +20,7 @@ use super::fields::{AnyKey, ClockKey, DurationInput, OneKey, OwnKey, Page};
 use super::render::Text;
 use super::reply::{Reply, json, masked, text};
 use super::{Control, ControlError};
+use crate::advice::{Audience, READER};
 use crate::contract::keys::Keys;
 use crate::redact::Redactor;
 use crate::settings::Profile;
@@ -81,11 +82,17 @@ impl Context {
     /// The answer of a typed call: JSON, or text if the caller wants it.
     pub(super) fn reply<A: Text>(&self, answer: &A) -> Reply {
         match (self.wants_text(), self.shows_secrets) {
-            (true, false) => text(&self.redactor().text(&answer.text())),
-            (true, true) => text(&answer.text()),
+            (true, false) => text(&self.redactor().text(&answer.text(&self.reader()))),
+            (true, true) => text(&answer.text(&self.reader())),
             (false, false) => masked(answer, self.redactor()),
             (false, true) => json(answer),
         }
+    }
+
+    /// Who reads the text: as the caller says, or else a person who calls the address where the emulator serves.
+    fn reader(&self) -> Audience {
+        let named = self.parts.headers.get(READER).and_then(|value| Audience::from_header(value.to_str().ok()?));
+        named.unwrap_or_else(|| Audience::person(&self.control_url))
     }
 
     /// True if the answer is to be text: `Accept` names `text/plain` before JSON and before anything else that JSON satisfies.

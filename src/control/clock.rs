@@ -14,6 +14,7 @@ use super::call::{Context, duration, timeout};
 use super::endpoint::{Call, Command, Endpoint};
 use super::fields::{ClockKey, DurationInput, Since, not_one_of};
 use super::render::{Text, cell};
+use crate::advice::Audience;
 pub(crate) use crate::clock::ClockMode;
 use crate::clock::{Now, check_wall, machine};
 use crate::contract::error::ErrorKind;
@@ -149,7 +150,7 @@ pub(crate) enum NewMode {
 }
 
 impl Text for Clock {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         let whose = match (&self.key, self.follows) {
             (Some(key), Some(true)) => format!(", {}, with the emulator's", cell(key)),
             (Some(key), _) => format!(", {} alone", cell(key)),

@@ -16,6 +16,7 @@ use super::render::{Row, Text, body_text, cell, header_text, table};
 use super::reply::Nearest;
 use super::requests::{checked_count, shown_body, shown_headers};
 use super::{Control, ControlError};
+use crate::advice::Audience;
 use crate::contract::error::ErrorKind;
 use crate::redact::Redactor;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStore};
@@ -265,7 +266,7 @@ impl Row for DeliveryRow {
 }
 
 impl Text for DeliveryWhole {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         let Self { id, status, event, url, .. } = self;
         let mut text = format!("{id} {} of {event} to {}\n", name_of(status), cell(url));
         text.extend(self.damage.iter().map(|damage| format!("{}\n", cell(damage))));
@@ -287,8 +288,8 @@ impl Text for DeliveryWhole {
 }
 
 impl Text for Redelivered {
-    fn text(&self) -> String {
-        self.delivery.as_ref().map(Text::text).unwrap_or_default()
+    fn text(&self, reader: &Audience) -> String {
+        self.delivery.as_ref().map(|delivery| delivery.text(reader)).unwrap_or_default()
     }
 }
 

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Control, story};
+use crate::advice::{Advice, Hint};
 use crate::clock::machine;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::signature::{KeyReading, SchemeName, TOLERANCE_SECONDS, Verified, verify};
@@ -20,7 +21,6 @@ use crate::state::journal::record::time;
 use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace};
 use crate::util::duration::{DurationText, duration_text};
 use crate::util::html;
-use crate::util::wording::shell_word;
 use crate::webhook::signed::{DELIVERY, signing_keys, signs_by_clock};
 
 /// One check on the way to an answer, or one attempt.
@@ -54,16 +54,6 @@ pub(crate) enum StepVerdict {
     Decided,
     /// An earlier check decided, or the attempt is still to come.
     NotReached,
-}
-
-/// What to check or do next.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct Advice {
-    /// What, and why.
-    pub(crate) text: String,
-    /// A command for a shell.
-    pub(crate) command: Option<String>,
 }
 
 /// Most bytes of a body that is repeated in a command.
@@ -104,22 +94,22 @@ impl<'a> Diagnosis<'a> {
         attempts.chain(damage_step(&self.delivery.event)).chain(self.next_step()).collect()
     }
 
-    pub(super) fn advice(&self) -> Vec<Advice> {
+    pub(super) fn advice(&self) -> Vec<Hint> {
         let workspace = self.control.registry.find(&self.delivery.event.workspace);
-        let mut advice: Vec<Advice> = self.judged_receiver().into_iter().collect();
+        let mut advice: Vec<Hint> = self.judged_receiver().into_iter().collect();
         if let Some(workspace) = &workspace {
             advice.extend(self.clocks(workspace));
         }
-        advice.extend(self.question().map(|text| Advice { text: text.to_owned(), command: None }));
+        advice.extend(self.question().map(Hint::from));
         if let Some(workspace) = &workspace {
             advice.extend(self.secret(workspace));
             advice.extend(self.run_next(workspace));
         }
         let refused = self.delivery.forgery() == Some(Forgery::Refused);
         if self.delivery.status != DeliveryStatus::Delivered && self.delivery.made > 0 && !refused {
-            advice.push(Advice {
+            advice.push(Hint {
                 text: "to send the event again now, signed afresh, as a separate delivery:".to_owned(),
-                command: Some(format!("wrs-emulator deliveries redeliver {}", self.delivery.planned.id)),
+                advice: Some(Advice::Redeliver { id: self.delivery.planned.id.clone() }),
             });
         }
         advice
@@ -139,27 +129,26 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// How to make the next attempt without waiting for it.
-    fn run_next(&self, workspace: &Workspace) -> Option<Advice> {
+    fn run_next(&self, workspace: &Workspace) -> Option<Hint> {
         let wait = self.delivery.next?.since(workspace.clock().instant());
         if wait.is_zero() {
             return None;
         }
-        Some(Advice {
+        Some(Hint {
             text: format!(
                 "to run attempt {} now, with everything else that is due by then:",
                 self.delivery.attempts_made() + 1
             ),
-            command: Some(advance_command(wait, workspace, self.redactor)),
+            advice: Some(advance_clock(wait, workspace, self.redactor)),
         })
     }
 
     /// A receiver that was sent a forged delivery has passed or failed a test.
-    fn judged_receiver(&self) -> Option<Advice> {
-        let text = match self.delivery.forgery()? {
+    fn judged_receiver(&self) -> Option<Hint> {
+        Some(Hint::from(match self.delivery.forgery()? {
             Forgery::Accepted => "the receiver accepted a delivery that it must refuse: does it verify signatures?",
             Forgery::Refused => "the receiver refused the delivery, as it must",
-        };
-        Some(Advice { text: text.to_owned(), command: None })
+        }))
     }
 
     /// The first advice on a refusal, in a sentence that reads alike for every subscription.
@@ -218,26 +207,23 @@ impl<'a> Diagnosis<'a> {
         of_receiver.zip(*date).map(|(off, date)| OffClock::Receiver(off, date))
     }
 
-    fn clocks(&self, workspace: &Workspace) -> Option<Advice> {
+    fn clocks(&self, workspace: &Workspace) -> Option<Hint> {
         let seconds = |off: u64| duration_text(Duration::from_secs(off));
         Some(match self.off_clocks(workspace)? {
-            OffClock::Emulator(signed_at) => Advice {
+            OffClock::Emulator(signed_at) => Hint {
                 text: format!(
                     "signed at {} by the emulator's clock, {} off this machine's: a receiver that checks the time refuses that; to sign by the machine's clock:",
                     time(jiff::Timestamp::from_second(signed_at).ok()?),
                     seconds(machine::wall_time().as_second().abs_diff(signed_at))
                 ),
-                command: Some("wrs-emulator profile set webhooks.timestamp=real".to_owned()),
+                advice: Some(Advice::set("webhooks.timestamp", "real")),
             },
-            OffClock::Receiver(off, date) => Advice {
-                text: format!(
-                    "the `Date` of the receiver's answer was {}, {} {} the time of the signature: a receiver that checks the time refuses that; is its clock right?",
-                    time(date),
-                    seconds(off.unsigned_abs()),
-                    if off < 0 { "behind" } else { "ahead of" }
-                ),
-                command: None,
-            },
+            OffClock::Receiver(off, date) => Hint::from(format!(
+                "the `Date` of the receiver's answer was {}, {} {} the time of the signature: a receiver that checks the time refuses that; is its clock right?",
+                time(date),
+                seconds(off.unsigned_abs()),
+                if off < 0 { "behind" } else { "ahead of" }
+            )),
         })
     }
 
@@ -248,27 +234,27 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// Advice if a refusal may be about the signature.
-    fn secret(&self, workspace: &Workspace) -> Vec<Advice> {
+    fn secret(&self, workspace: &Workspace) -> Vec<Hint> {
         let Some(attempt) = self.refused_attempt() else { return Vec::new() };
         let profile = self.control.profile_for(Some(workspace.name()));
         let subscription = &attempt.delivery.subscription;
         let Some(verified) = verified(attempt, workspace, &profile) else {
             let text = format!("the secret of {subscription} was changed since: does your receiver use the newest?");
-            return vec![Advice { text, command: None }];
+            return vec![text.into()];
         };
         let asked = format!(
-            "signed correctly with the secret of {subscription}, which `wrs-emulator subscriptions show {subscription} --secret` prints: does your receiver use the same one, and verify the body as received?"
+            "signed correctly with the secret of {subscription}: does your receiver use the same one, and verify the body as received? To see the secret:"
         );
-        let mut advice = vec![Advice { text: asked, command: None }];
-        advice.extend(self.verify_command(attempt, &verified, &profile).map(|command| Advice {
+        let mut advice = vec![Hint { text: asked, advice: Some(Advice::ShowSecret { id: subscription.clone() }) }];
+        advice.extend(self.verify(attempt, &verified, &profile).map(|verify| Hint {
             text: "to check, put your receiver's secret in WRS_WEBHOOK_SECRET and run:".to_owned(),
-            command: Some(command),
+            advice: Some(verify),
         }));
         advice
     }
 
-    /// A command that verifies the attempt with the secret in `WRS_WEBHOOK_SECRET`.
-    fn verify_command(&self, attempt: &AttemptRecord, verified: &Verified, profile: &Profile) -> Option<String> {
+    /// How to verify the attempt with the secret in `WRS_WEBHOOK_SECRET`.
+    fn verify(&self, attempt: &AttemptRecord, verified: &Verified, profile: &Profile) -> Option<Advice> {
         let scheme = profile.schemes().into_iter().next()?.name();
         // A custom scheme has too many settings for a command line.
         if scheme == SchemeName::Custom {
@@ -277,44 +263,32 @@ impl<'a> Diagnosis<'a> {
         let body = std::str::from_utf8(&attempt.body).ok();
         let shown_as_it_is =
             |text: &&str| text.len() <= MAX_PASTED && visible(text) == *text && self.redactor.text(text) == *text;
-        let mut command = match body.filter(shown_as_it_is) {
-            Some(body) => format!("printf '%s' {} | wrs-emulator verify -", shell_word(body)),
-            None => "wrs-emulator verify BODY-FILE".to_owned(),
-        };
-        for (name, value) in attempt.headers.iter() {
-            if name != CONTENT_TYPE.as_str() && name != DELIVERY.as_str() {
-                let header = format!("{name}: {value}");
-                command.push_str(&format!(" --header {}", shell_word(&header)));
-            }
-        }
-        if let Some(signed_at) = verified.timestamp {
-            command.push_str(&format!(" --now {signed_at}"));
-        }
-        if scheme != SchemeName::Standard {
-            command.push_str(&format!(" --scheme {scheme}"));
-        }
-        if profile.webhooks.secret_key != KeyReading::Auto {
-            command.push_str(&format!(" --secret-key {}", profile.webhooks.secret_key));
-        }
-        Some(command)
+        let is_signed = |name: &str| name != CONTENT_TYPE.as_str() && name != DELIVERY.as_str();
+        let headers = attempt.headers.iter().filter(|(name, _)| is_signed(name));
+        let reading = profile.webhooks.secret_key;
+        Some(Advice::Verify {
+            body: body.filter(shown_as_it_is).map(str::to_owned),
+            headers: headers.map(|(name, value)| format!("{name}: {value}")).collect(),
+            now: verified.timestamp,
+            scheme: (scheme != SchemeName::Standard).then(|| scheme.to_string()),
+            secret_key: (reading != KeyReading::Auto).then(|| reading.to_string()),
+        })
     }
 }
 
-/// The command that moves the clock of a key.
-pub(super) fn advance_command(by: Duration, workspace: &Workspace, redactor: Redactor<'_>) -> String {
+/// Moves the clock of a key.
+pub(super) fn advance_clock(by: Duration, workspace: &Workspace, redactor: Redactor<'_>) -> Advice {
     // Rounded up to a millisecond, so that the step reaches the due time.
     let millis = u64::try_from(by.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-    let step = DurationText(Duration::from_millis(millis));
     let is_default = workspace.name().as_ref() == SAMPLE_KEY && workspace.clock().is_plain();
-    let whose = if is_default { String::new() } else { key_flag(workspace, redactor) };
-    format!("wrs-emulator clock advance {step}{whose}")
+    let key = (!is_default).then(|| key_to_name(workspace, redactor));
+    Advice::AdvanceClock { advance: DurationText(Duration::from_millis(millis)).to_string(), key }
 }
 
-/// The flag that names a key in a command. A masked key cannot be pasted, so its workspace is named instead.
-pub(super) fn key_flag(workspace: &Workspace, redactor: Redactor<'_>) -> String {
+/// The key, as advice names it. A masked key names nothing, so its workspace is named instead.
+pub(super) fn key_to_name(workspace: &Workspace, redactor: Redactor<'_>) -> String {
     let key = redactor.key(workspace.name());
-    let is_whole = key == workspace.name().as_ref();
-    format!(" --key {}", if is_whole { shell_word(&key) } else { workspace.id().into() })
+    if key == workspace.name().as_ref() { key.into_owned() } else { workspace.id().into() }
 }
 
 /// Verifies an attempt with the secrets that its subscription has now.

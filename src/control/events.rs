@@ -17,6 +17,7 @@ use super::reply::{EventIdOnly, FiredEvent};
 use super::requests::shown_body;
 use super::story::{damage_text, destination, forgery_text, outcome_text};
 use super::{Control, ControlError, deliveries};
+use crate::advice::{Advice, Audience};
 use crate::contract::signature::Tamper;
 use crate::redact::Redactor;
 use crate::scenario::emit_named;
@@ -152,7 +153,7 @@ fn delivery_line(delivery: &DeliveryShown) -> String {
 
 /// The fired events, and their deliveries if the call waited.
 impl Text for Fired {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         if let Some(name) = &self.emit {
             let damage = self.damage.as_ref().map_or_else(String::new, |damage| format!(": {}", cell(damage)));
             return format!("emission {} set off{damage}\n", cell(name));
@@ -300,6 +301,9 @@ fn partly_fired(full: NoRoom, fired: usize, count: usize) -> ControlError {
     ControlError::invalid(format!("{full}; {fired} of {count} events were fired")).coded("too_many_pending")
 }
 
+/// Most disabled subscriptions that the refusal of an event names.
+const MAX_ENABLED: usize = 3;
+
 /// The 404 for an event without a receiver, with the reason.
 fn no_match(
     control: &Control,
@@ -311,21 +315,30 @@ fn no_match(
     let skipped = event.map(|event| event.skipped.as_slice()).unwrap_or_default();
     let disabled = skipped.iter().filter(|skipped| skipped.reason == SkipReason::Disabled).count();
     let whose = format!("key `{}` (workspace {})", redactor.key(workspace.name()), workspace.id());
-    let message = match (skipped.len(), disabled) {
-        (0, _) => format!(
-            "no subscription for {whose}; {}subscribe first, with `wrs-emulator subscriptions create URL`, or for a program of your own \
-             with `wrs-emulator listen --forward-to URL`, or name another key",
-            elsewhere(control, redactor, workspace, event_type)
+    let url = || "URL".to_owned();
+    let (message, advice) = match (skipped.len(), disabled) {
+        (0, _) => (
+            format!(
+                "no subscription for {whose}; {}subscribe first, or let a program of your own listen, or name another key",
+                elsewhere(control, redactor, workspace, event_type)
+            ),
+            vec![Advice::Subscribe { url: url() }, Advice::Listen { url: url() }],
         ),
-        (all, 0) => format!("none of the {all} subscriptions for {whose} is for {event_type}"),
-        (all, gone) => format!(
-            "none of the {all} subscriptions for {whose} is for {event_type}: {gone} disabled, by a 410 of the receiver or by a call; \
-             `wrs-emulator subscriptions enable ID` makes one active again"
+        (all, 0) => (format!("none of the {all} subscriptions for {whose} is for {event_type}"), Vec::new()),
+        (all, gone) => (
+            format!(
+                "none of the {all} subscriptions for {whose} is for {event_type}: {gone} disabled, by a 410 of the receiver or by a call"
+            ),
+            skipped
+                .iter()
+                .filter(|skipped| skipped.reason == SkipReason::Disabled)
+                .take(MAX_ENABLED)
+                .map(|skipped| Advice::EnableSubscription { id: skipped.subscription.clone() })
+                .collect(),
         ),
     };
-    let id = event.map_or("", |event| &event.id);
-    let why = if skipped.is_empty() { String::new() } else { format!("; `explain {id}` shows why not, for each") };
-    ControlError::not_found(format!("{message}{why}")).coded("no_match")
+    let why = event.filter(|_| !skipped.is_empty()).map(|event| Advice::explain(&*event.id));
+    ControlError::not_found(message).coded("no_match").advising(why.into_iter().chain(advice).collect())
 }
 
 /// Other keys that would have received the event: the caller may have named the wrong one.

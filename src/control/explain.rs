@@ -10,18 +10,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::call::{Context, Scope};
-use super::diagnosis::{Advice, Diagnosis, Step, StepVerdict, damage_step};
+use super::diagnosis::{Diagnosis, Step, StepVerdict, damage_step};
 use super::endpoint::{Call, Command, Endpoint};
 use super::fields::AnyKey;
 use super::refusal::Reading;
 use super::render::{Text, cell, optional, warnings};
 use super::{Control, ControlError, deliveries, events, refusal, requests, story};
+use crate::advice::{Advice, Audience, Hint};
 use crate::contract::routes::Operation;
 use crate::redact::Redactor;
 use crate::scenario::RuleTrace;
 use crate::state::journal::record::{DeliveryWhole, Event, RequestWhole};
 use crate::state::journal::{DecidingRule, Entry, Reason, RequestRecord};
-use crate::state::workspace::{EventRecord, SkipReason};
+use crate::state::workspace::{EventRecord, SkipReason, SkippedSubscription};
 
 /// Explain an answer, an event or a delivery.
 ///
@@ -66,7 +67,7 @@ pub(crate) struct Explanation {
     pub(crate) steps: Vec<Step>,
     /// What to check or do next, most likely first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) advice: Option<Vec<Advice>>,
+    pub(crate) advice: Option<Vec<Hint>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) delivery: Option<DeliveryWhole>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,7 +93,7 @@ pub(crate) enum Explained {
 }
 
 impl Text for Explanation {
-    fn text(&self) -> String {
+    fn text(&self, reader: &Audience) -> String {
         let mut text = format!("{}: {}\n", cell(&self.id), cell(&self.summary));
         if self.kind == Explained::Delivery
             && let Some(delivery) = &self.delivery
@@ -111,9 +112,9 @@ impl Text for Explanation {
         }
         text.extend(self.request.iter().map(|request| warnings(&request.warnings)));
         text.extend(self.event.iter().map(|event| warnings(&event.warnings)));
-        for advice in self.advice.iter().flatten() {
-            text.push_str(&format!("{}\n", cell(&advice.text)));
-            text.extend(advice.command.iter().map(|command| format!("  {}\n", cell(command))));
+        for hint in self.advice.iter().flatten() {
+            text.push_str(&format!("{}\n", cell(&hint.text)));
+            text.extend(hint.advice.iter().map(|advice| format!("  {}\n", cell(advice.worded(reader)))));
         }
         if let Some(rules) = &self.rules {
             text.push_str(&format!("rules ({}):\n", optional(self.note.as_ref())));
@@ -155,6 +156,7 @@ fn explain(request: Explain, cx: &Context) -> Result<Explanation, ControlError> 
                 kind: Explained::Event,
                 summary: story::of_event(&record),
                 steps: event_steps(&record),
+                advice: enabling(&record),
                 event: Some(events::shown(&record, registry, redactor)),
                 ..Explanation::default()
             })
@@ -307,14 +309,22 @@ fn event_steps(event: &EventRecord) -> Vec<Step> {
         let detail = match skipped.reason {
             SkipReason::TypeNotSubscribed => format!("{} is not subscribed to {}", skipped.url, event.event_type),
             SkipReason::Disabled => {
-                format!(
-                    "{} is disabled, by a 410 of its receiver or by a call; `wrs-emulator subscriptions enable {}` makes it active again",
-                    skipped.url, skipped.subscription
-                )
+                format!("{} is disabled, by a 410 of its receiver or by a call", skipped.url)
             }
             SkipReason::NotNamed => "another subscription was named".to_owned(),
         };
         Step::new(skipped.subscription.clone(), StepVerdict::NotReached, detail)
     });
     went.chain(skipped).chain(damage_step(event)).collect()
+}
+
+/// How to make each disabled subscription active again.
+fn enabling(event: &EventRecord) -> Option<Vec<Hint>> {
+    let disabled = event.skipped.iter().filter(|skipped| skipped.reason == SkipReason::Disabled);
+    let hint = |skipped: &SkippedSubscription| Hint {
+        text: format!("to make {} active again:", skipped.subscription),
+        advice: Some(Advice::EnableSubscription { id: skipped.subscription.clone() }),
+    };
+    let hints: Vec<Hint> = disabled.map(hint).collect();
+    (!hints.is_empty()).then_some(hints)
 }

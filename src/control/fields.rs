@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Number;
 
 use super::render::{Row, Text};
+use crate::advice::Audience;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::util::duration::parse_duration;
 
@@ -91,14 +92,15 @@ pub(crate) struct Page<T> {
 }
 
 impl<T: Row> Text for List<T> {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         T::table(&self.data)
     }
 }
 
 impl<T: Row> Text for Page<T> {
-    fn text(&self) -> String {
-        let more = self.next_cursor.as_ref().map(|cursor| format!("… more: --cursor {cursor}\n"));
+    fn text(&self, reader: &Audience) -> String {
+        let option = reader.option("cursor");
+        let more = self.next_cursor.as_ref().map(|cursor| format!("… more: {option} {cursor}\n"));
         T::table(&self.data) + &more.unwrap_or_default()
     }
 }

@@ -11,6 +11,7 @@ use super::call::Scope;
 use super::endpoint::{Call, Endpoint};
 use super::fields::AnyKey;
 use super::render::{Text, cell};
+use crate::advice::Audience;
 use crate::clock::ClockMode;
 use crate::review::findings::{self, ShownGroup, Traffic};
 pub(crate) use crate::review::findings::{Finding, Findings};
@@ -32,7 +33,7 @@ impl Endpoint for GetFindings {
 }
 
 impl Text for Findings {
-    fn text(&self) -> String {
+    fn text(&self, reader: &Audience) -> String {
         let mut text = String::new();
         for finding in &self.data {
             let Finding { title, code, severity, confidence, count, .. } = finding;
@@ -45,7 +46,7 @@ impl Text for Findings {
         let (requests, deliveries) = (self.judged_requests, self.judged_deliveries);
         let found = counted(self.data.len(), "finding");
         let judged = format!("{} and {}", counted(requests, "request"), counted(deliveries, "delivery"));
-        text + &format!("{}{found}; judged: {judged}\n", self.unproven())
+        text + &format!("{}{found}; judged: {judged}\n", self.unproven(reader))
     }
 }
 
@@ -83,11 +84,11 @@ impl Finding {
 
 impl Findings {
     /// What had nothing to judge, and what no traffic can show, as lines.
-    pub(crate) fn unproven(&self) -> String {
+    pub(crate) fn unproven(&self, reader: &Audience) -> String {
         let mut text = String::new();
         if !self.not_exercised.is_empty() {
             text.push_str("not exercised, so unproven:\n");
-            text.extend(self.not_exercised.iter().map(|idle| format!("    {}: {}\n", idle.code, idle.exercise)));
+            text.extend(self.not_exercised.iter().map(|idle| format!("    {}: {}\n", idle.code, idle.line(reader))));
         }
         text + &format!("no traffic can show: {}\n", self.beyond.join("; "))
     }

@@ -73,7 +73,7 @@ impl MetStatuses {
                 let gap = || match answers(route.operation) {
                     Some(scenario) => Gap {
                         scenario: Some(scenario.name.to_string()),
-                        advice: format!("`wrs-emulator scenarios use {}`, then a valid request", scenario.name),
+                        advice: format!("play the scenario `{}`, then make a valid request", scenario.name),
                     },
                     None => Gap { scenario: None, advice: without_scenario(route, status) },
                 };

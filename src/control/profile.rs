@@ -15,6 +15,7 @@ use super::render::{Row, Text, cell, joined, of_key};
 use super::reply::json;
 use super::scenarios::refused;
 use super::{Control, ControlError};
+use crate::advice::Audience;
 use crate::redact::Redactor;
 use crate::scenario::{EffectiveConfig, PATCH_SOURCE, SettingPatch, generation_text};
 use crate::settings::{LedgerRow, ledger, openapi};
@@ -24,6 +25,8 @@ use crate::settings::{LedgerRow, ledger, openapi};
 /// The ledger: for each setting the contract's words, the assumption, the values it may have, and the value in force.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct GetAssumptions {
+    /// Only settings whose names contain this, such as `rate_limit` or `webhooks.retry`.
+    pub(crate) about: Option<String>,
     #[serde(default)]
     pub(crate) key: AnyKey,
 }
@@ -32,7 +35,9 @@ impl Endpoint for GetAssumptions {
     type Answer = List<LedgerRow>;
     const CALL: Call<Self> = Call::at_once("GET assumptions", |request, cx| {
         let name = request.key.scope(cx)?.key();
-        Ok(List { data: in_force(cx, name.as_deref(), cx.redactor()) })
+        let mut data = in_force(cx, name.as_deref(), cx.redactor());
+        data.retain(|row| request.about.as_ref().is_none_or(|about| row.setting.contains(about)));
+        Ok(List { data })
     });
 }
 
@@ -214,7 +219,7 @@ impl Row for LedgerRow {
 }
 
 impl Text for Profile {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         let line = |Setting { knob, value, source, .. }: &Setting| {
             let from = if source == "default" { String::new() } else { format!("   (from {})", cell(source)) };
             format!("{} = {value}{from}\n", cell(knob))
@@ -224,7 +229,7 @@ impl Text for Profile {
 }
 
 impl Text for Patched {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         let changes = if self.changes.is_empty() { "nothing".to_owned() } else { joined(&self.changes) };
         let unchanged =
             if self.unchanged.is_empty() { String::new() } else { format!("; {}", joined(&self.unchanged)) };

@@ -2,8 +2,9 @@
 //! client meets the same 429 whichever of them it came from.
 
 use super::Control;
-use super::diagnosis::{Advice, advance_command, key_flag};
+use super::diagnosis::{advance_clock, key_to_name};
 use super::story::{self, AFTER_429};
+use crate::advice::{Advice, Hint};
 use crate::clock::ClockMode;
 use crate::contract::keys::bearer_token;
 use crate::contract::quota::RetryAfterForm;
@@ -14,7 +15,7 @@ use crate::state::journal::record::time;
 use crate::state::journal::{DecidingRule, Reason, RequestRecord};
 use crate::state::workspace::Workspace;
 use crate::util::duration::duration_text;
-use crate::util::wording::{counted, shell_word};
+use crate::util::wording::counted;
 
 /// When the advice is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub(super) fn advice(
     request: &RequestRecord,
     reading: Reading,
     redactor: Redactor<'_>,
-) -> Option<Vec<Advice>> {
+) -> Option<Vec<Hint>> {
     let mut advice = Vec::new();
     let is_refused = request.status >= 400 || request.broken.is_some();
     if let Some(by) = request.scripted.as_ref().filter(|_| is_refused) {
@@ -51,16 +52,16 @@ pub(super) fn advice(
 }
 
 /// When the quota allows the next request, and how to make that sooner.
-fn of_quota(control: &Control, workspace: &Workspace, redactor: Redactor<'_>) -> Advice {
+fn of_quota(control: &Control, workspace: &Workspace, redactor: Redactor<'_>) -> Hint {
     let (profile, clock) = (control.profile_for(Some(workspace.name())), workspace.clock());
     let now = clock.now();
     let quota = workspace.lock().quota(&profile, now);
     let key = redactor.key(workspace.name());
     match quota.filter(|quota| !quota.allowed) {
-        None => Advice { text: format!("the quota of {key} is free again"), command: None },
-        Some(quota) if quota.limit == 0 => Advice {
+        None => Hint::from(format!("the quota of {key} is free again")),
+        Some(quota) if quota.limit == 0 => Hint {
             text: format!("the quota of {key} allows no request; to allow some:"),
-            command: Some("wrs-emulator profile set rate_limit.requests=100".to_owned()),
+            advice: Some(Advice::set("rate_limit.requests", "100")),
         },
         Some(quota) => {
             let moves = match clock.mode() {
@@ -69,11 +70,11 @@ fn of_quota(control: &Control, workspace: &Workspace, redactor: Redactor<'_>) ->
                 ClockMode::Auto => ", which moves only while a call of the control API waits",
             };
             let (wait, at) = (duration_text(quota.wait), time(now.wall.saturating_add(quota.wait).unwrap_or(now.wall)));
-            Advice {
+            Hint {
                 text: format!(
                     "the quota of {key} is free again in {wait}, at {at} by the key's clock{moves}; to move the clock there:"
                 ),
-                command: Some(advance_command(quota.wait, workspace, redactor)),
+                advice: Some(advance_clock(quota.wait, workspace, redactor)),
             }
         }
     }
@@ -86,7 +87,7 @@ fn of_scenario(
     by: &DecidingRule,
     reading: Reading,
     redactor: Redactor<'_>,
-) -> Advice {
+) -> Hint {
     let snapshot = control.library.load();
     // As when it was answered: the scenarios of the key that it carries, also where none is needed.
     let headers = request.transcript.header_map();
@@ -107,13 +108,13 @@ fn of_scenario(
     };
     let text = format!("scenario `{}` ({place}, line {}), {}, {did}", by.scenario, by.line, by.rule);
     if reading == Reading::Later || story::rule_beside_api(request).is_some() {
-        return Advice { text, command: None };
+        return text.into();
     }
     if request.transcript.headers().any(|(name, _)| name.eq_ignore_ascii_case(SCENARIO.as_str())) {
-        return Advice { text: format!("{text}; the request names it in `X-Emulator-Scenario`"), command: None };
+        return format!("{text}; the request names it in `X-Emulator-Scenario`").into();
     }
     if !config.active.iter().any(|active| active.name == by.scenario) {
-        return Advice { text: format!("{text}; the scenario is no longer active"), command: None };
+        return format!("{text}; the scenario is no longer active").into();
     }
     let rule = scenario.and_then(|scenario| scenario.rules.iter().find(|rule| rule.label == by.rule).cloned());
     let applied = |fingerprint| {
@@ -124,57 +125,45 @@ fn of_scenario(
     };
     let left = rule.and_then(|rule| Some(rule.turns_in_all()?.saturating_sub(applied(rule.fingerprint))));
     let left = match left {
-        Some(0) => {
-            return Advice { text: format!("{text}; it has no turns left"), command: None };
-        }
+        Some(0) => return format!("{text}; it has no turns left").into(),
         Some(left) if matches!(request.reason, Reason::ClientLeft) => {
             format!("; it applies {}", counted(left, "more time"))
         }
         Some(left) => format!(" and will do so {}", counted(left, "more time")),
         None => String::new(),
     };
-    let others: Vec<_> = config
-        .active
-        .iter()
-        .filter(|active| active.name != by.scenario)
-        .map(|active| shell_word(&active.name))
-        .collect();
+    let others = config.active.iter().filter(|active| active.name != by.scenario);
     let own = key.filter(|key| snapshot.active_by_key().contains_key(*key));
-    let key = own.map_or_else(String::new, |own| match control.registry.find(own) {
-        Some(workspace) => key_flag(&workspace, redactor),
+    let key = own.map(|own| match control.registry.find(own) {
+        Some(workspace) => key_to_name(&workspace, redactor),
         // A key that sent nothing itself has no workspace.
-        None => format!(" --key {}", shell_word(&redactor.key(own))),
+        None => redactor.key(own).into_owned(),
     });
-    let names = if others.is_empty() { "off".to_owned() } else { format!("use {}", others.join(" ")) };
-    Advice {
-        text: format!("{text}{left}; to turn it off:"),
-        command: Some(format!("wrs-emulator scenarios {names}{key}")),
-    }
+    let active = others.map(|active| active.name.to_string()).collect();
+    Hint { text: format!("{text}{left}; to turn it off:"), advice: Some(Advice::UseScenarios { active, key }) }
 }
 
 /// What a client should do after a 429, and how to make the answer say when.
-fn of_client(control: &Control, request: &RequestRecord, reading: Reading) -> Advice {
+fn of_client(control: &Control, request: &RequestRecord, reading: Reading) -> Hint {
     let mut headers = request.transcript.answer_headers();
     if let Some((_, value)) = headers.find(|(name, _)| name.eq_ignore_ascii_case("retry-after")) {
-        return Advice { text: format!("{AFTER_429}; this one has `Retry-After: {value}`"), command: None };
+        return format!("{AFTER_429}; this one has `Retry-After: {value}`").into();
     }
     let name = request.workspace.as_ref().map(|workspace| &**workspace.name());
     let is_off = control.profile_for(name).rate_limit.retry_after == RetryAfterForm::Off;
     // A scenario's own body or code has no header of the contract's 429.
     let is_of_contract = request.scripted.is_none() || request.quota.as_ref().is_some_and(|quota| !quota.allowed);
     match (is_of_contract, is_off && reading == Reading::Now) {
-        (true, true) => Advice {
+        (true, true) => Hint {
             text: format!(
                 "{AFTER_429}; this one has none, because `rate_limit.retry_after` is off; to send it from now on:"
             ),
-            command: Some("wrs-emulator profile set rate_limit.retry_after=seconds".to_owned()),
+            advice: Some(Advice::set("rate_limit.retry_after", "seconds")),
         },
-        (true, false) => Advice { text: format!("{AFTER_429}; this one has none"), command: None },
-        (false, _) => Advice {
-            text: format!(
-                "{AFTER_429}; this one has none: add `headers = {{ Retry-After = \"5\" }}` to the reply of the rule"
-            ),
-            command: None,
-        },
+        (true, false) => format!("{AFTER_429}; this one has none").into(),
+        (false, _) => format!(
+            "{AFTER_429}; this one has none: add `headers = {{ Retry-After = \"5\" }}` to the reply of the rule"
+        )
+        .into(),
     }
 }

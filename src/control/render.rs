@@ -4,19 +4,21 @@ use std::fmt::Display;
 
 use serde::Serialize;
 
+use crate::advice::Audience;
 use crate::redact::visible;
 use crate::state::journal::record::{Bytes, Headers};
 
-/// An answer as lines for people: without colour, control characters escaped. By default its JSON, indented.
+/// An answer as lines for people: without colour, control characters escaped, with advice for its reader. By default its JSON,
+/// indented.
 pub(crate) trait Text: Serialize {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         let value = serde_json::to_value(self).expect("texts and numbers always serialise");
         format!("{value:#}\n")
     }
 }
 
 impl Text for String {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         self.clone()
     }
 }

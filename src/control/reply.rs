@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::advice::Advice;
 use crate::contract::error::ErrorKind;
 use crate::diagnostic::Diagnostic;
 use crate::http::answer::{EMULATOR_FAILED, JSON, answer, header_value};
@@ -19,6 +20,9 @@ use crate::state::journal::record::{DeliveryRow, Event, EventId, Request};
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Error {
     pub(crate) error: ErrorText,
+    /// What to do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) advice: Vec<Advice>,
     /// The requests or deliveries nearest to the awaited one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) nearest: Option<Vec<Nearest>>,
@@ -155,6 +159,12 @@ impl ControlError {
     pub(super) fn with(mut self, add: impl FnOnce(&mut Error)) -> Self {
         add(&mut self.0.body);
         self
+    }
+
+    /// Adds what to do.
+    #[must_use]
+    pub(super) fn advising(self, advice: Vec<Advice>) -> Self {
+        self.with(|error| error.advice = advice)
     }
 
     /// Appends a further sentence to the message, if there is one.

@@ -20,6 +20,7 @@ use super::endpoint::{Call, Command, Endpoint};
 use super::fields::{AnyKey, DurationInput, Integer, List, OwnKey, Page, Since, count_parser};
 use super::render::{Row, Text, body_text, cell, header_text, optional, table, warnings};
 use super::reply::Nearest;
+use crate::advice::{Advice, Audience};
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
 use crate::contract::routes::{Operation, plain_path};
@@ -197,12 +198,17 @@ impl Row for Request {
 
 /// A request and its answer, as on the wire.
 impl Text for RequestWhole {
-    fn text(&self) -> String {
+    fn text(&self, reader: &Audience) -> String {
         let (row, answer) = (&self.row, &self.answer);
         let [id, at, key, status, method, _, reason] = row.columns();
+        // An agent reads it below the explanation.
+        let explain = match reader {
+            Audience::Agent { .. } => String::new(),
+            _ => format!("{}\n", reader.look(&Advice::explain(id))),
+        };
         format!(
             "{method} {}\n{}\n{}\n\n{status}\n{}\n{}\n\nat {at}, {} ms, key {key}, reason {reason}\n{}{}\
-             wrs-emulator explain {id} shows why\n",
+             {explain}",
             cell(row.target()),
             header_text(&self.headers),
             body_text(&self.body),
@@ -228,7 +234,7 @@ impl Connection {
 }
 
 impl Text for Cleared {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         "the journal is cleared\n".to_owned()
     }
 }

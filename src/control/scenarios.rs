@@ -16,6 +16,7 @@ use super::call::Context;
 use super::endpoint::{Call, Command, Endpoint};
 use super::fields::{AnyKey, OneKey};
 use super::render::{Text, cell, joined, optional, table};
+use crate::advice::Audience;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::scenario::{Activation, Scenario, ScenarioOrigin, ScenarioSnapshot, Stale, generation_text, json_to_toml};
@@ -226,7 +227,7 @@ pub(crate) struct Reloaded {
 }
 
 impl Text for Scenarios {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         let rows = self.data.iter().map(|row| {
             let active = if row.active { "*" } else { "" };
             let held_back = match row.state {
@@ -253,26 +254,26 @@ pub(super) fn lines(found: &[Diagnostic]) -> String {
 }
 
 impl Text for ScenarioWhole {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         self.text.clone()
     }
 }
 
 impl Text for Added {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         let what = if self.dry_run { "is valid" } else { "added" };
         format!("{} {what} ({})\n{}", cell(&self.name), generation_text(self.generation), lines(&self.diagnostics))
     }
 }
 
 impl Text for Removed {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         format!("{} removed ({})\n", cell(&self.removed), generation_text(self.generation))
     }
 }
 
 impl Text for Reloaded {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         let changes: String = self.changes.iter().map(|change| format!("{}\n", cell(change))).collect();
         let (files, generation) = (counted(self.files, "file"), generation_text(self.generation));
         format!("{files} read, {generation}\n{changes}{}", lines(&self.diagnostics))

@@ -14,10 +14,12 @@ use super::endpoint::{Call, Command, Endpoint, Made};
 use super::fields::{AnyKey, OwnKey};
 use super::render::{Text, cell, joined};
 use super::{Control, ControlError, document, scenarios};
+use crate::advice::Audience;
 use crate::http::answer::{JSON, answer};
 use crate::http::body::ResponseBody;
 use crate::scenario::generation_text;
 use crate::state::engine::wait_idle_briefly;
+use crate::state::journal::NoticeKind;
 use crate::state::journal::record::WorkspaceId;
 use crate::state::workspace::SnapshotProblem;
 use crate::util::wording::counted;
@@ -91,7 +93,7 @@ pub(crate) struct Forked {
 }
 
 impl Text for Forked {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         let warnings: String = self.warnings.iter().map(|warning| format!("  but {}\n", cell(warning))).collect();
         format!("{} is a copy\n{warnings}", cell(&self.key))
     }
@@ -189,7 +191,7 @@ pub(crate) struct WasReset {
 }
 
 impl Text for Loaded {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         let more = if self.loaded > self.keys.len() { ", …" } else { "" };
         let names = if self.keys.is_empty() { String::new() } else { format!(": {}{more}", joined(&self.keys)) };
         let (loaded, generation) = (counted(self.loaded, "workspace"), generation_text(self.generation));
@@ -199,7 +201,7 @@ impl Text for Loaded {
 }
 
 impl Text for WasReset {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         match self.keys.as_slice() {
             [key] => format!("{} reset\n", cell(key)),
             keys => format!("{} reset\n", counted(keys.len(), "workspace")),
@@ -240,27 +242,22 @@ fn load(request: LoadSnapshot, cx: &Context) -> Result<Loaded, ControlError> {
     let more = if loaded > keys.len() { format!(" and {} more", loaded - keys.len()) } else { String::new() };
     let whole = if snapshot.whole.is_some() { "everything, with " } else { "" };
     let warnings = cx.load_snapshot(snapshot).map_err(refused)?;
-    cx.note(None, format!("snapshot loaded: {whole}{}{more}", keys.join(", ")), false);
+    cx.notify(NoticeKind::SnapshotLoaded, None, format!("snapshot loaded: {whole}{}{more}", keys.join(", ")), false);
     let generation = cx.library.load().number;
     Ok(Loaded { loaded, keys, generation, warnings })
 }
 
-/// The notice of a reset.
-pub(super) fn reset_notice(whose: &str) -> String {
-    format!("reset: {whose}")
-}
-
 fn reset(request: Reset, cx: &Context) -> Result<WasReset, ControlError> {
-    let (forgotten, whose) = if let Scope(Some(workspace)) = request.key.scope(cx)? {
+    let (forgotten, whose, name) = if let Scope(Some(workspace)) = request.key.scope(cx)? {
         cx.reset(&workspace);
-        let whose = cx.whose(Some(workspace.name()));
-        (vec![workspace], whose)
+        let (whose, name) = (cx.whose(Some(workspace.name())), Arc::clone(workspace.name()));
+        (vec![workspace], whose, Some(name))
     } else {
         let forgotten = cx.reset_all().map_err(|found| scenarios::refused(&found))?;
-        (forgotten, "all keys, with scenarios, settings and clock as at the start".to_owned())
+        (forgotten, "all keys, with scenarios, settings and clock as at the start".to_owned(), None)
     };
     // Logged for no key, because a workspace that was reset has no entries.
-    cx.note(None, reset_notice(&whose), false);
+    cx.notify(NoticeKind::Reset(name), None, format!("reset: {whose}"), false);
     let keys = forgotten.iter().map(|workspace| cx.redactor().key(workspace.name()).into_owned()).collect();
     let reset = forgotten.iter().map(|workspace| workspace.id().into()).collect();
     Ok(WasReset { reset, keys, generation: cx.library.load().number })

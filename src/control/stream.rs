@@ -244,7 +244,12 @@ fn kinds(text: Option<&str>) -> Result<Vec<&'static str>, ControlError> {
 }
 
 pub(super) fn shown(notice: &journal::Notice) -> LogLine {
-    LogLine { at: time(notice.at), message: notice.message.clone(), warning: notice.warning }
+    LogLine {
+        kind: notice.kind.name().to_owned(),
+        at: time(notice.at),
+        message: notice.message.clone(),
+        warning: notice.warning,
+    }
 }
 
 struct Viewer {

@@ -12,6 +12,7 @@ use super::endpoint::{Call, Command, Endpoint};
 use super::fields::{AnyKey, OwnKey, Page};
 use super::render::{Row, Text, cell, optional, table};
 use super::{Control, ControlError};
+use crate::advice::{Advice, Audience};
 use crate::contract::error::Error;
 use crate::contract::rules::check_subscribe;
 use crate::contract::signature::SigningKey;
@@ -334,29 +335,30 @@ impl Row for Subscription {
 }
 
 impl Text for Subscription {
-    fn text(&self) -> String {
+    fn text(&self, reader: &Audience) -> String {
         let Self { id, url, events, description, status, created_at, signing_secrets, workspace, key } = self;
         format!(
             "id: {id}\nkey: {}\nworkspace: {workspace}\nstatus: {}\nurl: {}\ndescription: {}\ncreated_at: {created_at}\n\
-             signing_secrets: {signing_secrets}; `subscriptions show {id} --secret` shows the newest\nevents: {}\n",
+             signing_secrets: {signing_secrets}; `{}` shows the newest\nevents: {}\n",
             cell(key),
             name_of(status),
             cell(url),
             optional(description.as_ref()),
+            Advice::ShowSecret { id: id.to_string() }.worded(reader),
             cell(events.join(",")),
         )
     }
 }
 
 impl Text for ShownSubscription {
-    fn text(&self) -> String {
+    fn text(&self, reader: &Audience) -> String {
         let secret = self.secret.as_ref().map_or_else(String::new, |secret| format!("secret: {}\n", cell(secret)));
-        self.subscription.text() + &secret
+        self.subscription.text(reader) + &secret
     }
 }
 
 impl Text for Created {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         let Subscription { id, events, url, .. } = &self.subscription;
         let verb = if self.created { "created" } else { "updated" };
         let secret = self.secret.as_ref().map_or_else(String::new, |secret| format!("secret: {}\n", cell(secret)));
@@ -365,13 +367,13 @@ impl Text for Created {
 }
 
 impl Text for Deleted {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         format!("{} deleted\n", cell(&self.deleted))
     }
 }
 
 impl Text for Rotated {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         format!("{}\nthe old secret keeps signing for {}\n", cell(&self.secret), cell(&self.old_secret_signs_for))
     }
 }

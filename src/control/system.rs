@@ -11,6 +11,7 @@ use super::call::Context;
 use super::endpoint::{Call, Command, Endpoint, Made};
 use super::fields::DurationInput;
 use super::render::Text;
+use crate::advice::Audience;
 use crate::http::answer::answer;
 use crate::scenario::generation_text;
 
@@ -56,7 +57,7 @@ pub(crate) struct Ready {
 }
 
 impl Text for Ready {
-    fn text(&self) -> String {
+    fn text(&self, _: &Audience) -> String {
         let Self { status, version, generation, scenarios } = self;
         format!("{status} (version {version}, {}, scenarios {scenarios})\n", generation_text(*generation))
     }

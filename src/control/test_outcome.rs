@@ -8,8 +8,9 @@ use super::call::Context;
 use super::endpoint::{Call, Endpoint};
 use super::fields::OwnKey;
 use super::render::{Text, cell};
+use crate::advice::Audience;
 use crate::redact::Redactor;
-use crate::state::journal::Notice;
+use crate::state::journal::NoticeKind;
 use crate::state::journal::record::name_of;
 pub(crate) use crate::state::workspace::{Ending, TestOutcome};
 
@@ -37,18 +38,14 @@ impl Endpoint for ReportOutcome {
 }
 
 impl Text for TestOutcome {
-    fn text(&self) -> String {
-        let message = self.message.as_ref().map_or_else(String::new, |message| format!(": {}", cell(message)));
-        format!("{} {}{message}\n", cell(&self.test), name_of(self.outcome))
+    fn text(&self, _: &Audience) -> String {
+        line(self) + "\n"
     }
 }
 
-/// How the notice of an outcome begins.
-const REPORTED: &str = "test ";
-
-/// True if this is the notice of how the test of its key ended.
-pub(super) fn is_outcome(notice: &Notice) -> bool {
-    notice.message.starts_with(REPORTED)
+fn line(TestOutcome { test, outcome, message, .. }: &TestOutcome) -> String {
+    let message = message.as_ref().map_or_else(String::new, |message| format!(": {}", cell(message)));
+    format!("{} {}{message}", cell(test), name_of(*outcome))
 }
 
 fn report(request: ReportOutcome, cx: &Context) -> Result<TestOutcome, ControlError> {
@@ -59,7 +56,7 @@ fn report(request: ReportOutcome, cx: &Context) -> Result<TestOutcome, ControlEr
     let workspace = cx.workspace(key.meant())?;
     workspace.lock().set_test(new.clone()).map_err(|full| ControlError::invalid(full.to_string()))?;
     // Viewers of the stream learn it at once.
-    cx.note(Some(workspace.name()), format!("{REPORTED}{}", new.text().trim_end()), false);
+    cx.notify(NoticeKind::TestEnded, Some(workspace.name()), format!("test {}", line(&new)), false);
     Ok(new)
 }
 

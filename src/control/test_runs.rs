@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use super::Control;
 use super::call::Scope;
-use super::snapshot::reset_notice;
-use super::test_outcome::{Ending, TestOutcome, is_outcome, shown};
+use super::test_outcome::{Ending, TestOutcome, shown};
 use crate::redact::Redactor;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
-use crate::state::journal::{Entry, Reason, RequestRecord};
+use crate::state::journal::{Entry, NoticeKind, Reason, RequestRecord};
 use crate::state::workspace::Workspace;
 
 /// A failed test. Its lists have the newest first, and end when its outcome was reported: what came later is not why it failed.
@@ -73,8 +72,6 @@ impl TestRuns {
         let all = control.registry.all();
         let of_tests: HashSet<&str> =
             all.iter().filter(|it| it.lock().test().is_some()).map(|it| &**it.name()).collect();
-        let by_reset: HashMap<String, &str> =
-            of_tests.iter().map(|name| (reset_notice(&redactor.key(name)), *name)).collect();
         let is_whole = control.journal.fill().evicted == 0;
         let mut failed: HashMap<&str, TestRun> = HashMap::new();
         for workspace in all.iter().filter(|it| scope.covers(Some(it.name()))) {
@@ -99,10 +96,11 @@ impl TestRuns {
         let (mut running, mut ended) = (HashSet::<&str>::new(), HashSet::<&str>::new());
         control.journal.search(None, usize::MAX, |_, entry| -> Option<()> {
             match entry {
-                Entry::Notice(notice) => {
-                    if let Some(name) = notice.workspace.as_ref().and_then(|name| of_tests.get(&**name))
-                        && is_outcome(notice)
-                    {
+                Entry::Notice(notice) => match &notice.kind {
+                    NoticeKind::TestEnded => {
+                        let Some(name) = notice.workspace.as_ref().and_then(|name| of_tests.get(&**name)) else {
+                            return None;
+                        };
                         if ended.insert(name)
                             && let Some(run) = failed.get_mut(name)
                         {
@@ -116,12 +114,12 @@ impl TestRuns {
                                 failed.get_mut(name).into_iter().for_each(|run| run.overlaps = true);
                             }
                         }
-                    } else if notice.workspace.is_none()
-                        && let Some(name) = by_reset.get(&notice.message)
-                    {
-                        running.remove(name);
                     }
-                }
+                    NoticeKind::Reset(Some(name)) => {
+                        running.remove(&**name);
+                    }
+                    _ => {}
+                },
                 Entry::Attempt(attempt) => {
                     if let Some(run) = failed.get_mut(&*attempt.event.workspace) {
                         run.attempted.entry(attempt.delivery.id.clone()).or_insert(attempt.number);

@@ -22,6 +22,7 @@ use super::judged::{JudgedKey, judged_keys};
 use super::render::{Text, cell};
 use super::test_runs::TestRuns;
 use super::{Control, ControlError, deliveries, findings, requests, story};
+use crate::advice::{Advice, Audience};
 use crate::clock::ClockMode;
 use crate::redact::Redactor;
 use crate::scenario::rule_counters::RuleCounters;
@@ -205,7 +206,7 @@ impl Verification {
 }
 
 impl Text for Verification {
-    fn text(&self) -> String {
+    fn text(&self, reader: &Audience) -> String {
         let mut text = String::new();
         if self.failed_tests > 0 {
             text.push_str(&format!("✗ tests: {} failed\n", counted(self.failed_tests, "test")));
@@ -224,7 +225,7 @@ impl Text for Verification {
         let tests = self.test_of_key();
         for (number, cause) in (1..).zip(&self.causes) {
             text.push_str(&format!("{number}. {}\n", cell(&cause.sentence)));
-            let more = cause.records.first().map(|id| format!("`wrs-emulator explain {}` shows why", cell(id)));
+            let more = cause.records.first().map(|id| reader.look(&Advice::explain(cell(id))));
             text.extend(cause.details(more.as_deref(), &tests).iter().map(|line| format!("    {line}\n")));
         }
         let (requests, deliveries) = (self.judged_requests, self.judged_deliveries);

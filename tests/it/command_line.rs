@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::process::{STATUS, SUBSCRIBE, Served, request};
 use crate::support::{finish, listing, run, text, wrs_emulator};
@@ -95,10 +95,13 @@ fn a_remedy_is_a_command_that_works_at_once() {
 
     let findings = served.json(&["review", "findings", "--json"]);
     let idle = findings["not_exercised"].as_array().expect("a list");
-    let of = |code: &str| idle.iter().find(|one| one["code"] == code).and_then(|one| one["exercise"].as_str());
-    assert!(served.said(&command_in(of("no-back-off").expect("a text"))).starts_with("active: rate-limit-burst"));
+    let of = |code: &str| idle.iter().find(|one| one["code"] == code).map(|one| one["advice"].clone());
+    let burst = json!([{ "do": "use_scenarios", "active": ["rate-limit-burst"], "key": null }]);
+    assert_eq!(of("no-back-off"), Some(burst));
+    let reviewed = text(&served.call(&["review", "findings"]).stdout);
+    assert!(reviewed.contains(": `wrs-emulator scenarios use rate-limit-burst --url http://"), "{reviewed}");
     let nobody = served.fails(&["trigger", "workflow.completed", "--key", "sk_test_new"], 1);
-    assert!(nobody.contains("`wrs-emulator listen --forward-to URL`"), "{nobody}");
+    assert!(nobody.contains("`wrs-emulator listen --forward-to URL --url http://127.0.0.1:"), "{nobody}");
     let create = [&command_in(&nobody)[..2], &["https://a.sink.localhost/x", "--key", "sk_test_new"]].concat();
     served.said(&create);
     served.said(&["trigger", "workflow.completed", "--key", "sk_test_new", "--wait"]);

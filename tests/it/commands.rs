@@ -244,8 +244,11 @@ fn scenarios_of_one_key_outlive_those_of_all_and_can_end() {
     let served = subscribed();
     served.said(&["scenarios", "use", "always-429", "--key", "sk_test_a"]);
     let off = served.said(&["scenarios", "off"]);
-    let keeps = "sk_test_a has its own list: always-429; `wrs-emulator scenarios follow --key sk_test_a` ends that";
-    assert!(off.starts_with("no scenario is active (generation ") && off.lines().nth(1) == Some(keeps), "{off}");
+    let keeps = format!(
+        "sk_test_a has its own list: always-429; `wrs-emulator scenarios follow --key sk_test_a --url {}` ends that",
+        served.url
+    );
+    assert!(off.starts_with("no scenario is active (generation ") && off.lines().nth(1) == Some(&keeps), "{off}");
     let is_active = |listed: &str| listed.lines().any(|line| line.starts_with("*  always-429 "));
     assert!(!is_active(&served.said(&["scenarios", "list"])));
     assert!(is_active(&served.said(&["scenarios", "list", "--key", "sk_test_a"])));
@@ -253,8 +256,8 @@ fn scenarios_of_one_key_outlive_those_of_all_and_can_end() {
         served.said(&["scenarios", "use", "always-401", "--key", &format!("sk_test_b{number}")]);
     }
     let off = served.said(&["scenarios", "off"]);
-    let more = "3 more lists of keys, which `wrs-emulator scenarios list` shows";
-    assert!(off.lines().count() == 7 && off.lines().last() == Some(more), "{off}");
+    let more = format!("3 more lists of keys, which `wrs-emulator scenarios list --url {}` shows", served.url);
+    assert!(off.lines().count() == 7 && off.lines().last() == Some(&more), "{off}");
     for key in (0..7).map(|number| format!("sk_test_b{number}")).chain(["sk_test_a".to_owned()]) {
         served.said(&["scenarios", "follow", "--key", &key]);
     }

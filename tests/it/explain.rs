@@ -66,12 +66,12 @@ async fn a_used_up_quota_names_when_it_is_free_and_what_to_type() {
     let advice = explained(&emulator, &limited).await["advice"].clone();
     let wait = json!({
         "text": "the quota of sk_test_burst is free again in 20 s, at 2026-01-31T09:30:30.000Z by the key's clock, which is frozen; to move the clock there:",
-        "command": "wrs-emulator clock advance 20s --key sk_test_burst",
+        "advice": { "do": "advance_clock", "advance": "20s", "key": "sk_test_burst" },
     });
     let client = "after a 429, a client waits as long as `Retry-After` says, or else with growing pauses; this one has";
     let header = json!({
         "text": format!("{client} none, because `rate_limit.retry_after` is off; to send it from now on:"),
-        "command": "wrs-emulator profile set rate_limit.retry_after=seconds",
+        "advice": { "do": "set", "setting": "rate_limit.retry_after", "value": "seconds" },
     });
     assert_eq!(advice, json!([wait, header]));
 
@@ -79,10 +79,10 @@ async fn a_used_up_quota_names_when_it_is_free_and_what_to_type() {
     control(&emulator, "PATCH", "profile", &json!({ "rate_limit.retry_after": "seconds" })).await;
     let limited = status().await;
     assert_eq!((limited.status, limited.header("retry-after")), (429, Some("20")));
-    let header = json!({ "text": format!("{client} `Retry-After: 20`"), "command": null });
+    let header = json!({ "text": format!("{client} `Retry-After: 20`"), "advice": null });
     assert_eq!(explained(&emulator, &limited).await["advice"], json!([wait, header]));
     control(&emulator, "POST", "clock", &json!({ "key": "sk_test_burst", "advance": "20s" })).await;
-    let free = json!([{ "text": "the quota of sk_test_burst is free again", "command": null }, header]);
+    let free = json!([{ "text": "the quota of sk_test_burst is free again", "advice": null }, header]);
     assert_eq!(explained(&emulator, &limited).await["advice"], free);
     let answer = status().await;
     assert_eq!(answer.status, 200);
@@ -105,11 +105,11 @@ async fn a_quota_that_only_a_scenario_shows_as_used_up_is_told_as_that() {
     assert_eq!(decided(&explanation).0, "scenario");
 }
 
-/// The texts and commands of the advice.
-async fn advised(emulator: &wrs_emulator::Emulator, answer: &Answer) -> Vec<(String, Option<String>)> {
+/// The sentences, and what to do.
+async fn advised(emulator: &wrs_emulator::Emulator, answer: &Answer) -> Vec<(String, Option<Value>)> {
     let advice = explained(emulator, answer).await["advice"].clone();
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    let pair = |one: &Value| (text(&one["text"]).expect("a text"), text(&one["command"]));
+    let done = |value: &Value| Some(value.clone()).filter(Value::is_object);
+    let pair = |one: &Value| (one["text"].as_str().expect("a text").to_owned(), done(&one["advice"]));
     advice.as_array().map(|advice| advice.iter().map(pair).collect()).unwrap_or_default()
 }
 
@@ -126,21 +126,22 @@ async fn a_429_of_a_scenario_names_the_rule_how_to_lift_it_and_what_a_client_doe
         advice[0],
         (
             format!("{place} and will do so 2 more times; to turn it off:"),
-            Some("wrs-emulator scenarios off".to_owned())
+            Some(json!({ "do": "use_scenarios", "active": [], "key": null }))
         )
     );
     assert!(
         advice[1].0.ends_with("this one has none, because `rate_limit.retry_after` is off; to send it from now on:")
     );
     assert_eq!(
-        (advice[1].1.as_deref(), advice.len()),
-        (Some("wrs-emulator profile set rate_limit.retry_after=seconds"), 2)
+        (advice[1].1.clone(), advice.len()),
+        (Some(json!({ "do": "set", "setting": "rate_limit.retry_after", "value": "seconds" })), 2)
     );
     // The other active scenarios stay, and so do those of other keys.
     activate(&emulator, &["inline-1", "slow-responses"], Some(crate::support::KEY)).await;
     let limited = status().await;
-    let lift = advised(&emulator, &limited).await.swap_remove(0).1.expect("a command");
-    assert_eq!(lift, format!("wrs-emulator scenarios use slow-responses --key {}", crate::support::KEY));
+    let lift = advised(&emulator, &limited).await.swap_remove(0).1.expect("advice");
+    let others = ["slow-responses"];
+    assert_eq!(lift, json!({ "do": "use_scenarios", "active": others, "key": crate::support::KEY }));
     for _ in 0..2 {
         assert_eq!(status().await.status, 429);
     }
@@ -181,7 +182,7 @@ async fn a_429_of_a_scenario_names_the_rule_how_to_lift_it_and_what_a_client_doe
     let run = view(&emulator, "run").await;
     let saved = &run["requests"][0]["explanation"]["advice"];
     assert!(saved[0]["text"].as_str().is_some_and(|text| text.ends_with("rule 1, gave this answer")), "{saved}");
-    assert_eq!((&saved[0]["command"], &saved[1]["command"]), (&Value::Null, &Value::Null));
+    assert_eq!((&saved[0]["advice"], &saved[1]["advice"]), (&Value::Null, &Value::Null));
 }
 
 /// A rule that delays, patches or slows an answer has not given it.
@@ -233,7 +234,10 @@ async fn a_scenario_of_the_request_s_key_is_active_for_it() {
     let status = get_as(&emulator, "sk_test_mine", "/v1/system/status").await;
     assert_eq!((hello.status, status.status), (503, 503));
     let place = "scenario `down` (given as text, line 1), rule 1, gave this answer";
-    let off = (format!("{place}; to turn it off:"), Some("wrs-emulator scenarios off --key sk_test_mine".to_owned()));
+    let off = (
+        format!("{place}; to turn it off:"),
+        Some(json!({ "do": "use_scenarios", "active": [], "key": "sk_test_mine" })),
+    );
     for answer in [&hello, &status] {
         assert_eq!(advised(&emulator, answer).await, std::slice::from_ref(&off));
     }

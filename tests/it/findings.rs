@@ -223,10 +223,14 @@ fn codes_are_unique_and_texts_are_whole() {
 /// The page of findings.
 fn page() -> String {
     let row = |check: &Check| {
-        let Check { code, title, why, clause, confidence, remedy, exercise, .. } = check;
+        let Check { code, title, why, clause, confidence, remedy, exercise, advice, .. } = check;
+        let commands: Vec<String> = advice().iter().map(|it| format!("`{}`", it.command(None))).collect();
+        let by = if commands.is_empty() { String::new() } else { format!(": {}", commands.join(", ")) };
         let cwe = check.cwe.map_or_else(String::new, |number| format!(", CWE-{number}"));
         let severity = check.severity.name();
-        format!("| `{code}` | {severity}{cwe} | {title}. {why} | {clause} | {confidence} | {remedy} | {exercise} |\n")
+        format!(
+            "| `{code}` | {severity}{cwe} | {title}. {why} | {clause} | {confidence} | {remedy} | {exercise}{by} |\n"
+        )
     };
     format!(
         "# Findings\n\nWhat [the review](review.md) can find. Made from the table in src/review/findings; \

@@ -48,10 +48,9 @@ fn each_gap_is_filled_by_following_its_advice() {
         let what = format!("{status} of {operation}: {gap}");
         let advice = gap["advice"].as_str().expect("an advice");
         match (quoted(advice), gap["scenario"].as_str()) {
-            (Some(command), Some(name)) => {
-                let words: Vec<&str> = command.split(' ').collect();
-                assert!(words.first() == Some(&"wrs-emulator") && words.last() == Some(&name), "{what}");
-                served.said(&words[1..]);
+            (Some(quoted), Some(name)) => {
+                assert_eq!(quoted, name, "{what}");
+                served.said(&["scenarios", "use", name]);
             }
             (Some(rule), None) => {
                 let (put, problem) = served.send_as("application/toml", "PUT", "/_emulator/scenarios/mine", rule);
@@ -97,7 +96,6 @@ fn the_verdict_lists_the_grid_on_request() {
     let (_, grid) = said.split_once("1 of 9 answers of the contract met\n").unwrap_or_else(|| panic!("{said}"));
     assert!(grid.starts_with("    system.status     200 × 2, no 401, no 422, no 429\n"), "{grid}");
     assert!(grid.contains("    hello             no 200, 503 × 1\nto get the others:\n"), "{grid}");
-    let gap =
-        "    401 of system.status, events.subscribe: `wrs-emulator scenarios use always-401`, then a valid request\n";
+    let gap = "    401 of system.status, events.subscribe: play the scenario `always-401`, then make a valid request\n";
     assert!(grid.contains(gap), "{grid}");
 }

@@ -6,6 +6,7 @@ use crate::circles::uses;
 
 /// Layers by the first part of a path below `src/`, lowest first. `docs/internals/architecture.md` shows the same table.
 const LAYERS: &[(&str, u8)] = &[
+    ("advice", 0),
     ("contract", 0),
     ("util/captured", 0),
     ("util/duration", 0),
@@ -227,4 +228,45 @@ fn unsafe_code_is_forbidden_and_versions_are_locked() {
     assert!(read(&root.join("src/lib.rs")).contains("#![forbid(unsafe_code)]"));
     assert!(read(&root.join("Cargo.toml")).contains("unsafe_code = \"forbid\""));
     assert!(root.join("Cargo.lock").is_file() && !read(&root.join(".gitignore")).contains("Cargo.lock"));
+}
+
+/// Where texts of other programs are read, because their libraries give nothing else, and what still reads the emulator's own.
+const READ_TEXTS: [(&str, &str); 7] = [
+    ("src/settings/messages.rs", "messages of serde and of the TOML parser"),
+    ("src/scenario/parse/mod.rs", "messages of the TOML parser"),
+    ("src/cli/parse.rs", "messages of clap"),
+    ("src/cli/har.rs", "the note of an answer that redirects"),
+    ("src/cli/log.rs", "the first word of a line, for its color"),
+    ("src/state/workspace/restored.rs", "the field that a problem names already"),
+    ("src/webhook/egress.rs", "the advice in the detail of a failed attempt"),
+];
+
+/// What a program must know is a field, so that a message can be worded anew.
+#[test]
+fn nothing_searches_a_message_that_this_program_made() {
+    const MESSAGES: [&str; 11] = [
+        "message", "sentence", "remedy", "summary", "hint", "detail", "problem", "advice", "command", "note", "notice",
+    ];
+    const SEARCHES: [&str; 7] =
+        ["contains(", "starts_with(", "ends_with(", "split_once(", "strip_prefix(", "strip_suffix(", "replace("];
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let searched = |line: &str| {
+        SEARCHES.iter().any(|search| {
+            line.match_indices(&format!(".{search}")).any(|(at, _)| {
+                let name = line[..at].trim_end_matches("()").rsplit(|c| !is_word(c)).next().unwrap_or_default();
+                MESSAGES.contains(&name)
+            })
+        })
+    };
+    let mut found = std::collections::BTreeSet::new();
+    for path in files("src") {
+        let text = read(&path);
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for line in code.lines().filter(|line| !line.trim_start().starts_with("//") && searched(line)) {
+            let file = path.to_string_lossy().into_owned();
+            assert!(READ_TEXTS.iter().any(|(known, _)| *known == file), "{file}: {line}");
+            found.insert(file);
+        }
+    }
+    assert_eq!(found.len(), READ_TEXTS.len(), "a file that reads no text any more leaves the list: {found:?}");
 }

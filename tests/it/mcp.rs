@@ -186,7 +186,7 @@ fn hints_are_worded_for_an_agent() {
     let own = after(&session.done("status", &json!({})), "your key: ").to_owned();
     let event = json!({"type": "workflow.completed"});
     let message = session.refused("fire_event", &event);
-    assert!(message.contains("subscribe first, with `subscribe {\"url\":\"URL\"}`"), "{message}");
+    assert!(message.contains("hint: `subscribe {\"url\":\"URL\"}`, or `wrs-emulator listen "), "{message}");
     session.done("subscribe", &json!({"url": "https://app.sink.localhost/x"}));
     session.done("fire_event", &json!({"type": "workflow.completed", "count": 2}));
     let page = session.done("find_deliveries", &json!({"limit": 1}));
@@ -195,7 +195,7 @@ fn hints_are_worded_for_an_agent() {
     assert!(next.contains("dlv_") && !next.contains("more"), "{next}");
     let findings = session.done("review_findings", &json!({}));
     assert!(
-        findings.contains(": fire_event {\"type\":\"workflow.completed\",\"tamper\":\"signature\"}\n"),
+        findings.contains(": `fire_event {\"type\":\"workflow.completed\",\"tamper\":\"signature\"}`\n"),
         "{findings}"
     );
 

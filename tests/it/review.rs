@@ -196,7 +196,7 @@ fn a_verdict_fails_for_findings_if_they_are_named() {
     let served = faulty();
     let named = served.call(&["verdict", "--fail-on", "findings"]);
     let said = text(&named.stdout);
-    let lists = "`wrs-emulator review findings` lists them\n    GET ";
+    let lists = format!("`wrs-emulator review findings --url {}` lists them\n    GET ", served.url);
     assert!(named.status.code() == Some(1) && said.starts_with(&format!("{SEEN}{lists}")), "{said}");
     let json: Value =
         serde_json::from_slice(&served.call(&["verdict", "--fail-on", "findings", "--format", "json"]).stdout)

@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import "./dom.mjs";
 
-const { actionOf } = await import("../../src/ui/assets/command.js");
+const { actionOf, commandOfAdvice } = await import("../../src/ui/assets/command.js");
 const { adviceList } = await import("../../src/ui/assets/parts.js");
 const { Store } = await import("../../src/ui/assets/store.js");
 const { subscriptionsView } = await import("../../src/ui/assets/subscriptions.js");
@@ -58,22 +58,27 @@ test("the outcome of an event is that of its key, and a subscription of another 
   assert.deepEqual([page.performed[1].body.key, page.performed[1].body.subscription], ["sk_test_b", undefined]);
 });
 
-test("a command of advice is a button that does the same", () => {
-  for (const [line, scenario, label, method, path, body] of [
-    ["wrs-emulator scenarios off", "burst", "Turn burst off for all keys", "POST", "scenarios/active", { active: [] }],
-    ["wrs-emulator scenarios off --key sk_test_a", null, "Turn scenarios off for sk_test_a", "POST", "scenarios/active", { active: [], key: "sk_test_a" }],
-    ["wrs-emulator scenarios use a b --key sk_test_a", "burst", "Turn burst off for sk_test_a", "POST", "scenarios/active", { active: ["a", "b"], key: "sk_test_a" }],
-    ["wrs-emulator clock advance 38s --key sk_test_a", null, "Advance the clock by 38s", "POST", "clock", { advance: "38s", key: "sk_test_a" }],
-    ["wrs-emulator profile set rate_limit.retry_after=seconds", null, "Set rate_limit.retry_after to seconds for all keys", "PATCH", "profile", { "rate_limit.retry_after": "seconds" }],
-    ["wrs-emulator profile set rate_limit.requests=100", null, "Set rate_limit.requests to 100 for all keys", "PATCH", "profile", { "rate_limit.requests": 100 }],
+test("advice is a button, or a command that does the same", () => {
+  for (const [advice, line, scenario, label, method, path, body] of [
+    [{ do: "use_scenarios", active: [], key: null }, "scenarios off", "burst", "Turn burst off for all keys", "POST", "scenarios/active", { active: [] }],
+    [{ do: "use_scenarios", active: [], key: "sk_test_a" }, "scenarios off --key sk_test_a", null, "Turn scenarios off for sk_test_a", "POST", "scenarios/active", { active: [], key: "sk_test_a" }],
+    [{ do: "use_scenarios", active: ["a", "b"], key: "sk_test_a" }, "scenarios use a b --key sk_test_a", "burst", "Turn burst off for sk_test_a", "POST", "scenarios/active", { active: ["a", "b"], key: "sk_test_a" }],
+    [{ do: "advance_clock", advance: "38s", key: "sk_test_a" }, "clock advance 38s --key sk_test_a", null, "Advance the clock by 38s", "POST", "clock", { advance: "38s", key: "sk_test_a" }],
+    [{ do: "set", setting: "rate_limit.retry_after", value: "seconds" }, "profile set rate_limit.retry_after=seconds", null, "Set rate_limit.retry_after to seconds for all keys", "PATCH", "profile", { "rate_limit.retry_after": "seconds" }],
+    [{ do: "set", setting: "rate_limit.requests", value: "100" }, "profile set rate_limit.requests=100", null, "Set rate_limit.requests to 100 for all keys", "PATCH", "profile", { "rate_limit.requests": 100 }],
+    [{ do: "redeliver", id: "dlv_1" }, "deliveries redeliver dlv_1", null, "Send it again", "POST", "deliveries/dlv_1/redeliver?wait=5s", undefined],
   ]) {
-    const action = actionOf(line, scenario);
+    const action = actionOf(advice, scenario);
     assert.deepEqual([action.label, action.method, action.path, action.body], [label, method, path, body], line);
-    assert.equal(["wrs-emulator", ...action.cli].join(" "), line);
+    assert.equal(action.cli.join(" "), line);
+    assert.equal(commandOfAdvice(advice, "http://127.0.0.1:9771/"), `wrs-emulator ${line} --url http://127.0.0.1:9771`);
   }
-  for (const line of ["wrs-emulator explain req_1", "wrs-emulator scenarios use 'it is'", "curl http://x", "wrs-emulator", 'wrs.set("a.b", 1)']) assert.equal(actionOf(line, null), null, line);
+  const explain = { do: "explain", id: "req_1" };
+  const verify = { do: "verify", body: "{}", headers: ["a: b"], now: 1, scheme: null, secret_key: null };
+  assert.equal(commandOfAdvice(verify, "http://127.0.0.1:9771/"), "printf %s '{}' | wrs-emulator verify - --header 'a: b' --now 1");
+  for (const advice of [explain, verify]) assert.equal(actionOf(advice, null), null, advice.do);
   const page = pageOf();
-  const explanation = { steps: [], request: { scenario: "burst" }, advice: [{ text: "to turn it off:", command: "wrs-emulator scenarios off" }, { text: "see", command: "wrs-emulator explain req_1" }] };
+  const explanation = { steps: [], request: { scenario: "burst" }, advice: [{ text: "to turn it off:", advice: { do: "use_scenarios", active: [], key: null } }, { text: "see", advice: explain }] };
   const shown = adviceList(page, explanation);
   button(shown, "Turn burst off for all keys").onclick();
   assert.deepEqual(page.performed[0].body, { active: [] });

@@ -14,7 +14,7 @@ const finding = (change = {}) => ({
   count: 1, evidence: [EVIDENCE], groups: [{ count: 1, first: EVIDENCE, last: EVIDENCE }], ...change,
 });
 const findings = (data, change = {}) => ({
-  data, not_exercised: [{ code: "secret-weak", title: "A signing secret can be guessed", exercise: "subscribe" }, { code: "receiver-slow", title: "A receiver is slow", exercise: "wrs-emulator trigger x" }],
+  data, not_exercised: [{ code: "secret-weak", title: "A signing secret can be guessed", exercise: "subscribe", advice: [] }, { code: "receiver-slow", title: "A receiver is slow", exercise: "fire an event", advice: [{ do: "fire", type: "x", tamper: null, duplicate: null }] }],
   beyond: ["how it stores keys"], judged_requests: 2, judged_deliveries: 1, forgotten_entries: 0, ...change,
 });
 const page = (route, of, isDocument = false) => ({
@@ -54,7 +54,7 @@ test("a finding is shown as text, with links to what shows it", () => {
   assert.deepEqual([...article.querySelectorAll("ul a")].map((node) => node.getAttribute("href")), ["#/activity/req_1", "#/deliveries/dlv_1", "#/deliveries/dlv_2"]);
   for (const text of ["GET /<b>\\u{202e}: no endpoint", "(2 times) x", "and 1 more", "It does nothing.", "Correct it", "Endpoints"]) assert.ok(article.textContent.includes(text), text);
   assert.equal(root.querySelector("article b"), null);
-  assert.match(root.textContent, /A receiver is slow\? receiver-slowwrs-emulator trigger x/);
+  assert.match(root.textContent, /A receiver is slow\? receiver-slowFire an eventwrs-emulator trigger x/);
   assert.match(root.textContent, /Not visible in traffichow it stores keys/);
 });
 

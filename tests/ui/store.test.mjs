@@ -139,9 +139,9 @@ test("what the stream repeats replaces the first document once it has caught up"
 
 test("a reset, a loaded snapshot and a restart begin anew; repeated ones do not", () => {
   for (const [kind, record, repeated, expected] of [
-    ["notice", { at: at(1), message: "reset: sk_test_a", warning: false }, null, false],
-    ["notice", { at: at(1), message: "snapshot loaded: x", warning: false }, null, false],
-    ["notice", { at: at(1), message: "reset: sk_test_a", warning: false }, [], true],
+    ["notice", { kind: "reset", at: at(1), message: "sk_test_a", warning: false }, null, false],
+    ["notice", { kind: "snapshot_loaded", at: at(1), message: "x", warning: false }, null, false],
+    ["notice", { kind: "reset", at: at(1), message: "sk_test_a", warning: false }, [], true],
     ["restarted", { message: "x" }, null, false],
     ["skipped", { missed: 5 }, null, true],
     ["request", { id: 7 }, null, true],

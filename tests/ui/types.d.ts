@@ -20,6 +20,7 @@ declare global {
   type AssumptionRow = Schemas['Assumption'];
   type StepRow = Schemas['Step'];
   type Notice = Schemas['Notice'];
+  type Advice = Schemas['Advice'];
   type RunDocument = Schemas['Run'];
   type FindingRow = Schemas['Finding'];
   type Findings = NonNullable<RunDocument['findings']>;
@@ -31,7 +32,7 @@ declare global {
   interface Explanation {
     summary?: string;
     steps: StepRow[];
-    advice?: Schemas['Advice'][] | null;
+    advice?: Schemas['Hint'][] | null;
     rules?: (Schemas['RuleTrace'] & { line?: number })[] | null;
     note?: string | null;
     request?: RequestDetail | null;

@@ -1,13 +1,11 @@
 //! `mcp`: a server of the Model Context Protocol on stdin and stdout, so that agents can ask a running emulator questions.
 //!
 //! One thread reads lines, another answers requests in order; so a ping or a cancellation is handled while a tool waits. Nothing but
-//! messages of the protocol, which are JSON-RPC 2.0, goes to stdout. A session has its own key. `tools` has the tools, `hints` words their
-//! texts for agents.
+//! messages of the protocol, which are JSON-RPC 2.0, goes to stdout. A session has its own key. `tools` has the tools.
 //!
 //! A client either begins with `initialize`, or names a stateless revision in the `_meta` of each request. Each request shows which it is,
 //! so nothing is kept about the client.
 
-mod hints;
 mod tools;
 
 use std::collections::BTreeSet;
@@ -77,8 +75,8 @@ struct Request {
 type Cancelled = Mutex<BTreeSet<String>>;
 
 /// Serves until stdin is closed, or stdout is closed.
-pub(super) fn run(args: McpArgs, definition: clap::Command) -> ExitCode {
-    let session = Session::new(args.target, definition);
+pub(super) fn run(args: McpArgs) -> ExitCode {
+    let session = Session::new(args.target);
     note(&format!("tools for the emulator at {}, with the key {}", session.target.url, session.key));
     let cancelled = Cancelled::default();
     let (requests, waiting) = sync_channel(MAX_WAITING);

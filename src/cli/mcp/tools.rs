@@ -5,16 +5,15 @@ use std::time::Duration;
 use rand::Rng as _;
 use serde_json::{Map, Value, json};
 
-use super::hints::{Hints, Substitute};
 use crate::cli::arguments::Target;
-use crate::cli::client::{Call, SHORT};
+use crate::cli::client::{Call, SHORT, parsed};
 use crate::cli::failure::Failure;
 use crate::clock::{Random, Seed};
 use crate::contract::nearest;
 use crate::control::api::{
-    Activate, AnyKey, AskHealth, Endpoint, Explain, Fire, GetAssumptions, GetFindings, GetVerdict, ListDeliveries,
-    ListRequests, ListScenarios, MoveClock, PutScenario, RemoveScenario, Reset, Sent, ShowClock, ShowDelivery,
-    ShowRequest, Subscribe, properties, required,
+    Activate, AnyKey, AskHealth, Endpoint, Explain, Explained, Explanation, Fire, GetAssumptions, GetFindings,
+    GetVerdict, ListDeliveries, ListRequests, ListScenarios, MoveClock, PutScenario, RemoveScenario, Reset, Sent,
+    ShowClock, ShowDelivery, ShowRequest, Subscribe, properties, required,
 };
 use crate::redact::{Redactor, visible_lines};
 use crate::scenario::check_text;
@@ -34,15 +33,13 @@ pub(super) struct Session {
     pub(super) key: String,
     /// The scenario that `play_scenario` adds.
     scenario: String,
-    hints: Hints,
 }
 
 impl Session {
-    pub(super) fn new(target: Target, definition: clap::Command) -> Self {
+    pub(super) fn new(target: Target) -> Self {
         let mut random: Random = Seed::from_entropy().source("mcp");
         let name = format!("{:010x}", random.next_u64() >> 24);
-        let hints = Hints::new(definition, TOOLS.iter().map(Tool::substitute).collect());
-        Self { target, key: format!("sk_test_agent_{name}"), scenario: format!("agent-{name}"), hints }
+        Self { target, key: format!("sk_test_agent_{name}"), scenario: format!("agent-{name}") }
     }
 
     /// The result of calling a tool: its text, or the failure's. The error is a call of no tool.
@@ -64,7 +61,6 @@ impl Session {
                 let message = failure.text();
                 let hint = failure.hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
                 let text = format!("error: {message}{hint}");
-                let text = self.hints.for_agent(tool.name, &text);
                 (visible_lines(&Redactor::default().text(&text)).into_owned(), true)
             }
         };
@@ -76,15 +72,14 @@ impl Session {
         Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }))
     }
 
-    /// The text that a call answers, with hints for an agent.
-    fn text(&self, tool: &Tool, sent: &Sent) -> Result<String, Failure> {
-        Ok(self.hints.for_agent(tool.name, &self.record(sent)?).into_owned())
+    /// How its calls are made: what they advise is worded for an agent.
+    fn asking(&self) -> Call<'_> {
+        Call::new(&self.target).for_agent().limit(MAX_WAIT + SHORT)
     }
 
-    /// The text that a call answers, unchanged: requests and bodies are shown exactly as they were sent.
-    fn record(&self, sent: &Sent) -> Result<String, Failure> {
-        let call = Call::new(&self.target).limit(MAX_WAIT + SHORT).text();
-        Ok(visible_lines(&String::from_utf8_lossy(&call.exchange(sent)?)).into_owned())
+    /// The text that a call answers.
+    fn text(&self, sent: &Sent) -> Result<String, Failure> {
+        Ok(visible_lines(&String::from_utf8_lossy(&self.asking().text().exchange(sent)?)).into_owned())
     }
 }
 
@@ -102,8 +97,6 @@ pub(super) struct Tool {
     waits: Option<(&'static str, &'static str, &'static str)>,
     /// An argument that its call requires and the tool does not, and its default.
     default: Option<(&'static str, &'static str)>,
-    /// The commands that it stands for in the texts of the emulator.
-    pub(super) commands: &'static [&'static str],
     key: Key,
     run: fn(&Session, &Tool, Arguments) -> Result<String, Failure>,
 }
@@ -156,7 +149,6 @@ const TOOL: Tool = Tool {
     own: &[],
     waits: None,
     default: None,
-    commands: &[],
     key: Key::Any,
     run: called,
 };
@@ -170,7 +162,6 @@ pub(super) const TOOLS: &[Tool] = &[
                       and every scenario; active ones are marked `*`.",
         key: Key::None,
         run: status,
-        commands: &["scenarios list", "clock show", "health"],
         ..TOOL
     },
     Tool {
@@ -178,7 +169,6 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "Which requests did the client make?",
         description: "Lists requests to the emulated API, newest first, each with status and reason of its answer. `explain` shows more.",
         call: Some(fields_of::<ListRequests>()),
-        commands: &["requests list"],
         ..TOOL
     },
     Tool {
@@ -186,7 +176,6 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "Which webhooks were delivered, and which were not?",
         description: "Lists deliveries of webhooks, newest first, each with its status. `explain` with the id of one shows each attempt.",
         call: Some(fields_of::<ListDeliveries>()),
-        commands: &["deliveries list"],
         ..TOOL
     },
     Tool {
@@ -197,7 +186,6 @@ pub(super) const TOOLS: &[Tool] = &[
         call: Some(fields_of::<Explain>()),
         default: Some(("id", "latest")),
         run: explained,
-        commands: &["explain", "requests show", "deliveries show"],
         ..TOOL
     },
     Tool {
@@ -220,7 +208,6 @@ pub(super) const TOOLS: &[Tool] = &[
         own: &[("toml", "The text of a scenario of your own, which is played after those in `active`", false)],
         key: Key::One,
         run: played,
-        commands: &["scenarios use", "scenarios off"],
         ..TOOL
     },
     Tool {
@@ -230,7 +217,6 @@ pub(super) const TOOLS: &[Tool] = &[
                       generated, only once. A URL that is subscribed already is updated.",
         effect: Effect::Adds,
         call: Some(fields_of::<Subscribe>()),
-        commands: &["subscriptions create"],
         key: Key::One,
         ..TOOL
     },
@@ -244,7 +230,6 @@ pub(super) const TOOLS: &[Tool] = &[
         waits: Some(("wait", "How long to wait for the receivers' answers", "5s")),
         key: Key::One,
         run: fired,
-        commands: &["trigger"],
         ..TOOL
     },
     Tool {
@@ -256,7 +241,6 @@ pub(super) const TOOLS: &[Tool] = &[
         call: Some(fields_of::<MoveClock>()),
         waits: Some(("timeout", "How long to wait until everything due is done", "50s")),
         key: Key::One,
-        commands: &["clock advance", "clock set", "clock freeze", "clock auto", "clock resume", "clock follow"],
         ..TOOL
     },
     Tool {
@@ -266,7 +250,6 @@ pub(super) const TOOLS: &[Tool] = &[
                       webhooks that were accepted, unfinished scenarios, checks that had nothing to judge.",
         call: Some(fields_of::<GetVerdict>()),
         waits: Some(("wait", "First wait for everything due within this time", "0s")),
-        commands: &["verdict"],
         ..TOOL
     },
     Tool {
@@ -275,7 +258,6 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Reviews the traffic so far for mistakes of the client and its receivers, such as ignored Retry-After or \
                       signatures that are not verified, each with evidence, reason and remedy.",
         call: Some(fields_of::<GetFindings>()),
-        commands: &["review findings"],
         ..TOOL
     },
     Tool {
@@ -284,9 +266,7 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Lists what the API's contract leaves open, what the emulator assumes there, and the setting that changes \
                       it. Code must not rely on an assumption.",
         call: Some(fields_of::<GetAssumptions>()),
-        own: &[("about", "Only settings whose name contains this, such as rate_limit or webhooks.retry", false)],
         run: assumed,
-        commands: &["assumptions"],
         ..TOOL
     },
     Tool {
@@ -298,7 +278,6 @@ pub(super) const TOOLS: &[Tool] = &[
         key: Key::One,
         call: Some(fields_of::<Reset>()),
         run: reset,
-        commands: &["reset"],
         ..TOOL
     },
 ];
@@ -331,11 +310,6 @@ impl Tool {
         let mut required = self.call.map(|call| (call.required)()).unwrap_or_default();
         required.retain(|name| self.default.is_none_or(|(has_default, _)| name != has_default));
         required.into_iter().chain(own).collect()
-    }
-
-    pub(super) fn substitute(&self) -> Substitute {
-        let arguments = self.arguments().keys().cloned().collect();
-        Substitute { tool: self.name, commands: self.commands, arguments }
     }
 
     /// The schema of each argument: the fields of its call as the call has them, but for the key and how long it waits.
@@ -416,39 +390,38 @@ fn take(arguments: &mut Arguments, name: &str) -> Option<String> {
 
 fn called(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String, Failure> {
     let call = tool.call.expect("a tool that passes on a text has a call");
-    session.text(tool, &(call.sent)(arguments))
+    session.text(&(call.sent)(arguments))
 }
 
-fn status(session: &Session, tool: &Tool, _: Arguments) -> Result<String, Failure> {
-    let health = session.text(tool, &Sent::of(&AskHealth {}))?;
-    let clock = session.text(tool, &Sent::of(&ShowClock::default()))?;
-    let scenarios = session.text(tool, &Sent::of(&ListScenarios::default()))?;
+fn status(session: &Session, _: &Tool, _: Arguments) -> Result<String, Failure> {
+    let health = session.text(&Sent::of(&AskHealth {}))?;
+    let clock = session.text(&Sent::of(&ShowClock::default()))?;
+    let scenarios = session.text(&Sent::of(&ListScenarios::default()))?;
     let url = Redactor::default().text(&session.target.url).into_owned();
     Ok(format!("wrs-emulator at {url}: {health}its clock: {clock}your key: {}\n{scenarios}", session.key))
 }
 
 fn explained(session: &Session, tool: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
-    let explanation = called(session, tool, arguments.clone())?;
-    let id = explanation.split(':').next().unwrap_or_default();
+    let found = session.asking().exchange(&Sent::of_fields::<Explain>(arguments.clone()))?;
+    let Explanation { id, kind, .. } = parsed("explain", &found)?;
+    // The newest may be another by now.
     arguments.insert("id".to_owned(), id.into());
-    let whole = match id.split_once('_') {
-        Some(("req", _)) => Sent::of_fields::<ShowRequest>(arguments),
-        Some(("dlv", _)) => Sent::of_fields::<ShowDelivery>(arguments),
-        _ => return Ok(explanation),
+    let explanation = called(session, tool, arguments.clone())?;
+    let whole = match kind {
+        Explained::Request => Sent::of_fields::<ShowRequest>(arguments),
+        Explained::Delivery => Sent::of_fields::<ShowDelivery>(arguments),
+        Explained::Event => return Ok(explanation),
     };
-    let whole = session.record(&whole)?;
-    // That is above.
-    let whole = whole.strip_suffix(&format!("wrs-emulator explain {id} shows why\n")).unwrap_or(&whole);
-    Ok(format!("{explanation}\n{whole}"))
+    Ok(format!("{explanation}\n{}", session.text(&whole)?))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is a tool like the others")]
-fn checked(session: &Session, tool: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
+fn checked(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
     let (_, found) = check_text(&session.scenario, &take(&mut arguments, "toml").unwrap_or_default());
     let errors = found.iter().filter(|problem| problem.is_error()).count();
     let counts = format!("{}, {}\n", counted(errors, "error"), counted(found.len() - errors, "warning"));
     let text: String = found.iter().map(|problem| format!("{}\n", problem.render(false))).chain([counts]).collect();
-    Ok(session.hints.for_agent(tool.name, &Redactor::default().text(&text)).into_owned())
+    Ok(Redactor::default().text(&text).into_owned())
 }
 
 fn played(session: &Session, tool: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
@@ -461,7 +434,7 @@ fn played(session: &Session, tool: &Tool, mut arguments: Arguments) -> Result<St
             .filter(|names| !names.contains(&own))
             .for_each(|names| names.push(own.clone()));
         let add = PutScenario { name: session.scenario.clone(), dry_run: false, key: AnyKey::default() };
-        Call::new(&session.target).toml(&toml).exchange(&Sent::of(&add)).map_err(|failure| {
+        session.asking().toml(&toml).exchange(&Sent::of(&add)).map_err(|failure| {
             if failure.is_unreachable() { failure } else { failure.with_hint("check_scenario lists every problem") }
         })?;
     } else if !arguments.contains_key("active") {
@@ -479,18 +452,9 @@ fn fired(session: &Session, tool: &Tool, mut arguments: Arguments) -> Result<Str
     called(session, tool, arguments)
 }
 
-fn assumed(session: &Session, tool: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
-    let about = take(&mut arguments, "about").unwrap_or_default();
-    let all = called(session, tool, arguments)?;
-    // A row is a line `name = value` and indented lines.
-    let mut is_about = false;
-    let lines = all.lines().filter(|line| {
-        if !line.starts_with(' ') {
-            is_about = line.split(' ').next().is_some_and(|name| name.contains(&about));
-        }
-        is_about
-    });
-    let found: String = lines.map(|line| format!("{line}\n")).collect();
+fn assumed(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String, Failure> {
+    let about = arguments.get("about").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let found = called(session, tool, arguments)?;
     if found.is_empty() {
         return Ok(format!("no setting's name contains `{}`\n", Redactor::default().text(&about)));
     }
@@ -516,4 +480,60 @@ fn reset(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String,
 pub(super) fn shown(name: &str) -> String {
     let start: String = name.chars().take(80).collect();
     start.escape_debug().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::advice::Advice;
+    use crate::cli::{Cli, parse};
+
+    fn every_advice() -> Vec<Advice> {
+        let (id, key) = (String::new, || Some("sk_test_a".to_owned()));
+        vec![
+            Advice::AdvanceClock { advance: "5s".to_owned(), key: key() },
+            Advice::ResumeClock {},
+            Advice::AutomateClock { key: key() },
+            Advice::use_scenario("always-429"),
+            Advice::UseScenarios { active: Vec::new(), key: key() },
+            Advice::FollowScenarios { key: key() },
+            Advice::ListScenarios {},
+            Advice::set("webhooks.allow_http", "true"),
+            Advice::AddForward { from: "https://a.example".to_owned(), to: "http://localhost:3000".to_owned() },
+            Advice::Subscribe { url: "https://a.example".to_owned() },
+            Advice::Listen { url: "http://localhost:3000".to_owned() },
+            Advice::EnableSubscription { id: id() },
+            Advice::ShowSecret { id: id() },
+            Advice::Redeliver { id: id() },
+            Advice::Fire { event_type: "x".to_owned(), tamper: Some("signature".to_owned()), duplicate: Some(2) },
+            Advice::explain("req_1"),
+            Advice::ShowDelivery { id: id() },
+            Advice::ListRequests { key: "sk_test_a".to_owned() },
+            Advice::ReviewFindings {},
+            Advice::Verify {
+                body: None,
+                headers: vec!["a: b".to_owned()],
+                now: Some(1),
+                scheme: Some("stripe".to_owned()),
+                secret_key: Some("utf8".to_owned()),
+            },
+        ]
+    }
+
+    /// A renamed command, flag, tool or argument leaves no advice behind that cannot be followed.
+    #[test]
+    fn advice_is_a_command_and_a_call_that_exist() {
+        let whole = parse::definition(Cli::command());
+        for advice in every_advice() {
+            let words = ["wrs-emulator".to_owned()].into_iter().chain(advice.words());
+            assert!(whole.clone().try_get_matches_from(words).is_ok(), "{advice:?}");
+            let Some((name, arguments)) = advice.tool() else { continue };
+            let tool = TOOLS.iter().find(|tool| tool.name == name).expect("a tool of this name");
+            let known = tool.arguments();
+            let named = arguments.as_object().expect("an object").keys();
+            assert!(named.into_iter().all(|name| known.contains_key(name)), "{advice:?}");
+        }
+    }
 }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::traffic::{Subject, Traffic};
+use crate::advice::{Advice, Audience};
 use crate::contract::named::named;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::journal::record::{DeliveryId, RequestId};
@@ -15,7 +16,7 @@ pub(super) const ON_ONE_CONNECTION: &str = "certain if the second request has th
 pub(super) const SEND_REQUESTS: &str = "send any request";
 pub(super) const SUBSCRIBE: &str = "subscribe to events: POST /v1/events/subscribe";
 pub(super) const OWN_SECRET: &str = "subscribe with a secret of your own";
-pub(super) const DELIVER: &str = "subscribe your receiver, then: wrs-emulator trigger workflow.completed";
+pub(super) const DELIVER: &str = "subscribe your receiver, then fire an event";
 
 named! {
     // How bad a finding is, the worst first.
@@ -64,6 +65,8 @@ pub struct Check {
     pub cwe: Option<u16>,
     /// How to give it something to judge.
     pub exercise: &'static str,
+    /// The commands for that.
+    pub advice: fn() -> Vec<Advice>,
     pub(super) rule: Rule,
 }
 
@@ -80,6 +83,7 @@ impl Check {
             remedy: "",
             cwe: None,
             exercise: "",
+            advice: Vec::new,
             rule: Rule::Request(|_| None),
         }
     }
@@ -106,6 +110,10 @@ impl Check {
 
     pub(super) const fn exercise(self, exercise: &'static str) -> Self {
         Self { exercise, ..self }
+    }
+
+    pub(super) const fn advice(self, advice: fn() -> Vec<Advice>) -> Self {
+        Self { advice, ..self }
     }
 
     pub(super) const fn rule(self, rule: Rule) -> Self {
@@ -243,6 +251,17 @@ pub(crate) struct NotExercised {
     pub(crate) title: String,
     /// How to give it something to judge.
     pub(crate) exercise: String,
+    /// The commands for that.
+    #[serde(default)]
+    pub(crate) advice: Vec<Advice>,
+}
+
+impl NotExercised {
+    /// How to give it something to judge, in a line.
+    pub(crate) fn line(&self, reader: &Audience) -> String {
+        let commands: Vec<String> = self.advice.iter().map(|advice| format!("`{}`", advice.worded(reader))).collect();
+        if commands.is_empty() { self.exercise.clone() } else { format!("{}: {}", self.exercise, commands.join(", ")) }
+    }
 }
 
 /// Most requests or deliveries named for a finding; `count` counts all.

@@ -18,6 +18,8 @@ use check::{Judged, Rule};
 use traffic::Subject;
 pub(crate) use traffic::Traffic;
 
+use crate::advice::Advice;
+
 /// Every kind of finding.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
     let subjects: [&'static [Check]; 5] = [
@@ -61,9 +63,12 @@ pub(crate) fn judge(traffic: &Traffic<'_>) -> Findings {
             Rule::All(rule) => judged = rule(traffic),
         }
         if judged.subjects == 0 {
-            let exercise = if judged.without_time { WITHOUT_TIME } else { check.exercise };
+            let (exercise, advice) = match judged.without_time {
+                true => (WITHOUT_TIME, vec![Advice::ResumeClock {}]),
+                false => (check.exercise, (check.advice)()),
+            };
             let [code, title, exercise] = [check.code, check.title, exercise].map(str::to_owned);
-            findings.not_exercised.push(NotExercised { code, title, exercise });
+            findings.not_exercised.push(NotExercised { code, title, exercise, advice });
         }
         findings.data.extend(Confidence::ALL.into_iter().filter_map(|confidence| check.finding(confidence, &judged)));
     }
@@ -77,8 +82,7 @@ pub fn check(code: &str) -> Option<&'static Check> {
 }
 
 /// Instead of how to exercise a check whose requests were made, but show nothing.
-const WITHOUT_TIME: &str = "such requests were made while the clock stood still, and their pauses cannot be judged: let it run by \
-                            `wrs-emulator clock resume`, and make them again";
+const WITHOUT_TIME: &str = "such requests were made while the clock stood still, and their pauses cannot be judged: let it run, and make them again";
 
 /// What no traffic can show, so that a clean list is not taken for more than it is.
 const BEYOND: [&str; 5] = [

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use super::check::{Check, Confidence, DELIVER, Judged, Observation, Outcome, Rule, Severity};
 use super::traffic::Traffic;
+use crate::advice::Advice;
 use crate::contract::clauses;
 use crate::contract::signature::Tamper;
+use crate::contract::types::WORKFLOW_COMPLETED;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::workspace::{AttemptOutcome, AttemptRecord, FailureReason, Forgery};
 
@@ -19,7 +21,8 @@ pub(super) const CHECKS: [Check; 7] = [
             "verify the signature over the bytes received, before anything else, and answer 401 if it does not match",
         )
         .cwe(345)
-        .exercise("wrs-emulator trigger workflow.completed --tamper signature")
+        .exercise("fire a forged event")
+        .advice(|| vec![forged("signature")])
         .rule(Rule::Delivery(accepted_forged)),
     Check::new(
         "receiver-accepts-stale",
@@ -30,14 +33,16 @@ pub(super) const CHECKS: [Check; 7] = [
     .clause("Standard Webhooks: refuse timestamps more than five minutes off")
     .remedy("compare the signed timestamp with the clock, and refuse deliveries that are more than five minutes off")
     .cwe(294)
-    .exercise("wrs-emulator trigger workflow.completed --tamper timestamp")
+    .exercise("fire a forged event")
+    .advice(|| vec![forged("timestamp")])
     .rule(Rule::Delivery(accepted_stale)),
     Check::new("receiver-accepts-unsigned", Severity::Critical, "A receiver accepts a delivery without a signature")
         .why("Anybody who knows its URL can make it act.")
         .clause(clauses::SIGNED)
         .remedy("refuse a delivery whose signature headers are missing")
         .cwe(306)
-        .exercise("wrs-emulator trigger workflow.completed --tamper headers")
+        .exercise("fire a forged event")
+        .advice(|| vec![forged("headers")])
         .rule(Rule::Delivery(accepted_unsigned)),
     Check::new("receiver-refuses-valid", Severity::Medium, "A receiver refuses a delivery with a valid signature")
         .why("Events are lost once the retries are used up.")
@@ -45,6 +50,7 @@ pub(super) const CHECKS: [Check; 7] = [
         .remedy("use the subscription's secret, and verify the raw bytes of the body before parsing it")
         .confidence("likely, because the receiver may have had another reason")
         .exercise(DELIVER)
+        .advice(|| vec![Advice::fire(WORKFLOW_COMPLETED)])
         .rule(Rule::Delivery(refused_valid)),
     Check::new(
         "receiver-refuses-duplicate",
@@ -54,13 +60,15 @@ pub(super) const CHECKS: [Check; 7] = [
     .why("Delivery is at least once: a refused delivery is sent again and again.")
     .clause("Standard Webhooks: the id is the same for every attempt, so that receivers can recognize it")
     .remedy("acknowledge a known event with 2xx, and do nothing else")
-    .exercise("wrs-emulator trigger workflow.completed --duplicate 2")
+    .exercise("fire an event that is delivered twice")
+    .advice(twice)
     .rule(Rule::All(refused_duplicate)),
     Check::new("receiver-redirects", Severity::Medium, "A receiver redirects")
         .why("Senders of webhooks do not follow redirects.")
         .clause(clauses::DELIVERY)
         .remedy("register the URL that the redirect leads to")
         .exercise(DELIVER)
+        .advice(|| vec![Advice::fire(WORKFLOW_COMPLETED)])
         .rule(Rule::Delivery(redirected)),
     Check::new("receiver-slow", Severity::Medium, "A receiver is slow to acknowledge")
         .why("A delivery that times out is sent again, although it was received.")
@@ -68,8 +76,17 @@ pub(super) const CHECKS: [Check; 7] = [
         .remedy("acknowledge first, and do the work afterwards")
         .confidence("certain if an attempt timed out; likely if it took three seconds")
         .exercise(DELIVER)
+        .advice(|| vec![Advice::fire(WORKFLOW_COMPLETED)])
         .rule(Rule::Delivery(slow)),
 ];
+
+fn forged(tamper: &str) -> Advice {
+    Advice::Fire { event_type: WORKFLOW_COMPLETED.to_owned(), tamper: Some(tamper.to_owned()), duplicate: None }
+}
+
+fn twice() -> Vec<Advice> {
+    vec![Advice::Fire { event_type: WORKFLOW_COMPLETED.to_owned(), tamper: None, duplicate: Some(2) }]
+}
 
 /// A slower receiver does its work before it acknowledges.
 const SLOW: Duration = Duration::from_secs(3);

@@ -7,6 +7,7 @@ use jiff::SignedDuration;
 
 use super::check::{Check, Confidence, Judged, ON_ONE_CONNECTION, Observation, Rule, Severity};
 use super::traffic::{Request, Traffic};
+use crate::advice::Advice;
 use crate::contract::clauses;
 use crate::contract::routes::Operation;
 
@@ -17,14 +18,14 @@ pub(super) const CHECKS: [Check; 6] = [
         .remedy("after a 429 wait as long as Retry-After says, or else with growing pauses, before the key is used again")
         .confidence("found if three requests in a row follow refusals, each within 100 ms and without growing pauses; certain if they are \
                      alike, on one connection and with pauses alike, and no longer pauses follow, otherwise likely")
-        .exercise("let requests meet a 429: `wrs-emulator scenarios use rate-limit-burst`, or `exec --scenario rate-limit-burst`")
+        .exercise("let requests meet a 429").advice(burst)
         .rule(Rule::All(no_back_off)),
     Check::new("quick-retry", Severity::Info, "A request follows a 429 within 100 ms")
         .why("Clients that back off often begin so. Without growing pauses it would be no-back-off.")
         .clause(clauses::RETRYABLE)
         .remedy("also wait before the first retry")
         .confidence("always likely")
-        .exercise("let requests meet a 429: `wrs-emulator scenarios use rate-limit-burst`, or `exec --scenario rate-limit-burst`")
+        .exercise("let requests meet a 429").advice(burst)
         .rule(Rule::All(quick_retry)),
     Check::new("polls-while-subscribed", Severity::Info, "A subscribed client polls the status ten times a second")
         .why("Its subscription reports changes; polling only uses up the quota.")
@@ -37,7 +38,8 @@ pub(super) const CHECKS: [Check; 6] = [
         .clause("Limits: clients back off before retrying; RFC 9110 section 10.2.3: Retry-After")
         .remedy("read Retry-After, and wait at least that long")
         .confidence(ON_ONE_CONNECTION)
-        .exercise("let requests meet a 429 with Retry-After: `wrs-emulator profile set rate_limit.retry_after=seconds` and `wrs-emulator scenarios use rate-limit-burst`")
+        .exercise("let requests meet a 429 with Retry-After")
+        .advice(|| [vec![Advice::set("rate_limit.retry_after", "seconds")], burst()].concat())
         .rule(Rule::All(before_retry_after)),
     Check::new("loop-after-401", Severity::Medium, "A request is repeated after a 401 without another key")
         .why("Repeating the request does not help, and may get the key locked.")
@@ -52,9 +54,14 @@ pub(super) const CHECKS: [Check; 6] = [
         .clause("Endpoints: 422 means that validation failed")
         .remedy("do not retry a 422; report its message")
         .confidence(ON_ONE_CONNECTION)
-        .exercise("let a request meet a 422: send a wrong value, or `wrs-emulator scenarios use always-422`")
+        .exercise("let a request meet a 422: send a wrong value, or play a scenario")
+        .advice(|| vec![Advice::use_scenario("always-422")])
         .rule(Rule::All(repeated_422)),
 ];
+
+fn burst() -> Vec<Advice> {
+    vec![Advice::use_scenario("rate-limit-burst")]
+}
 
 /// How many requests follow refusals at once where a client does not back off.
 const SERIES: usize = 3;

@@ -36,7 +36,7 @@ use crate::diagnostic::Diagnostic;
 use crate::scenario::{EffectiveConfig, FileTexts, Folders, Reload, ScenarioStore, Stale, generation_text};
 use crate::settings::Profile;
 use crate::state::budget::{History, NoRoom};
-use crate::state::journal::Journal;
+use crate::state::journal::{Journal, Notice, NoticeKind};
 use crate::state::workspace::{Registry, Workspace};
 use crate::util::flag::Flag;
 use crate::util::tasks::Blocking;
@@ -175,9 +175,15 @@ impl Engine {
     /// Appends a notice to the journal, by the clock of the workspace concerned, or else the emulator's. Notices explain why the
     /// emulator behaves differently from then on.
     pub fn note(&self, workspace: Option<&str>, message: impl Into<String>, warning: bool) {
+        self.notify(NoticeKind::Other, workspace, message, warning);
+    }
+
+    /// The same, with what programs know it by.
+    pub fn notify(&self, kind: NoticeKind, workspace: Option<&str>, message: impl Into<String>, warning: bool) {
         let found = workspace.and_then(|name| self.registry.find(name));
         let at = found.as_ref().map_or_else(|| self.registry.clock(), |found| found.clock()).now().wall;
-        self.journal.note(at, workspace.map(Arc::from), message, warning);
+        let workspace = workspace.map(Arc::from);
+        self.journal.notify(Notice { kind, at, workspace, message: message.into(), warning });
     }
 
     /// The workspace of a key, or of the sample key if there is none. It is created for a valid key that has made no request yet.

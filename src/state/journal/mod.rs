@@ -40,11 +40,35 @@ pub enum Entry {
 
 #[derive(Clone, Debug)]
 pub struct Notice {
+    pub kind: NoticeKind,
     pub at: Timestamp,
     /// The workspace concerned; `None` if it concerns the whole emulator.
     pub workspace: Option<Arc<str>>,
     pub message: String,
     pub warning: bool,
+}
+
+/// What a notice tells, where a program must know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoticeKind {
+    /// The workspace of this name was reset; `None` stands for all of them.
+    Reset(Option<Arc<str>>),
+    SnapshotLoaded,
+    /// The test of the workspace concerned ended.
+    TestEnded,
+    /// Only people read it.
+    Other,
+}
+
+impl NoticeKind {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Reset(_) => "reset",
+            Self::SnapshotLoaded => "snapshot_loaded",
+            Self::TestEnded => "test_ended",
+            Self::Other => "other",
+        }
+    }
 }
 
 impl Entry {
@@ -110,7 +134,11 @@ impl Journal {
 
     /// Appends a notice; `workspace` is `None` if it concerns the whole emulator.
     pub fn note(&self, at: Timestamp, workspace: Option<Arc<str>>, message: impl Into<String>, warning: bool) {
-        self.append(Entry::Notice(Arc::new(Notice { at, workspace, message: message.into(), warning })));
+        self.notify(Notice { kind: NoticeKind::Other, at, workspace, message: message.into(), warning });
+    }
+
+    pub fn notify(&self, notice: Notice) {
+        self.append(Entry::Notice(Arc::new(notice)));
     }
 
     /// Appends an entry of the workspace `owner`. For a request, the workspace in its record is used instead.

@@ -356,6 +356,8 @@ pub(crate) enum AttemptResult {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Notice")]
 pub(crate) struct LogLine {
+    #[schemars(extend("enum" = ["reset", "snapshot_loaded", "test_ended", "other"]))]
+    pub(crate) kind: String,
     pub(crate) at: Time,
     pub(crate) message: String,
     pub(crate) warning: bool,

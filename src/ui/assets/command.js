@@ -118,28 +118,68 @@ export function changeSetting(knob, value, key) {
 }
 
 /**
- * The action of a command of the advice about a request, with the scenario that gave its answer; null for one that is only to be copied.
- * @param {string} line @param {string | null} scenario @returns {Action | null}
+ * Advice as an action of the page; null for advice that is only to be copied. `scenario` is the one that gave the answer.
+ * @param {Advice} advice @param {string | null} scenario @returns {Action | null}
  */
-export function actionOf(line, scenario) {
-  const words = line.split(' ');
-  // A word in quotes may contain blanks.
-  if (words[0] !== 'wrs-emulator' || /['"\\$]/.test(line)) return null;
-  const at = words.indexOf('--key');
-  const [key = ''] = at < 0 ? [] : words.splice(at, 2).slice(1);
-  const [, group, verb, ...rest] = words;
+export function actionOf(advice, scenario) {
+  const key = ('key' in advice && advice.key) || '';
   const whom = key ? ` for ${key}` : ' for all keys';
-  const [what, value] = rest[0]?.split(/=(.*)/s) ?? [];
-  switch (`${group} ${verb}`) {
-    case 'scenarios off':
-    case 'scenarios use':
-      return activate(rest, key, scenario ? `Turn ${scenario} off${whom}` : rest.length ? `Use ${rest.join(', ')}${whom}` : `Turn scenarios off${whom}`);
-    case 'clock advance':
-      return { ...advance(what, key), label: `Advance the clock by ${what}` };
-    case 'profile set':
-      return { ...changeSetting(what, /^\d+$/.test(value) ? Number(value) : value, key), label: `Set ${what} to ${value}${whom}` };
+  switch (advice.do) {
+    case 'use_scenarios': {
+      const { active } = advice;
+      return activate(active, key, scenario ? `Turn ${scenario} off${whom}` : active.length ? `Use ${active.join(', ')}${whom}` : `Turn scenarios off${whom}`);
+    }
+    case 'advance_clock':
+      return { ...advance(advice.advance, key), label: `Advance the clock by ${advice.advance}` };
+    case 'resume_clock':
+      return clockMode('real', key);
+    case 'automate_clock':
+      return clockMode('auto', key);
+    case 'set':
+      return { ...changeSetting(advice.setting, /^\d+$/.test(advice.value) ? Number(advice.value) : advice.value, key), label: `Set ${advice.setting} to ${advice.value}${whom}` };
+    case 'redeliver':
+      return redeliver(advice.id);
+    case 'enable_subscription':
+      return enable(advice.id, true);
     default:
       return null;
+  }
+}
+
+/** Advice as a command, for what the page does not do itself. @param {Advice} advice @param {string} base @returns {string} */
+export function commandOfAdvice(advice, base) {
+  const flag = (/** @type {string} */ name, /** @type {unknown} */ value) => (value === null || value === undefined ? [] : [name, String(value)]);
+  switch (advice.do) {
+    case 'follow_scenarios':
+      return cliLine(['scenarios', 'follow', ...keyWords(advice.key ?? '')], base);
+    case 'list_scenarios':
+      return cliLine(['scenarios', 'list'], base);
+    case 'add_forward':
+      return cliLine(['forwards', 'add', `${advice.from}=${advice.to}`], base);
+    case 'subscribe':
+      return cliLine(['subscriptions', 'create', advice.url], base);
+    case 'listen':
+      return cliLine(['listen', '--forward-to', advice.url], base);
+    case 'show_secret':
+      return cliLine(['subscriptions', 'show', advice.id, '--secret'], base);
+    case 'fire':
+      return cliLine(['trigger', advice.type, ...flag('--tamper', advice.tamper), ...flag('--duplicate', advice.duplicate)], base);
+    case 'explain':
+      return cliLine(['explain', advice.id], base);
+    case 'show_delivery':
+      return cliLine(['deliveries', 'show', advice.id], base);
+    case 'list_requests':
+      return cliLine(['requests', 'list', '--key', advice.key], base);
+    case 'review_findings':
+      return cliLine(['review', 'findings'], base);
+    case 'verify': {
+      const { body, headers, now, scheme, secret_key: reading } = advice;
+      const words = ['verify', body === null ? 'BODY-FILE' : '-', ...headers.flatMap((header) => ['--header', header])];
+      const line = commandOf(['wrs-emulator', ...words, ...flag('--now', now), ...flag('--scheme', scheme), ...flag('--secret-key', reading)]);
+      return body === null ? line : `${commandOf(['printf', '%s', body ?? ''])} | ${line}`;
+    }
+    default:
+      return cliLine(/** @type {Action} */ (actionOf(advice, null)).cli, base);
   }
 }
 

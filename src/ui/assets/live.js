@@ -196,7 +196,7 @@ export class Live {
         } else if (event === 'notice') {
           entries.push(noticeEntry(record, id));
           // The journal has forgotten what this tab still shows.
-          if (/^(reset|snapshot)\b/.test(record.message) && !this.repeated) goesOn = false;
+          if ((record.kind === 'reset' || record.kind === 'snapshot_loaded') && !this.repeated) goesOn = false;
         } else if (event === 'skipped') {
           this.store.missed += record.missed;
         } else if (event === 'restarted') {
@@ -204,7 +204,7 @@ export class Live {
           this.onRestart();
         }
       } catch {
-        entries.push(noticeEntry({ at: '', message: `an odd record: ${data}`, warning: true }, id));
+        entries.push(noticeEntry({ kind: 'other', at: '', message: `an odd record: ${data}`, warning: true }, id));
       }
     }
     if (this.repeated) this.repeat(entries);

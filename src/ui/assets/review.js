@@ -1,6 +1,6 @@
 // The review: whether the integration is ready, in a sentence; findings with the requests and deliveries that show them; what was not tested.
 
-import { exampleLine } from './command.js';
+import { commandOfAdvice, exampleLine } from './command.js';
 import { foreign, guarded, h, prose } from './element.js';
 import { commandLine, emptyState, link, mark, pairs, section } from './parts.js';
 import { capital, count, oneLine } from './text.js';
@@ -43,9 +43,9 @@ function findingPart(page, one, number) {
 }
 
 /** A check that had nothing to judge, and what gives it something. @param {Page} page @param {Findings['not_exercised'][0]} one @returns {Node} */
-function idlePart(page, { code, title, exercise }) {
-  const [program, ...words] = exercise.split(' ');
-  return h('li', { key: code }, foreign(title), '? ', link(page, { id: code }, code), program === 'wrs-emulator' ? commandLine(page, page.isDocument ? exercise : page.cli(words), 'the command') : h('p.quiet', null, prose(capital(exercise))));
+function idlePart(page, { code, title, exercise, advice }) {
+  return h('li', { key: code }, foreign(title), '? ', link(page, { id: code }, code), h('p.quiet', null, prose(capital(exercise))),
+    (advice ?? []).map((one) => commandLine(page, commandOfAdvice(one, page.base), 'the command')));
 }
 
 /** Choosing what is listed; kept in the address. @param {Page} page @param {string} severity @param {string} confidence */
