@@ -366,7 +366,7 @@ pub(super) async fn in_background<T: Send + 'static>(
 }
 
 /// Runs the main task of a command on several threads, and then ends without waiting for other tasks.
-pub(super) fn run_task<T>(task: impl Future<Output = T>) -> Result<T, Failure> {
+pub(crate) fn run_task<T>(task: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = runtime(Builder::new_multi_thread())?;
     let result = runtime.block_on(task);
     runtime.shutdown_background();

@@ -14,8 +14,8 @@ use super::output::{YELLOW, cell, mark, painted, pretty, print_as_is};
 use super::report::{Case, Report};
 use crate::contract::nearest;
 use crate::control::api::{Finding, Findings, GetFindings};
+use crate::findings::{Check, Confidence, Severity, ShownGroup, check, checks};
 use crate::redact::visible_lines;
-use crate::review::findings::{Check, Confidence, Severity, ShownGroup, check, checks};
 use crate::util::file;
 use crate::util::wording::counted;
 

@@ -28,7 +28,7 @@ use crate::util::wording::shell_word;
 const MAX: u64 = 1024 * 1024;
 
 /// Merges the built-in defaults, a preset or a file that this flag names, and assignments, in this order, and then validates the result.
-pub(super) fn load_profile(flag: &str, named: Option<&Path>, assignments: &[String]) -> Result<Layered, Failure> {
+pub(crate) fn load_profile(flag: &str, named: Option<&Path>, assignments: &[String]) -> Result<Layered, Failure> {
     let mut draft = Draft::of(&Layered::default());
     let mut file = None;
     if let Some(named) = named {
@@ -69,7 +69,7 @@ pub(super) fn mask_by_rows<'r>(rows: impl Iterator<Item = (&'r str, &'r Value)>)
 }
 
 /// Adds forwards, as `--forward` has them, to a profile.
-pub(super) fn with_forwards(mut layered: Layered, rules: &[String]) -> Result<Layered, Failure> {
+pub(crate) fn with_forwards(mut layered: Layered, rules: &[String]) -> Result<Layered, Failure> {
     for rule in rules {
         let rule = Forward::parse(rule).map_err(|problem| Failure::usage(format!("--forward: {problem}")))?;
         let added = layered.with(|draft| draft.forward(&rule, "--forward"));

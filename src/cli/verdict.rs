@@ -23,7 +23,7 @@ use crate::control::api::{
     Cause, CauseKind, Coverage, DurationInput, Findings, GetFindings, GetVerdict, GridRow, JudgedKey, SharedGap,
     Verification, grid_rows, name_of,
 };
-use crate::review::findings::Severity;
+use crate::findings::Severity;
 use crate::util::duration::parse_duration;
 use crate::util::wording::{counted, shell_word};
 

@@ -1,4 +1,4 @@
-//! `GET findings`: what the traffic shows about the client and its receivers, judged by the rules of `review::findings`.
+//! `GET findings`: what the traffic shows about the client and its receivers, judged by the rules of `findings`.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::endpoint::{Call, Endpoint};
 use super::fields::AnyKey;
 use super::render::{Text, cell};
 use crate::clock::ClockMode;
-use crate::review::findings::{self, ShownGroup, Traffic};
-pub(crate) use crate::review::findings::{Finding, Findings};
+use crate::findings::{self, ShownGroup, Traffic};
+pub(crate) use crate::findings::{Finding, Findings};
 use crate::state::journal::{Entry, Fill};
 use crate::util::wording::counted;
 

@@ -31,10 +31,10 @@ use super::{
     stream, subscriptions, test_outcome,
 };
 use crate::contract::keys::Keys;
+use crate::findings::Findings;
 use crate::http::answer::{JSON, answer};
 use crate::http::body::ResponseBody;
 use crate::redact::Redactor;
-use crate::review::findings::Findings;
 use crate::scenario::ScenarioSnapshot;
 use crate::settings::LedgerRow;
 use crate::state::engine::deliveries::DeliveryRecord;

@@ -9,12 +9,12 @@ use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
-use wrs_emulator::calibrate::call_log::{CallLog, Caller, RecordedAnswer};
-use wrs_emulator::calibrate::evidence::RowOutcome;
-use wrs_emulator::calibrate::infer::infer;
-use wrs_emulator::calibrate::openapi;
-use wrs_emulator::calibrate::plan::next;
-use wrs_emulator::calibrate::report::{Report, Row};
+use wrs_emulator::lab::calibrate::call_log::{CallLog, Caller, RecordedAnswer};
+use wrs_emulator::lab::calibrate::evidence::RowOutcome;
+use wrs_emulator::lab::calibrate::infer::infer;
+use wrs_emulator::lab::calibrate::openapi;
+use wrs_emulator::lab::calibrate::plan::next;
+use wrs_emulator::lab::calibrate::report::{Report, Row};
 use wrs_emulator::settings::openapi::document;
 use wrs_emulator::settings::{Layered, SETTINGS};
 

@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use wrs_emulator::calibrate::delivery::CapturedDelivery;
-use wrs_emulator::calibrate::evidence::{Seen, Unclear};
-use wrs_emulator::calibrate::openapi;
 use wrs_emulator::contract::keys::{KeyRules, check_key};
 use wrs_emulator::contract::signature::{
     CustomScheme, Encoding, KeyReading, Message, Scheme, SchemeName, SigningKey, sign,
 };
 use wrs_emulator::contract::types::EVENT_TYPES;
+use wrs_emulator::lab::calibrate::delivery::CapturedDelivery;
+use wrs_emulator::lab::calibrate::evidence::{Seen, Unclear};
+use wrs_emulator::lab::calibrate::openapi;
 use wrs_emulator::settings::Layered;
 use wrs_emulator::settings::openapi::document;
 use wrs_emulator::state::workspace::FireRequest;

@@ -3,6 +3,7 @@
 //! The valid delivery comes first, then all others, a few at a time, within ten seconds and a hundred requests. Each request has a
 //! separate connection, so that no case depends on how another one left it. `table` has all cases, `delivery` their requests.
 
+pub(crate) mod command;
 mod delivery;
 mod table;
 

@@ -1,4 +1,4 @@
-//! `review probe`: the flags, and the results for people and for CI systems. `crate::review::probe` sends and judges.
+//! `review probe`: the flags, and the results for people and for CI systems. `lab::probe` sends and judges.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,18 +10,16 @@ use clap::builder::PossibleValuesParser;
 use tokio::time::timeout;
 use url::Url;
 
-use super::arguments::{OutputFile, examples};
-use super::client::run_task;
-use super::failure::{Code, Failure, note};
-use super::output::{cell, show_list, table};
-use super::profile::with_forwards;
-use super::report::{Case, Report, Row, TableReport};
-use super::signatures::{Signing, SigningArgs};
+use super::{CASES, Expectation, MAX, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase, check_events};
+use crate::cli::arguments::{OutputFile, examples};
+use crate::cli::client::run_task;
+use crate::cli::failure::{Code, Failure, note};
+use crate::cli::output::{cell, show_list, table};
+use crate::cli::profile::with_forwards;
+use crate::cli::report::{Case, Report, Row, TableReport};
+use crate::cli::signatures::{Signing, SigningArgs};
 use crate::control::api::List;
 use crate::http::tls::Trust;
-use crate::review::probe::{
-    CASES, Expectation, MAX, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase, check_events,
-};
 use crate::state::workspace::FailureReason;
 use crate::util::duration::{duration_text, parse_duration};
 use crate::util::wording::counted;
@@ -39,7 +37,7 @@ const PROGRESS: Duration = Duration::from_secs(2);
     "review probe --list",
 ]) + "\n\nThe secret is the one that your receiver verifies with: any that you give both, or that of a subscription, which \
 `wrs-emulator subscriptions show ID --secret` prints.\n\nExit status: 0 no fault was found, 1 one was, 2 wrong usage, or no receiver to probe.")]
-pub(super) struct ProbeArgs {
+pub(crate) struct ProbeArgs {
     /// The receiver's URL, as it is subscribed.
     #[arg(value_name = "URL", required_unless_present = "list")]
     url: Option<String>,
@@ -85,7 +83,7 @@ fn limit(text: &str) -> Result<Duration, String> {
     Ok(limit)
 }
 
-pub(super) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
     let Some(url) = args.url.as_deref().filter(|_| !args.list) else {
         let cases = List { data: CASES.iter().collect() };
         let rows = CASES.iter().map(|case| [case.name, case.expects.name(), case.sends].map(str::to_owned));
