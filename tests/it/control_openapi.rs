@@ -110,7 +110,7 @@ async fn calls_have_the_query_parameters_that_the_document_names() {
 #[tokio::test]
 async fn real_answers_fit_the_document() {
     let emulator = start().await;
-    let document = Document { whole: document(&emulator).await };
+    let document = Document::new(document(&emulator).await);
     let check = |method: &str, path: &str, answer: &Answer| {
         document.check(method, &format!("/_emulator/{path}"), answer);
     };

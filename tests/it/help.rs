@@ -1,6 +1,7 @@
 //! What the program says of itself: help and completions.
 
 use std::process::Command;
+use std::sync::LazyLock;
 
 use crate::support::{self, Outcome, assert_in_step, finish, text, wrs_emulator};
 
@@ -11,9 +12,17 @@ fn help(path: &[String]) -> String {
     text(&output.stdout)
 }
 
+/// A command, and its help.
+type Help = (Vec<String>, String);
+
 /// Every command with its help, because they name each other; the first is the program itself.
-pub(crate) fn all_help() -> Vec<(Vec<String>, String)> {
-    let mut found: Vec<(Vec<String>, String)> = Vec::new();
+pub(crate) fn all_help() -> &'static [Help] {
+    static ALL: LazyLock<Vec<Help>> = LazyLock::new(read_all_help);
+    &ALL
+}
+
+fn read_all_help() -> Vec<Help> {
+    let mut found: Vec<Help> = Vec::new();
     let mut open = vec![Vec::new()];
     while let Some(path) = open.pop() {
         let said = help(&path);
@@ -36,7 +45,7 @@ fn run(arguments: &[&str]) -> Outcome {
 #[test]
 fn every_help_is_the_published_one() {
     let made: String =
-        all_help().into_iter().map(|(path, said)| format!("$ wrs-emulator {}\n{said}\n", path.join(" "))).collect();
+        all_help().iter().map(|(path, said)| format!("$ wrs-emulator {}\n{said}\n", path.join(" "))).collect();
     assert_in_step("tests/it/help.txt", &made);
 }
 
@@ -140,8 +149,7 @@ fn each_shell_gets_code_that_names_the_program() {
 
 #[test]
 fn every_command_has_examples_and_no_markup() {
-    let commands = all_help();
-    for (path, said) in &commands {
+    for (path, said) in all_help() {
         assert!(said.contains("\nExamples:\n  wrs-emulator"), "{path:?} has no examples");
         // Marks of the documentation must not be copied.
         for mark in ["<http", "`OpenAPI`", "[`"] {
