@@ -1,6 +1,7 @@
 //! Real answers fit the `OpenAPI` document, under several profiles.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use jsonschema::Validator;
 use serde_json::{Value, json};
@@ -12,16 +13,25 @@ use crate::support::{Answer, KEY, fire, get, hook, send, start_with, subscribe, 
 
 /// Checks answers against the document that the emulator itself serves.
 pub(crate) struct Document {
-    pub(crate) whole: Value,
+    whole: Value,
+    /// One is made in milliseconds, and a test asks thousands of times.
+    validators: Mutex<HashMap<String, Arc<Validator>>>,
 }
 
 impl Document {
-    pub(crate) async fn of(emulator: &Emulator) -> Self {
-        Self { whole: view(emulator, "v1/openapi.json").await }
+    pub(crate) fn new(whole: Value) -> Self {
+        Self { whole, validators: Mutex::default() }
     }
 
-    pub(crate) fn of_profile(profile: &Profile) -> Self {
-        Self { whole: document(profile) }
+    pub(crate) async fn of(emulator: &Emulator) -> Self {
+        Self::new(view(emulator, "v1/openapi.json").await)
+    }
+
+    /// That of a profile, made once: each subscription of each test is checked by it.
+    pub(crate) fn of_profile(profile: &Profile) -> Arc<Self> {
+        static MADE: LazyLock<Mutex<HashMap<String, Arc<Document>>>> = LazyLock::new(Mutex::default);
+        let mut made = MADE.lock().expect("no test panics with the lock");
+        Arc::clone(made.entry(format!("{profile:?}")).or_insert_with(|| Arc::new(Self::new(document(profile)))))
     }
 
     /// A request that was accepted, and its answer.
@@ -68,7 +78,12 @@ impl Document {
         self.validator(schema).is_valid(value)
     }
 
-    fn validator(&self, schema: &Value) -> Validator {
+    fn validator(&self, schema: &Value) -> Arc<Validator> {
+        let mut validators = self.validators.lock().expect("no test panics with the lock");
+        Arc::clone(validators.entry(schema.to_string()).or_insert_with(|| Arc::new(self.new_validator(schema))))
+    }
+
+    fn new_validator(&self, schema: &Value) -> Validator {
         // References lead into the document, so it travels with the schema.
         let mut whole = json!({ "components": self.whole["components"] });
         for (name, part) in schema.as_object().expect("a schema") {
@@ -236,14 +251,19 @@ async fn the_documents_have_only_forms_that_generators_know() {
             _ => {}
         }
     }
+    let mut documents = Vec::new();
     for settings in PROFILES {
         let emulator = start_with(settings).await;
-        for path in ["openapi.json", "v1/openapi.json"] {
-            let document = Document { whole: view(&emulator, path).await };
-            check(&document.whole["components"], "components");
-            check(&document.whole["paths"], "paths");
-            document.check_operations();
+        documents.push(Document::of(&emulator).await);
+        if settings.is_empty() {
+            // No setting changes this one.
+            documents.push(Document::new(view(&emulator, "openapi.json").await));
         }
+    }
+    for document in documents {
+        check(&document.whole["components"], "components");
+        check(&document.whole["paths"], "paths");
+        document.check_operations();
     }
 }
 

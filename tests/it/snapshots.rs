@@ -10,8 +10,8 @@ use wrs_emulator::{Builder, Emulator};
 
 use crate::process::{Served, within};
 use crate::support::{
-    KEY, START, activate, ask, builder, control, get, get_as, hook, put_scenario, refused, send, start, start_with,
-    started, subscribe, subscribe_as, subscribe_sink, subscribe_url, view,
+    KEY, START, activate, ask, builder, control, get, get_as, hook, put_scenario, refused, send, sized, start,
+    start_with, started, subscribe, subscribe_as, subscribe_sink, subscribe_url, view,
 };
 
 const KEYS: [&str; 3] = ["sk_test_a", "sk_test_b", "sk_test_c"];
@@ -214,7 +214,7 @@ fn without_moments(mut snapshot: Value) -> Value {
 #[test]
 fn going_on_after_a_load_is_as_never_having_stopped() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let config = ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: sized(20, 60), failure_persistence: None, ..ProptestConfig::default() };
     let outcome = TestRunner::new(config).run(&(steps(), steps(), steps()), |(before, after, elsewhere)| {
         runtime.block_on(check(&before, &after, &elsewhere));
         Ok(())
@@ -236,7 +236,7 @@ async fn deliveries_due_with_an_event_have_one_order() {
         Step::Status(2),
         Step::Subscribe(0, 2),
     ];
-    for _ in 0..30 {
+    for _ in 0..sized(10, 30) {
         check(&before, &after, &[]).await;
     }
 }

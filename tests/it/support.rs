@@ -34,6 +34,11 @@ pub(crate) const START: Timestamp = Timestamp::constant(1_769_851_800, 0);
 /// The longest wait of a test, which then fails; it never passes by waiting.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How large a test is: with `WRS_TEST_LARGE`, which `.ci/nightly` sets, it looks harder for what a smaller one rarely finds.
+pub(crate) fn sized<T>(usual: T, large: T) -> T {
+    if std::env::var_os("WRS_TEST_LARGE").is_some() { large } else { usual }
+}
+
 /// The binary with these arguments, in a folder without scenarios, and without a developer's own settings.
 pub(crate) fn wrs_emulator(arguments: &[&str]) -> Command {
     let mut command = with_default_signals(env!("CARGO_BIN_EXE_wrs-emulator"));
