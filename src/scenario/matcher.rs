@@ -17,10 +17,7 @@ use serde_json::{Map, Value};
 use url::form_urlencoded;
 
 use super::parse::declare::keys;
-use super::parse::kinds::{
-    ANYTHING, ARRAY, BODY_CONDITIONS, CONDITION, CONDITIONS, HEADER_CONDITIONS, KeyRule, KeySpec, NEGATED, OPERATIONS,
-    PATTERN, TableKeys, ValueKind as Kind, joined, length,
-};
+use super::parse::kinds::{ANYTHING, ARRAY, KeyRule, KeySpec, NEGATED, PATTERN, TableKeys, ValueKind as Kind};
 use crate::contract::keys::Keys;
 use crate::contract::routes::{Operation, ROUTES};
 use crate::redact::{Redactor, is_credential_header, is_secret_field};
@@ -366,42 +363,7 @@ pub struct When {
     pub no_endpoint: bool,
 }
 
-/// What a request looks like. The order of the conditions is that of the text, so that they are no fields.
-pub(super) const REQUEST: &[KeySpec] = keys! {
-    /// the operation's name, or a list of names
-    operation => OPERATIONS,
-    /// the HTTP method
-    method => CONDITION,
-    /// the path; in a string, {name} matches one segment, * any text without a slash, ** any text, ? one character
-    path => CONDITION,
-    /// query parameters by name
-    query => CONDITIONS,
-    /// headers by name
-    header => HEADER_CONDITIONS,
-    /// places in the JSON body by JSON pointer
-    body => BODY_CONDITIONS,
-    /// the API key
-    key => CONDITION,
-};
-
-const OF_RULES: &[KeySpec] = keys! {
-    /// the step at which the story must be; it begins at "start"
-    step => Kind::Name,
-    /// whether a path that no endpoint has needs a valid key, which is then counted; true below /v1/ if left out
-    authenticated => Kind::Boolean,
-};
-
-pub(super) const WHEN: TableKeys = TableKeys {
-    definition: "when",
-    place: "`when`",
-    keys: &joined::<{ length(&[REQUEST, OF_RULES]) }>(&[REQUEST, OF_RULES]),
-    rules: &[],
-};
-
-pub(super) const MATCHER: TableKeys = TableKeys {
-    definition: "matcher",
-    place: "a matcher",
-    keys: keys! {
+const MATCHER: &[KeySpec] = keys! {
         /// is this value
         equals => ANYTHING,
         /// text: contains this part; list: has this entry; object: has this key
@@ -422,9 +384,11 @@ pub(super) const MATCHER: TableKeys = TableKeys {
         lt => Kind::Number,
         /// is a number greater than this
         gt => Kind::Number,
-    },
-    rules: &[&[KeyRule::NotEmpty]],
 };
+
+pub(super) fn matcher_keys() -> TableKeys {
+    TableKeys { definition: "matcher", place: "a matcher", keys: MATCHER.to_vec(), rules: vec![KeyRule::NotEmpty] }
+}
 
 impl When {
     pub(crate) fn holds(&self, reading: &Reading<'_>) -> bool {

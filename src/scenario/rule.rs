@@ -63,7 +63,7 @@ keys! {
         ..pub(super) rule: Rule,
         ..pub(super) outcome: Outcome,
         /// steps played one after the other, request by request
-        pub(super) sequence: Vec<(u64, Option<Delay>, Action)> => Kind::Steps(&Step::TABLE) => Parser::steps,
+        pub(super) sequence: Vec<(u64, Option<Delay>, Action)> => Kind::Steps(Step::table) => Parser::steps,
         /// what follows the sequence: end (the default), stay at its last step, or repeat it
         pub(super) then: Then,
     }

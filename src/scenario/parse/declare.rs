@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 use super::kinds::{ANY, ANY_TABLE, KeySpec, TableKeys, ValueKind as Kind};
 use super::reader::{Parser, Table};
 use crate::contract::error::ErrorKind;
-use crate::contract::signature::Tamper;
 
 /// A value at a key.
 pub(crate) trait Read: Sized {
@@ -30,7 +29,7 @@ pub(crate) trait ReadKeys: Sized {
 
 /// A kind of table.
 pub(crate) trait KeyTable: ReadKeys {
-    const TABLE: TableKeys;
+    fn table() -> TableKeys;
 }
 
 /// Declares the keys of a table as the fields of a struct:
@@ -70,7 +69,7 @@ macro_rules! keys {
     (@value_of_a_key $struct:ident) => {
         impl Read for $struct {
             const KIND: $crate::scenario::parse::kinds::ValueKind = $crate::scenario::parse::kinds::ValueKind::Table(
-                &<Self as $crate::scenario::parse::declare::KeyTable>::TABLE,
+                <Self as $crate::scenario::parse::declare::KeyTable>::table,
             );
 
             fn read(
@@ -174,12 +173,15 @@ macro_rules! keys {
             }
 
             $(impl $crate::scenario::parse::declare::KeyTable for $struct {
-                const TABLE: $crate::scenario::parse::kinds::TableKeys = $crate::scenario::parse::kinds::TableKeys {
-                    definition: $definition,
-                    place: $place,
-                    keys: Self::KEYS,
-                    rules: &[$($rules),*],
-                };
+                fn table() -> $crate::scenario::parse::kinds::TableKeys {
+                    let rules: &[&[$crate::scenario::parse::kinds::KeyRule]] = &[$($rules),*];
+                    $crate::scenario::parse::kinds::TableKeys {
+                        definition: $definition,
+                        place: $place,
+                        keys: Self::KEYS.to_vec(),
+                        rules: rules.concat(),
+                    }
+                }
             }
 
             $(keys! { @$form $struct })?)?
@@ -241,7 +243,7 @@ macro_rules! read_names {
 
 pub(crate) use read_names;
 
-read_names!(ErrorKind, Tamper);
+read_names!(ErrorKind);
 
 /// A table of fields that may have templates.
 impl Read for Map<String, Value> {

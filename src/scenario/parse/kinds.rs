@@ -51,16 +51,19 @@ pub(crate) const fn names<const LENGTH: usize>(keys: &[KeySpec]) -> [&'static st
 }
 
 /// A kind of table: its name in messages, and its keys.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TableKeys {
     /// The name of its definition in the schema.
     pub(crate) definition: &'static str,
     /// As in "unknown key in …".
     pub(crate) place: &'static str,
-    pub(crate) keys: &'static [KeySpec],
+    pub(crate) keys: Vec<KeySpec>,
     /// Which of its keys go together.
-    pub(crate) rules: &'static [&'static [KeyRule]],
+    pub(crate) rules: Vec<KeyRule>,
 }
+
+/// What describes a kind of table.
+pub(crate) type Described = fn() -> TableKeys;
 
 /// What the keys of a table demand of each other. The reader reports the first three and `Requires`; what depends on more than the keys is
 /// reported by what reads the table, and is here for the schema.
@@ -107,9 +110,8 @@ impl KeyRule {
 impl TableKeys {
     /// The keywords of its schema that say which of its keys go together.
     pub(crate) fn rules_schema(&self) -> impl Iterator<Item = (&'static str, Value)> {
-        let rules = || self.rules.iter().copied().flatten();
-        let refused: Vec<Value> = rules().flat_map(|rule| rule.refused(self)).collect();
-        let needed = rules().filter_map(|rule| match rule {
+        let refused: Vec<Value> = self.rules.iter().flat_map(|rule| rule.refused(self)).collect();
+        let needed = self.rules.iter().filter_map(|rule| match rule {
             KeyRule::AnyOf(keys) | KeyRule::Requires(keys, _) => Some(("allOf", json!([any_of(keys)]))),
             KeyRule::NotEmpty => Some(("minProperties", 1.into())),
             _ => None,
@@ -118,7 +120,7 @@ impl TableKeys {
         needed.chain(refused)
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<&'static KeySpec> {
+    pub(crate) fn find(&self, name: &str) -> Option<&KeySpec> {
         self.keys.iter().find(|key| key.name == name)
     }
 
@@ -131,17 +133,19 @@ impl TableKeys {
     }
 
     /// The names of the keys that must be there.
-    pub(crate) fn required(&self) -> impl Iterator<Item = &'static str> + use<> {
+    pub(crate) fn required(&self) -> impl Iterator<Item = &'static str> {
         self.keys.iter().filter(|key| key.required).map(|key| key.name)
     }
 
     /// The keys of the table, or of the tables, at a key.
-    pub(crate) fn inner(&self, name: &str) -> Option<&'static Self> {
+    pub(crate) fn inner(&self, name: &str) -> Option<Self> {
         match self.find(name)?.kind {
-            ValueKind::Table(keys) | ValueKind::Tables(keys) | ValueKind::Steps(keys) | ValueKind::Delay(keys) => {
-                Some(keys)
-            }
-            ValueKind::NameOr(_, keys) | ValueKind::TextOr(keys) => Some(keys),
+            ValueKind::Table(described)
+            | ValueKind::Tables(described)
+            | ValueKind::Steps(described)
+            | ValueKind::Delay(described)
+            | ValueKind::NameOr(_, described)
+            | ValueKind::TextOr(described) => Some(described()),
             _ => None,
         }
     }
@@ -173,15 +177,15 @@ pub(crate) enum ValueKind {
     /// One of these names.
     OneOf(Choices),
     /// A duration, or a table of two between which it lies.
-    Delay(&'static TableKeys),
-    Table(&'static TableKeys),
-    Tables(&'static TableKeys),
+    Delay(Described),
+    Table(Described),
+    Tables(Described),
     /// Tables, at least one.
-    Steps(&'static TableKeys),
+    Steps(Described),
     /// One of these names, or a table.
-    NameOr(Choices, &'static TableKeys),
+    NameOr(Choices, Described),
     /// Any name, or a table.
-    TextOr(&'static TableKeys),
+    TextOr(Described),
     /// A table with any keys: the meaning of its values, for the page about the language, and their schema.
     Fields(&'static str, &'static str, Schema),
     /// An array: the meaning of its items, for that page, and their schema.
@@ -292,11 +296,11 @@ impl ValueKind {
             Self::True => "`true`".to_owned(),
             Self::Duration => "duration".to_owned(),
             Self::OneOf(choices) => names(choices),
-            Self::Delay(table) => format!("duration, or table {}", table.place),
-            Self::Table(table) => format!("table {}", table.place),
-            Self::Tables(table) | Self::Steps(table) => format!("array, each {}", table.place),
-            Self::NameOr(choices, table) => format!("{}, or table {}", names(choices), table.place),
-            Self::TextOr(table) => format!("string, or table {}", table.place),
+            Self::Delay(table) => format!("duration, or table {}", table().place),
+            Self::Table(table) => format!("table {}", table().place),
+            Self::Tables(table) | Self::Steps(table) => format!("array, each {}", table().place),
+            Self::NameOr(choices, table) => format!("{}, or table {}", names(choices), table().place),
+            Self::TextOr(table) => format!("string, or table {}", table().place),
             Self::Fields(_, text, _) | Self::Array(_, text, _) | Self::Form(text, _) => text.to_owned(),
         }
     }
@@ -315,11 +319,11 @@ impl ValueKind {
             Self::Duration => reference("duration"),
             Self::OneOf(names) => json!({"enum": names()}),
             Self::Delay(_) => json!({"anyOf": [reference("duration"), spread("min", "max"), spread("median", "p99")]}),
-            Self::Table(table) => reference(table.definition),
-            Self::Tables(table) => json!({"type": "array", "items": reference(table.definition)}),
-            Self::Steps(table) => json!({"type": "array", "minItems": 1, "items": reference(table.definition)}),
-            Self::NameOr(names, table) => json!({"anyOf": [{"enum": names()}, reference(table.definition)]}),
-            Self::TextOr(table) => json!({"anyOf": [name(), reference(table.definition)]}),
+            Self::Table(table) => reference(table().definition),
+            Self::Tables(table) => json!({"type": "array", "items": reference(table().definition)}),
+            Self::Steps(table) => json!({"type": "array", "minItems": 1, "items": reference(table().definition)}),
+            Self::NameOr(names, table) => json!({"anyOf": [{"enum": names()}, reference(table().definition)]}),
+            Self::TextOr(table) => json!({"anyOf": [name(), reference(table().definition)]}),
             Self::Fields(_, _, schema) | Self::Array(_, _, schema) | Self::Form(_, schema) | Self::TextOf(schema) => {
                 schema()
             }
@@ -347,7 +351,7 @@ impl ValueKind {
             }
             (Self::Text | Self::TextOf(_) | Self::Name | Self::TextOr(_), _) => wrong_type("a string"),
             (Self::OneOf(_), _) => wrong_type("a name"),
-            (Self::NameOr(_, table), _) => match table.required().next() {
+            (Self::NameOr(_, table), _) => match table().required().next() {
                 Some(key) => without_hint(&format!("a name, or a table with `{key}`")),
                 None => without_hint("a name or a table"),
             },
@@ -393,7 +397,7 @@ impl ValueKind {
             (Self::Tables(table), DeValue::Table(_)) => Some(ValueProblem {
                 code: "scenario/wrong-type",
                 message: format!("expected an array of tables for `{key}`, found one table"),
-                hint: Some(format!("write {}, with double brackets: there may be several", table.place)),
+                hint: Some(format!("write {}, with double brackets: there may be several", table().place)),
             }),
             (Self::Tables(_) | Self::Steps(_), _) => wrong_type("an array of tables"),
         }

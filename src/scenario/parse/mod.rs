@@ -7,20 +7,22 @@
 mod conditions;
 pub(super) mod declare;
 mod emits;
+pub(super) mod keys;
 pub(super) mod kinds;
 pub(super) mod reader;
 mod rules;
 mod warnings;
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use toml::de::{DeTable, DeValue};
 
 use super::action::{FaultTable, ScriptedQuota, ScriptedReply, Spread, Step};
-use super::emit::{DeliveryFaults, Emit, On};
-use super::matcher::{MATCHER, WHEN};
+use super::emit::{DeliveryFaults, Emit, Trigger};
+use super::matcher::{When, matcher_keys};
 use super::rule::{NextStep, Rule, RuleTable};
 use super::{Given, Overlay, Scenario, ScenarioOrigin};
 use crate::contract::types::SubscribeRequest;
@@ -56,23 +58,25 @@ keys! {
 }
 
 /// Every kind of table, in the order of the page about the language.
-pub(super) const TABLES: &[TableKeys] = &[
-    File::TABLE,
-    Given::TABLE,
-    SubscribeRequest::TABLE,
-    RuleTable::TABLE,
-    WHEN,
-    NextStep::TABLE,
-    MATCHER,
-    ScriptedReply::TABLE,
-    ScriptedQuota::TABLE,
-    Step::TABLE,
-    Spread::TABLE,
-    FaultTable::TABLE,
-    Emit::TABLE,
-    On::TABLE,
-    DeliveryFaults::TABLE,
-];
+pub(super) fn tables() -> Vec<TableKeys> {
+    vec![
+        File::table(),
+        Given::table(),
+        SubscribeRequest::table(),
+        RuleTable::table(),
+        TableKeys::of::<When>(),
+        NextStep::table(),
+        matcher_keys(),
+        ScriptedReply::table(),
+        ScriptedQuota::table(),
+        Step::table(),
+        Spread::table(),
+        FaultTable::table(),
+        TableKeys::of::<Emit>(),
+        TableKeys::of::<Trigger>(),
+        TableKeys::of::<DeliveryFaults>(),
+    ]
+}
 
 /// Checks a text. There is a scenario if no problem is an error; warnings come either way.
 pub fn check_text(name: &str, text: &str) -> (Option<Scenario>, Vec<Diagnostic>) {
@@ -93,7 +97,7 @@ pub(super) fn parse_scenario(
     if !errors.is_empty() {
         return (None, problems_of_syntax(text, &errors));
     }
-    let mut parser = Parser::new(name, text, base, &File::TABLE);
+    let mut parser = Parser::new(name, text, base, File::table);
     let scenario = parser.scenario(text, origin, document.get_ref());
     let failed = parser.has_errors();
     (scenario.filter(|_| !failed), parser.finish())
@@ -193,7 +197,7 @@ impl Parser<'_> {
                 "a large body uses less memory as one string than as a table",
             );
         }
-        let table = self.open(file, &File::TABLE, 0..0);
+        let table = self.open(file, Rc::new(File::table()), 0..0);
         let File { title, description, overlay, given, rules, emits } = File::read_keys(self, &table)?;
         let is_empty = ["profile", "given", "rule", "emit"].iter().all(|key| !table.has(key));
         // An unknown key is most likely the one that is missing.

@@ -23,7 +23,7 @@ use crate::scenario::rule::{NextStep, Rule, RuleTable, Sequence, Then};
 type Entry = (u64, Option<Delay>, Action);
 
 impl Read for Vec<Arc<Rule>> {
-    const KIND: Kind = Kind::Tables(&RuleTable::TABLE);
+    const KIND: Kind = Kind::Tables(RuleTable::table);
 
     fn read(parser: &mut Parser<'_>, file: &Table<'_, '_>, key: &'static str) -> Option<Self> {
         let tables = parser.tables(file, key);
@@ -47,7 +47,7 @@ impl Read for Vec<Arc<Rule>> {
 }
 
 impl Read for NextStep {
-    const KIND: Kind = Kind::TextOr(&Self::TABLE);
+    const KIND: Kind = Kind::TextOr(Self::table);
 
     fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
         if let Some(step) = table.text(key) {
@@ -61,7 +61,7 @@ impl Read for NextStep {
 read_names!(Then);
 
 impl Read for Arc<ScriptedReply> {
-    const KIND: Kind = Kind::Table(&ScriptedReply::TABLE);
+    const KIND: Kind = Kind::Table(ScriptedReply::table);
 
     fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
         let table = parser.table(table, key)?;
@@ -84,7 +84,7 @@ impl Read for ReplyBody {
 
 /// The `delay` of a rule, step or emission.
 impl Read for Delay {
-    const KIND: Kind = Kind::Delay(&Spread::TABLE);
+    const KIND: Kind = Kind::Delay(Spread::table);
 
     fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
         if let Some(delay) = table.duration(key) {
@@ -97,7 +97,7 @@ impl Read for Delay {
 }
 
 impl Read for Fault {
-    const KIND: Kind = Kind::NameOr(fault_names, &FaultTable::TABLE);
+    const KIND: Kind = Kind::NameOr(fault_names, FaultTable::table);
 
     fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
         let FaultTable { kind, bytes, duration, interval } = if let Some(kind) = table.text(key) {
