@@ -15,7 +15,7 @@ use wrs_emulator::calibrate::infer::infer;
 use wrs_emulator::calibrate::openapi;
 use wrs_emulator::calibrate::plan::next;
 use wrs_emulator::calibrate::report::{Report, Row};
-use wrs_emulator::settings::openapi::document;
+use wrs_emulator::settings::api_document::document;
 use wrs_emulator::settings::{Layered, SETTINGS};
 
 use crate::support::{Client, KEY, builder, started};

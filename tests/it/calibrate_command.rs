@@ -18,7 +18,7 @@ use wrs_emulator::contract::signature::{
 };
 use wrs_emulator::contract::types::EVENT_TYPES;
 use wrs_emulator::settings::Layered;
-use wrs_emulator::settings::openapi::document;
+use wrs_emulator::settings::api_document::document;
 use wrs_emulator::state::workspace::FireRequest;
 
 use crate::support::{builder, started, subscribe, text, wrs_emulator};

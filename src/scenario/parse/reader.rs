@@ -1,6 +1,5 @@
 //! Typed values out of TOML, read by the tables of keys: every problem is recorded with its place, and reading continues.
 
-use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::iter;
 use std::ops::Range;
@@ -13,7 +12,6 @@ use toml::de::{DeTable, DeValue};
 
 use super::kinds::{KeyRule, TableKeys, ValueProblem, escaped, nearest_hint, number};
 use crate::contract::nearest;
-use crate::contract::routes::Operation;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::scenario::template::{MAX_TEMPLATES, Template, is_template};
 use crate::settings::{Layered, Profile};
@@ -138,8 +136,6 @@ pub(crate) struct Parser<'t> {
     pub(crate) profile: Arc<Profile>,
     /// About the bytes of the patterns once compiled.
     pub(crate) pattern_bytes: usize,
-    /// The statuses that each operation answers, once asked for.
-    pub(crate) statuses: OnceCell<Vec<(Operation, Vec<u16>)>>,
     /// Statuses that the file's own rules answer.
     pub(crate) scripted: BTreeSet<u16>,
 }
@@ -159,7 +155,6 @@ impl<'t> Parser<'t> {
             request_paths: Vec::new(),
             profile: Arc::clone(base.profile()),
             pattern_bytes: 0,
-            statuses: OnceCell::new(),
             scripted: BTreeSet::new(),
         }
     }
