@@ -19,7 +19,7 @@ use crate::control::openapi_document;
 use crate::control::render::of_key;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::redact::{Redactor, mask_by};
-use crate::settings::openapi::document;
+use crate::settings::api_document::document;
 use crate::settings::{Draft, Forward, Layered, Preset, ProfileProblem, default_text, file_schema};
 use crate::util::file;
 use crate::util::wording::shell_word;

@@ -3,7 +3,8 @@
 //! Everything here is a pure function or a plain value: no clock, no sockets, no storage; time and chance are arguments. What
 //! the published contract leaves open is a setting: each file declares those of its behaviour (`setting`).
 //! Reading order: `routes` (which operations exist, and how other paths are answered), `keys` (who may call them),
-//! `rules` (validation), `types` and `error` (answers), `variation` (what a body may be like), `signature` (webhooks), `clauses` (the clauses that findings name).
+//! `rules` (validation), `types` and `error` (answers), `variation` (what a body may be like), `signature` (webhooks),
+//! `openapi` (the API as a document), `clauses` (the clauses that findings name).
 
 pub mod clauses;
 pub mod error;
@@ -11,6 +12,7 @@ pub mod header_setting;
 pub mod ids;
 pub mod keys;
 pub(crate) mod named;
+pub mod openapi;
 pub mod quota;
 pub mod routes;
 pub mod rules;

@@ -58,10 +58,9 @@ pub enum ContentTypeRule {
     Ignore,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusQuery {
     /// When true, the response includes dependency health details.
-    #[schemars(extend("default" = false))]
     pub include_checks: bool,
 }
 

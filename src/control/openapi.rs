@@ -11,8 +11,7 @@ use super::endpoint::{Described, Route, Schemas};
 use super::reply::Error;
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::SAMPLE_KEY;
-use crate::contract::types::WORKFLOW_COMPLETED;
-use crate::util::schema::{add_examples, plain};
+use crate::util::schema::plain;
 
 /// The groups in which the document lists calls: the name, the subject, and the beginning of their paths.
 const TAGS: [(&str, &str, &[&str]); 7] = [
@@ -31,22 +30,6 @@ const TAGS: [(&str, &str, &[&str]); 7] = [
     ),
     ("scenarios", "Stories that decide how requests are answered.", &["scenarios"]),
     ("state", "The clock, and the state of keys.", &["clock", "reset", "snapshot"]),
-];
-
-/// What examples have as the values of these names.
-const SAMPLES: [(&str, &str); 12] = [
-    ("active", "rate-limit-burst"),
-    ("cursor", "41"),
-    ("events", WORKFLOW_COMPLETED),
-    ("key", SAMPLE_KEY),
-    ("keys", SAMPLE_KEY),
-    ("method", "POST"),
-    ("next_cursor", "41"),
-    ("path", "/v1/events/subscribe"),
-    ("prefix", "rate_limit."),
-    ("secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
-    ("type", WORKFLOW_COMPLETED),
-    ("url", "https://app.example.com/hooks"),
 ];
 
 /// The JSON Schema of run documents, by itself.
@@ -86,7 +69,7 @@ pub(super) fn document(calls: &[Route]) -> Value {
     let responses = shared_responses(&schemas.answers.subschema_for::<Error>());
     let mut components = schemas.answers.take_definitions(true);
     components.values_mut().for_each(plain);
-    let mut document = json!({
+    json!({
         "openapi": "3.1.0",
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
         "info": {
@@ -114,9 +97,7 @@ pub(super) fn document(calls: &[Route]) -> Value {
             "responses": responses,
             "schemas": components,
         },
-    });
-    add_examples(&mut document, &SAMPLES);
-    document
+    })
 }
 
 fn operation(route: &Route, described: &Described) -> Value {

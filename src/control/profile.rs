@@ -17,7 +17,8 @@ use super::scenarios::refused;
 use super::{Control, ControlError};
 use crate::redact::Redactor;
 use crate::scenario::{EffectiveConfig, PATCH_SOURCE, SettingPatch, generation_text};
-use crate::settings::{LedgerRow, ledger, openapi};
+use crate::settings::api_document::document;
+use crate::settings::{LedgerRow, ledger};
 
 /// The points that the contract leaves open, and the assumptions about them.
 ///
@@ -64,7 +65,7 @@ impl Endpoint for ShowProfile {
 
 /// The document of the emulated API.
 ///
-/// Made from the routes, the types and the settings in force; what the published contract does not state is marked with `x-assumed`.
+/// It follows the settings in force; what the published contract does not state is marked with `x-assumed`.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct GetEmulatedDocument {
     #[serde(default)]
@@ -74,7 +75,7 @@ pub(crate) struct GetEmulatedDocument {
 impl Endpoint for GetEmulatedDocument {
     type Answer = Made<Map<String, Value>>;
     const CALL: Call<Self> = Call::at_once("GET v1/openapi.json", |request, cx| {
-        Ok(json(&openapi::document(&cx.profile_for(request.key.scope(cx)?.key().as_deref()))).into())
+        Ok(json(&document(&cx.profile_for(request.key.scope(cx)?.key().as_deref()))).into())
     });
 }
 

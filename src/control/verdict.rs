@@ -319,7 +319,7 @@ pub(super) fn judge(
         failed_tests,
         silent_tests,
         active_scenarios: active.into_iter().map(str::to_owned).collect(),
-        grid: met.grid(&control.profile_for(scope.key().as_deref()), &snapshot),
+        grid: met.grid(&snapshot),
         coverage: Coverage::default(),
         // A poll is no sign that the code under test called.
         judged_requests: runs.requests.iter().filter(|request| !request.is_incidental()).count(),

@@ -15,7 +15,7 @@ use wrs_emulator::lab::calibrate::infer::infer;
 use wrs_emulator::lab::calibrate::openapi;
 use wrs_emulator::lab::calibrate::plan::next;
 use wrs_emulator::lab::calibrate::report::{Report, Row};
-use wrs_emulator::settings::openapi::document;
+use wrs_emulator::settings::api_document::document;
 use wrs_emulator::settings::{Layered, SETTINGS};
 
 use crate::support::{Client, KEY, builder, sized, started};

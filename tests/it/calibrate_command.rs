@@ -18,7 +18,7 @@ use wrs_emulator::lab::calibrate::delivery::CapturedDelivery;
 use wrs_emulator::lab::calibrate::evidence::{Seen, Unclear};
 use wrs_emulator::lab::calibrate::openapi;
 use wrs_emulator::settings::Layered;
-use wrs_emulator::settings::openapi::document;
+use wrs_emulator::settings::api_document::document;
 use wrs_emulator::state::workspace::FireRequest;
 
 use crate::support::{builder, started, subscribe, text, wrs_emulator};

@@ -1,7 +1,6 @@
 //! What the program prints of itself, whole: a change of any of it shows as a change of a file.
 
 use serde_json::Value;
-use wrs_emulator::settings::openapi::document;
 use wrs_emulator::settings::{Layered, SETTINGS, default_text, file_schema};
 
 use crate::control_openapi::spread;
@@ -20,29 +19,6 @@ fn the_built_in_profile_and_its_schema() {
     in_step("profile.toml", &default_text());
     // Editors show and check what it says of each setting.
     in_step("profile.schema.json", &spread(&file_schema(), 4));
-}
-
-/// Under the default profile, and with settings that change as much of the document as can be.
-#[test]
-fn the_document_of_the_emulated_api() {
-    let hostile = Layered::default().with(|draft| {
-        draft.preset("hostile");
-        for setting in [
-            "validation.unknown=reject",
-            "validation.lenient_booleans=true",
-            "webhooks.scheme=[\"svix\", \"github\"]",
-            "webhooks.allow_http=true",
-            "rate_limit.ietf=true",
-            "ids.request_header=X-Request-Id",
-            "subscriptions.secret_field=signing_secret",
-        ] {
-            draft.assignment(setting, "--set");
-        }
-    });
-    for (name, layered) in [("openapi.json", Layered::default()), ("openapi-hostile.json", hostile.expect("a profile"))]
-    {
-        in_step(name, &pretty(&document(layered.profile())));
-    }
 }
 
 /// What each setting says of values that it does not take: what it takes, then each message once, with the values that it is about.

@@ -14,7 +14,6 @@ use toml::de::{DeTable, DeValue};
 
 use super::kinds::{Described, KeyRule, TableKeys, ValueProblem, escaped, nearest_hint, number};
 use crate::contract::nearest;
-use crate::contract::routes::Operation;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::scenario::template::{MAX_TEMPLATES, Template, is_template};
 use crate::settings::{Layered, Profile};
@@ -143,8 +142,6 @@ pub(crate) struct Parser<'t> {
     pub(crate) profile: Arc<Profile>,
     /// About the bytes of the patterns once compiled.
     pub(crate) pattern_bytes: usize,
-    /// The statuses that each operation answers, once asked for.
-    pub(crate) statuses: OnceCell<Vec<(Operation, Vec<u16>)>>,
     /// Statuses that the file's own rules answer.
     pub(crate) scripted: BTreeSet<u16>,
 }
@@ -165,7 +162,6 @@ impl<'t> Parser<'t> {
             request_paths: Vec::new(),
             profile: Arc::clone(base.profile()),
             pattern_bytes: 0,
-            statuses: OnceCell::new(),
             scripted: BTreeSet::new(),
         }
     }

@@ -10,12 +10,12 @@ use super::reader::{Parser, Span, Table};
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::check_key;
 use crate::contract::nearest;
+use crate::contract::openapi::{query_parameters, statuses};
 use crate::contract::quota::{ResetForm, RetryAfterForm};
 use crate::contract::routes::{Credential, Operation, ROUTES, Route, nearest_route};
 use crate::scenario::action::{Action, ScriptedReply};
 use crate::scenario::matcher::{Condition, Found, Subject, Test, When};
 use crate::scenario::rule::{FIRST_STEP, Rule, Then};
-use crate::settings::openapi::{query_parameters, statuses};
 use crate::util::wording::any_of;
 
 /// The parts of a request that templates see.
@@ -82,11 +82,8 @@ impl Parser<'_> {
 
     /// True if one of these operations, of all if none is named, can answer with this status by itself.
     fn can_answer(&self, operations: &[Operation], status: u16) -> bool {
-        let known = self.statuses.get_or_init(|| {
-            ROUTES.iter().map(|route| (route.operation, statuses(route, &self.profile).collect())).collect()
-        });
-        let mut meant = known.iter().filter(|(operation, _)| operations.is_empty() || operations.contains(operation));
-        meant.any(|(_, answered)| answered.contains(&status))
+        let mut meant = ROUTES.iter().filter(|route| operations.is_empty() || operations.contains(&route.operation));
+        meant.any(|route| statuses(route).any(|answered| answered == status))
     }
 
     /// Warns of values for quota headers that the answer will not have.
