@@ -1,6 +1,7 @@
 //! `GET snapshot`, `PUT snapshot`, `POST snapshot/fork`, `POST reset`: saves the state of one key, or of everything, as a document, loads
 //! it, copies that of a key, or restores the state before the first request.
 
+use std::io::Cursor;
 use std::sync::Arc;
 
 use clap::Args;
@@ -37,7 +38,7 @@ pub(crate) struct SaveSnapshot {
 }
 
 impl Endpoint for SaveSnapshot {
-    type Answer = Made<Snapshot>;
+    type Answer = Made<SnapshotDocument>;
     const CALL: Call<Self> = Call::waits("GET snapshot", |request, cx| Box::pin(save(request, cx)));
 }
 
@@ -52,7 +53,7 @@ pub(crate) struct LoadSnapshot {
 
 impl Endpoint for LoadSnapshot {
     type Answer = Loaded;
-    const CALL: Call<Self> = Call::at_once("PUT snapshot", load).body::<Snapshot>().max_bytes(MAX_BYTES);
+    const CALL: Call<Self> = Call::at_once("PUT snapshot", load).body::<SnapshotDocument>().max_bytes(MAX_BYTES);
 }
 
 /// Copy the state of a key to a new one.
@@ -149,7 +150,7 @@ struct ResetArgs {
 #[derive(JsonSchema)]
 #[schemars(inline)]
 #[expect(dead_code, reason = "a schema")]
-pub(crate) struct Snapshot {
+pub(crate) struct SnapshotDocument {
     #[schemars(extend("const" = crate::state::workspace::SNAPSHOT_FORMAT))]
     format: String,
     #[schemars(extend("const" = crate::state::workspace::SNAPSHOT_VERSION))]
@@ -207,7 +208,7 @@ impl Text for WasReset {
     }
 }
 
-async fn save(request: SaveSnapshot, cx: Arc<Context>) -> Result<Made<Snapshot>, ControlError> {
+async fn save(request: SaveSnapshot, cx: Arc<Context>) -> Result<Made<SnapshotDocument>, ControlError> {
     let control = &cx.control;
     let scope = request.key.scope_soon(control).await?;
     wait_idle_briefly(&scope.workspaces(control)).await;
@@ -226,8 +227,8 @@ async fn save(request: SaveSnapshot, cx: Arc<Context>) -> Result<Made<Snapshot>,
 
 fn load(request: LoadSnapshot, cx: &Context) -> Result<Loaded, ControlError> {
     let scope = request.key.scope(cx)?;
-    let snapshot = cx.read_snapshot(|| Ok(serde_json::Deserializer::from_slice(&cx.body))).map_err(refused)?;
-    let names = || snapshot.workspaces.iter().map(|restored| restored.workspace.name());
+    let snapshot = cx.read_snapshot(Cursor::new(&cx.body)).map_err(refused)?;
+    let names = || snapshot.workspaces.iter().map(|saved| &saved.key);
     if let Scope(Some(workspace)) = scope {
         let only = snapshot.whole.is_none() && snapshot.workspaces.len() == 1;
         if !only || names().next() != Some(workspace.name()) {

@@ -326,7 +326,7 @@ fn received(served: &Served, path: &str) -> usize {
     usize::try_from(copied).expect("a number of bytes")
 }
 
-/// A few bytes of text may be many of memory. What a document has is charged as it is read.
+/// A few bytes of text may be many of memory. There must be room before each piece of a document is read.
 #[test]
 fn a_snapshot_that_expands_is_refused_within_the_budget() {
     let budget = 32 * MIB;
