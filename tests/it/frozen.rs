@@ -10,10 +10,6 @@ fn in_step(name: &str, made: &str) {
     assert_in_step(format!("tests/it/frozen/{name}"), made);
 }
 
-fn pretty(document: &Value) -> String {
-    serde_json::to_string_pretty(document).expect("it serialises") + "\n"
-}
-
 #[test]
 fn the_built_in_profile_and_its_schema() {
     in_step("profile.toml", &default_text());

@@ -1,6 +1,5 @@
 //! Typed values out of TOML, read by the tables of keys: every problem is recorded with its place, and reading continues.
 
-use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::ops::Range;
