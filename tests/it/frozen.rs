@@ -1,6 +1,5 @@
 //! What the program prints of itself, whole: a change of any of it shows as a change of a file.
 
-use serde_json::Value;
 use wrs_emulator::settings::{Layered, SETTINGS, default_text, file_schema};
 
 use crate::control_openapi::spread;
