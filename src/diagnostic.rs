@@ -231,7 +231,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("file/unreadable", "a file or folder cannot be read"),
     ("profile/bad-value", "a setting has a value that it does not accept"),
     ("profile/syntax", "a profile is not TOML"),
-    ("profile/unknown-knob", "a name in a profile is not a setting"),
+    ("profile/unknown-setting", "a name in a profile is not a setting"),
     ("profile/unknown-preset", "the name of a profile is not one of the presets"),
     (
         "scenario/active-missing",

@@ -285,8 +285,8 @@ impl<'k> Redactor<'k> {
             }
             Value::Array(values) => values.iter_mut().for_each(|value| self.mask(value, is_inner)),
             Value::Object(fields) => {
-                // A row of the profile gives the setting's name in `knob`; a patch has it as the field's name.
-                let is_setting = fields.get("knob").and_then(Value::as_str).is_some_and(|name| name == KEY_LIST);
+                // A row of the profile gives the setting's name in `setting`; a patch has it as the field's name.
+                let is_setting = fields.get("setting").and_then(Value::as_str).is_some_and(|name| name == KEY_LIST);
                 let masked = std::mem::take(fields).into_iter().map(|(name, mut value)| {
                     match &*name {
                         "value" if is_setting => self.keys(&mut value),
@@ -475,7 +475,7 @@ mod tests {
             "a": [{ "Secret": "x", "n": { "password": { "deep": 1 } }, "token": null }],
             "sk_live_abcdefgh": "sk_test_abcdefgh",
             "keys.list": ["sk_test_abc", "plain-key"],
-            "row": { "knob": "keys.list", "value": ["plain-key"] },
+            "row": { "setting": "keys.list", "value": ["plain-key"] },
             "text": "{\"a\": [{\"password\": \"x\"}], \"b\": 1}",
             "draft": "[draft] of a token",
         });
@@ -484,7 +484,7 @@ mod tests {
             "a": [{ "Secret": "…", "n": { "password": "…" }, "token": null }],
             "sk_live_…efgh": "sk_test_abcdefgh",
             "keys.list": ["sk_test_abc", "…-key"],
-            "row": { "knob": "keys.list", "value": ["…-key"] },
+            "row": { "setting": "keys.list", "value": ["…-key"] },
             "text": "{\"a\":[{\"password\":\"…\"}],\"b\":1}",
             "draft": "[draft] of a token",
         });

@@ -123,7 +123,7 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
 /// The questions about a running emulator, until it refuses a call.
 fn ask(target: &Target, url: &Url, named: Option<&str>, checks: &mut Vec<CheckLine>) -> Result<(), Failure> {
     let keys = Call::new(target).send(&ShowProfile { prefix: Some("keys".to_owned()), ..Default::default() })?;
-    mask_by_rows(keys.data.iter().map(|row| (row.knob.as_str(), &row.value)));
+    mask_by_rows(keys.data.iter().map(|row| (row.setting.as_str(), &row.value)));
     let of_key = key(target, named)?;
     let valid = named.filter(|_| of_key.state == State::Ok);
     checks.extend([of_key, scenarios(target)?]);

@@ -282,7 +282,7 @@ pub(super) fn forwards_in_force(
 ) -> Result<BTreeMap<String, String>, Failure> {
     let request = ShowProfile { key: key.clone(), ..Default::default() };
     let profile = Call::new(target).limit(limit).send(&request)?;
-    let setting = profile.data.iter().find(|row| row.knob == "webhooks.forwards");
+    let setting = profile.data.iter().find(|row| row.setting == "webhooks.forwards");
     let rules = setting.and_then(|setting| setting.value.as_object()).into_iter().flatten();
     let rules = rules.filter_map(|(from, to)| Some((from.clone(), to.as_str()?.to_owned())));
     Ok(rules.filter(|(_, to)| !to.is_empty()).collect())

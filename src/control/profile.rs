@@ -39,7 +39,7 @@ impl Endpoint for GetAssumptions {
 
 /// Show every setting with its value and where it comes from.
 ///
-/// Each setting in force, with the comment above its assignment in a profile file; with a key, those of that key.
+/// Each setting in force; with a key, those of that key.
 #[derive(Args, Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct ShowProfile {
     /// Only settings whose names begin with this.
@@ -94,12 +94,9 @@ pub(crate) struct Profile {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Setting {
-    pub(crate) knob: String,
+    pub(crate) setting: String,
     pub(crate) value: Value,
     pub(crate) source: String,
-    /// The comment above its assignment in a profile file, at most 500 characters; absent without one.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) note: String,
 }
 
 /// Change settings, for all keys or one; null undoes a change.
@@ -195,8 +192,8 @@ pub(crate) struct Patched {
 }
 
 impl From<LedgerRow> for Setting {
-    fn from(LedgerRow { setting, value, source, note, .. }: LedgerRow) -> Self {
-        Self { knob: setting.into_owned(), value, source, note }
+    fn from(LedgerRow { setting, value, source, .. }: LedgerRow) -> Self {
+        Self { setting: setting.into_owned(), value, source }
     }
 }
 
@@ -204,9 +201,8 @@ impl Row for LedgerRow {
     fn table(rows: &[Self]) -> String {
         let paragraph = |row: &Self| {
             let from = if row.source == "default" { String::new() } else { format!("   (from {})", cell(&row.source)) };
-            let note = if row.note.is_empty() { String::new() } else { format!("    note:     {}\n", cell(&row.note)) };
             format!(
-                "{} = {}{from}\n{note}    contract: {}\n    assumed:  {}\n    may be:   {}\n    observed: {}\n",
+                "{} = {}{from}\n    contract: {}\n    assumed:  {}\n    may be:   {}\n    observed: {}\n",
                 row.setting, row.value, row.contract, row.assumed, row.values, row.observed_by
             )
         };
@@ -216,9 +212,9 @@ impl Row for LedgerRow {
 
 impl Text for Profile {
     fn text(&self) -> String {
-        let line = |Setting { knob, value, source, .. }: &Setting| {
+        let line = |Setting { setting, value, source }: &Setting| {
             let from = if source == "default" { String::new() } else { format!("   (from {})", cell(source)) };
-            format!("{} = {value}{from}\n", cell(knob))
+            format!("{} = {value}{from}\n", cell(setting))
         };
         self.data.iter().map(line).collect()
     }
@@ -246,7 +242,7 @@ pub(super) fn in_force(control: &Control, name: Option<&str>, redactor: Redactor
 fn show(request: ShowProfile, cx: &Context) -> Result<Profile, ControlError> {
     let mut profile = settings(cx, request.key.scope(cx)?.key().as_deref(), cx.redactor());
     let prefix = request.prefix.as_deref().unwrap_or_default();
-    profile.data.retain(|row| row.knob.starts_with(prefix));
+    profile.data.retain(|row| row.setting.starts_with(prefix));
     if profile.data.is_empty() {
         return Err(ControlError::not_found(format!("no setting begins with `{}`", prefix.escape_debug())));
     }
@@ -310,25 +306,25 @@ fn compared(
     let (mut changes, mut unchanged) = (Vec::new(), Vec::new());
     let is_below = |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('.'));
     for (before, after) in before.iter().zip(after) {
-        let knob = &*after.setting;
-        let is_named = paths.iter().any(|path| path == knob || is_below(path, knob));
-        if !is_named && !paths.iter().any(|path| is_below(knob, path)) {
+        let path = &*after.setting;
+        let is_named = paths.iter().any(|named| named == path || is_below(named, path));
+        if !is_named && !paths.iter().any(|named| is_below(path, named)) {
             continue;
         }
         let text = |setting: &LedgerRow| {
             let mut value = setting.value.clone();
-            redactor.setting(knob, &mut value);
+            redactor.setting(path, &mut value);
             value.to_string()
         };
         let (was, value) = shortened(&text(before), &text(after));
         match (before.value == after.value, before.source == after.source) {
-            (true, true) if is_named => unchanged.push(format!("{knob} = {value} (from {})", after.source)),
+            (true, true) if is_named => unchanged.push(format!("{path} = {value} (from {})", after.source)),
             (true, true) => {}
             (true, false) if after.source == PATCH_SOURCE => {
-                changes.push(format!("{knob} = {value} (as it was from {})", before.source));
+                changes.push(format!("{path} = {value} (as it was from {})", before.source));
             }
-            _ if after.source == PATCH_SOURCE => changes.push(format!("{knob} = {value} (was {was})")),
-            _ => changes.push(format!("{knob} = {value} again (from {})", after.source)),
+            _ if after.source == PATCH_SOURCE => changes.push(format!("{path} = {value} (was {was})")),
+            _ => changes.push(format!("{path} = {value} again (from {})", after.source)),
         }
     }
     (changes, unchanged)

@@ -20,8 +20,6 @@ use crate::util::schema::schema_of;
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Assumption")]
 pub struct LedgerRow {
-    // The name on the wire, from before settings were called so.
-    #[serde(rename = "knob")]
     pub setting: Cow<'static, str>,
     /// What the contract says.
     pub contract: Cow<'static, str>,
@@ -38,9 +36,6 @@ pub struct LedgerRow {
     pub value: Value,
     /// Where that comes from: `default`, a preset, a file's name, `--set`, or a scenario.
     pub source: String,
-    /// The comment above its assignment in a profile file, at most 500 characters; absent without one.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub note: String,
 }
 
 pub fn ledger(layered: &Layered) -> Vec<LedgerRow> {
@@ -55,7 +50,6 @@ pub fn ledger(layered: &Layered) -> Vec<LedgerRow> {
             default: setting.default.clone(),
             value: paths::json_at(&layered.table, &setting.path),
             source: layered.source(&setting.path).to_owned(),
-            note: layered.note(&setting.path).to_owned(),
         })
         .collect()
 }

@@ -20,7 +20,7 @@ pub use draft::{Draft, OverlaySettings};
 pub use forwards::{Forward, Forwards, MAX_FORWARDS, target_url, with_rest};
 pub use layers::{Layered, PRESETS, Preset, ProfileProblem};
 pub use ledger::{LedgerRow, default_text, file_schema, ledger, ledger_markdown, schema};
-pub(crate) use messages::{SyntaxProblem, other_language, syntax_problems};
+pub(crate) use messages::{SyntaxProblem, is_json, syntax_problems};
 pub use paths::setting_path;
 pub(crate) use readings::UNPROMISED;
 pub use sections::{

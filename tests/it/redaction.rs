@@ -313,19 +313,3 @@ fn listen_masks_and_escapes_what_it_prints() {
         assert_hidden(&line, "listen");
     }
 }
-
-#[test]
-fn a_key_in_a_note_of_a_profile_is_masked() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("sandbox.toml");
-    let note = "observed in call 3 with sk_live_abcdefgh1234 on 2026-01-31; assumed: 100";
-    std::fs::write(&path, format!("[rate_limit]\n# {note}\nrequests = 70\n")).expect("it is written");
-    let profile = path.to_str().expect("a text");
-    let is_masked = |shown: &str| shown.contains("call 3 with sk_live_…1234") && !shown.contains("abcdefgh");
-    let printed = text(&run(&["assumptions", "--json", "--profile", profile]).exits(0).stdout);
-    assert!(is_masked(&printed), "{printed}");
-    let served = Served::start(&["--quiet", "--profile", profile]);
-    let head = "GET /_emulator/assumptions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    let answer = exchange(served.address(), head);
-    assert!(is_masked(&answer), "{answer}");
-}

@@ -133,7 +133,7 @@ async fn keys_show_what_is_left_and_scenarios_how_far_they_are() {
     assert_eq!(changed["active"], json!(["story", "another"]));
     let own = &changed["keys"][1]["settings"];
     assert_eq!(
-        (&own[0]["knob"], &own[0]["value"], &own[1]),
+        (&own[0]["setting"], &own[0]["value"], &own[1]),
         (&json!("rate_limit.requests"), &json!(3), &Value::Null),
         "{own}"
     );

@@ -27,7 +27,7 @@ use super::rule::{NextStep, Rule, RuleTable};
 use super::{Given, Overlay, Scenario, ScenarioOrigin};
 use crate::contract::types::SubscribeRequest;
 use crate::diagnostic::{Diagnostic, Level};
-use crate::settings::{Draft, Layered, SyntaxProblem, other_language, syntax_problems};
+use crate::settings::{Draft, Layered, SyntaxProblem, is_json, syntax_problems};
 use declare::{KeyTable as _, ReadKeys as _, keys};
 use kinds::{KeyRule, SETTINGS, TableKeys, ValueKind as Kind, escaped};
 use reader::{Parser, Table};
@@ -127,11 +127,11 @@ enum Cause {
 fn problems_of_syntax(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
     let at =
         |span, message: String, hint: &str| Diagnostic::at(Level::Error, "scenario/syntax", text, span, message, hint);
-    if let Some(language) = other_language(text) {
+    if is_json(text) {
         let start = text.len() - text.trim_start().len();
         let end = start + text[start..].find('\n').unwrap_or(text.len() - start);
         let hint = "`wrs-emulator scenarios new NAME` writes one to begin with";
-        return vec![at(start..end, format!("this looks like {language}; scenarios are TOML"), hint)];
+        return vec![at(start..end, "this looks like JSON; scenarios are TOML".to_owned(), hint)];
     }
     let is_curly = |c: &char| matches!(c, '“' | '”' | '„' | '‘' | '’' | '‚' | '«' | '»');
     let mut problems: Vec<(Cause, Diagnostic)> = syntax_problems(text, errors)

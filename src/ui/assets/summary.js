@@ -111,7 +111,7 @@ function changed(page, run) {
   const all = (run.profile?.data ?? []).filter((one) => one.source !== 'default').map((one) => ({ one, key: '' }));
   for (const { key, settings } of run.keys ?? []) for (const one of settings ?? []) all.push({ one, key });
   return section('Changed settings', all.length
-    ? h('ul', null, all.slice(0, 200).map(({ one, key }) => h('li', null, key ? [foreign(key), ': '] : null, link(page, { view: 'settings', id: one.knob, key: key || page.route.key, filter: '' }, one.knob), ' = ', foreign(oneLine(settingText(one.value)), 'code'), ' from ', foreign(oneLine(one.source, 100)))))
+    ? h('ul', null, all.slice(0, 200).map(({ one, key }) => h('li', null, key ? [foreign(key), ': '] : null, link(page, { view: 'settings', id: one.setting, key: key || page.route.key, filter: '' }, one.setting), ' = ', foreign(oneLine(settingText(one.value)), 'code'), ' from ', foreign(oneLine(one.source, 100)))))
     : h('p.quiet', null, 'None.'));
 }
 
