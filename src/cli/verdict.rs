@@ -23,6 +23,7 @@ use crate::control::api::{
     Cause, CauseKind, Coverage, DurationInput, Findings, GetFindings, GetVerdict, GridRow, JudgedKey, SharedGap,
     Verification, grid_rows, name_of,
 };
+use crate::control::check_wait;
 use crate::review::findings::Severity;
 use crate::util::duration::parse_duration;
 use crate::util::wording::{counted, shell_word};
@@ -120,8 +121,7 @@ pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
 
 /// Parses a duration that the control API can wait.
 pub(super) fn parse_wait(text: &str) -> Result<Duration, String> {
-    let wait = parse_duration(text)?;
-    if wait > Duration::from_mins(5) { Err(format!("expected at most 300s, found {text}")) } else { Ok(wait) }
+    check_wait(parse_duration(text)?).map_err(|most| format!("expected {most}, found {text}"))
 }
 
 /// The verdict in a format, ending with a line end.

@@ -9,7 +9,6 @@ use schemars::generate::Contract;
 use serde_json::{Map, Value, json};
 
 use super::sections::Profile;
-use crate::contract::VERSION;
 use crate::contract::error::{Envelope, ErrorDetails, ErrorKind};
 use crate::contract::ids::IdStyle;
 use crate::contract::quota::{ResetForm, RetryAfterForm};
@@ -19,6 +18,7 @@ use crate::contract::signature::SigningKey;
 use crate::contract::types::{
     EventEnvelope, SubscribeRequest, Subscription, SystemStatus, WORKFLOW_COMPLETED, WorkflowCompleted,
 };
+use crate::contract::{DEFAULT_URL, VERSION};
 use crate::util::schema::{add_examples, schema_of};
 
 /// The groups of operations, of which generators make one part of a client each.
@@ -50,7 +50,7 @@ pub fn document(profile: &Profile) -> Value {
             "license": { "name": "MIT", "identifier": "MIT" },
             "contact": { "name": "wrs-emulator" },
         },
-        "servers": [{ "url": "http://127.0.0.1:9770", "description": "wrs-emulator at its default address" }],
+        "servers": [{ "url": DEFAULT_URL, "description": "wrs-emulator at its default address" }],
         "security": [{ "api_key": [] }],
         "tags": tags,
         "paths": paths,
