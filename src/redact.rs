@@ -17,6 +17,7 @@ use serde_json::Value;
 use crate::contract::keys::{Keys, is_test_key, mask_key, masked};
 use crate::settings::Layered;
 use crate::util::html;
+use crate::util::wording::shorten;
 
 pub const MASK: &str = "…";
 
@@ -254,10 +255,7 @@ impl<'k> Redactor<'k> {
             let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
             String::from_utf8_lossy(&self.body(line.as_bytes())).into_owned()
         };
-        match shown.char_indices().nth(MAX_LINE) {
-            Some((at, _)) => Some(format!("{}…", &shown[..at])),
-            None => Some(shown),
-        }
+        Some(shorten(&shown, MAX_LINE).into_owned())
     }
 
     /// JSON with credentials masked, as it is if it has none; `None` if the text is not JSON.

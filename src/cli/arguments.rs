@@ -10,6 +10,7 @@ use clap::Args;
 use url::{Host, Url};
 
 use super::failure::Failure;
+use crate::contract::{DEFAULT_ADDRESS, DEFAULT_PORT, DEFAULT_URL};
 use crate::http::listener::{ListenAddress, Listener};
 use crate::util::duration::parse_duration;
 use crate::util::file::{self, FileProblem};
@@ -23,8 +24,6 @@ pub(crate) fn examples<'a>(lines: impl AsRef<[&'a str]>) -> String {
     format!("Examples:{}", lines.as_ref().iter().map(line).collect::<String>())
 }
 
-pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:9770";
-
 /// The address of the emulator that this environment starts: a command in a container calls the server next to it.
 fn default_url() -> String {
     let set = |name: &str| std::env::var(name).ok().map(|it| it.trim().to_owned()).filter(|it| !it.is_empty());
@@ -32,7 +31,7 @@ fn default_url() -> String {
     // Commands call the control API, which may have its own listener.
     let listen = set("WRS_EMULATOR_CONTROL_LISTEN").or_else(|| set("WRS_EMULATOR_LISTEN"));
     let address = listen.filter(|address| !address.ends_with(":0"));
-    let address = address.unwrap_or_else(|| "127.0.0.1:9770".to_owned());
+    let address = address.unwrap_or_else(|| DEFAULT_ADDRESS.to_owned());
     let host = if address.starts_with(':') { "127.0.0.1" } else { "" };
     reachable(&format!("{scheme}://{host}{address}")).trim_end_matches('/').to_owned()
 }
@@ -111,8 +110,8 @@ pub(crate) fn address(flag: &str, text: &str) -> Result<ListenAddress, Failure> 
     text.parse().map_err(|_| {
         let hint = match (text.parse::<u16>(), text.parse::<IpAddr>()) {
             (Ok(port), _) => format!("use `{flag} 127.0.0.1:{port}`"),
-            (_, Ok(ip)) => format!("add a port: `{flag} {}`", SocketAddr::new(ip, 9770)),
-            _ => format!("for example `{flag} 127.0.0.1:9770`, or 0.0.0.0:9770 for every interface"),
+            (_, Ok(ip)) => format!("add a port: `{flag} {}`", SocketAddr::new(ip, DEFAULT_PORT)),
+            _ => format!("for example `{flag} {DEFAULT_ADDRESS}`, or 0.0.0.0:{DEFAULT_PORT} for every interface"),
         };
         Failure::usage(format!("{flag}: expected an IP address and a port, found `{text}`")).with_hint(hint)
     })

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::failure::warn;
-use super::report::{Report, ShownCause};
+use super::report::{RunReport, ShownCause};
 use super::stream::Stream;
 use crate::clock::machine;
 use crate::redact::visible_lines;
@@ -35,7 +35,7 @@ impl Ci {
     }
 
     /// Prints an annotation for each cause to stderr, because stdout may be piped to a program, and appends to the summary of the job.
-    pub(super) fn publish(&self, report: &Report, fails: bool, kept: Option<&Path>) {
+    pub(super) fn publish(&self, report: &RunReport, fails: bool, kept: Option<&Path>) {
         let Self::GitHub(summary) = self else { return };
         print_to_stderr(&annotations(report, if fails { "error" } else { "warning" }));
         summarize(summary.as_deref(), summary_of("verdict", &report.text(false)), kept);
@@ -90,7 +90,7 @@ fn summary_of(title: &str, text: &str) -> String {
 }
 
 /// A workflow command of GitHub for each cause.
-fn annotations(report: &Report, level: &str) -> String {
+fn annotations(report: &RunReport, level: &str) -> String {
     let mut found: Vec<(&str, String)> = Vec::new();
     let mut sentences: Vec<&str> = Vec::new();
     for case in report.judged().filter(|case| case.has_failed()) {
@@ -127,17 +127,17 @@ fn property(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::report::Case;
+    use crate::cli::report::ReportCase;
 
-    fn report(messages: &[&str]) -> Report {
+    fn report(messages: &[&str]) -> RunReport {
         let cause = |message: &&str| ShownCause {
             names: vec!["a".to_owned()],
             sentence: (*message).to_owned(),
             details: vec!["2 times; first req_1".to_owned()],
         };
         let causes = messages.iter().map(cause).collect();
-        let failed = Case { causes, ..Case::failed("a:b,c", "kind", "message", Vec::new()) };
-        Report { cases: vec![Case::passed("fine"), failed], ..Report::empty("verdict") }
+        let failed = ReportCase { causes, ..ReportCase::failed("a:b,c", "kind", "message", Vec::new()) };
+        RunReport { cases: vec![ReportCase::passed("fine"), failed], ..RunReport::empty("verdict") }
     }
 
     #[test]

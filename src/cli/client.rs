@@ -18,10 +18,11 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use url::{Url, form_urlencoded};
 
-use super::arguments::{DEFAULT_URL, Target, address, base, is_webhook_url, reachable};
+use super::arguments::{Target, address, base, is_webhook_url, reachable};
 use super::expansion::check_expansion;
 use super::failure::{Code, Failure};
 use super::output::compact;
+use crate::contract::DEFAULT_URL;
 use crate::contract::variation::HeaderLetters;
 use crate::control::api::{Answer, AnyKey, AskHealth, Endpoint, FollowStream, Sent};
 use crate::http::handler::PLAIN_ON_TLS;

@@ -11,7 +11,7 @@ use super::arguments::{OutputFile, Target, examples};
 use super::client::Call;
 use super::failure::{Failure, colored, note};
 use super::output::{YELLOW, cell, mark, painted, pretty, print_as_is};
-use super::report::{Case, Report};
+use super::report::{ReportCase, RunReport};
 use crate::contract::nearest;
 use crate::control::api::{Finding, Findings, GetFindings};
 use crate::findings::{Check, Confidence, Severity, ShownGroup, check, checks};
@@ -141,7 +141,7 @@ fn text(review: &Review, colors: bool) -> String {
 }
 
 /// A case for each check, and one for each accepted finding that fails. What does not fail the review is a note.
-fn report(review: &Review) -> Report {
+fn report(review: &Review) -> RunReport {
     let lines = |check: &Check| -> Vec<String> {
         let found = review.findings.data.iter().filter(|finding| finding.code == check.code);
         found.flat_map(|finding| finding.groups.iter()).map(ShownGroup::line).collect()
@@ -149,19 +149,21 @@ fn report(review: &Review) -> Report {
     let is_idle = |check: &Check| review.findings.not_exercised.iter().any(|idle| idle.code == check.code);
     let fails = |check: &Check| review.failing.iter().any(|code| code == check.code);
     let of_check = |check: &Check| match check {
-        Check { code, exercise, .. } if is_idle(check) => Case::skipped(*code, format!("not exercised: {exercise}")),
-        Check { code, title, remedy, severity, .. } if fails(check) => {
-            Case::failed(*code, severity.name(), format!("{title}; {remedy}"), lines(check))
+        Check { code, exercise, .. } if is_idle(check) => {
+            ReportCase::skipped(*code, format!("not exercised: {exercise}"))
         }
-        Check { code, .. } => Case::passed(*code),
+        Check { code, title, remedy, severity, .. } if fails(check) => {
+            ReportCase::failed(*code, severity.name(), format!("{title}; {remedy}"), lines(check))
+        }
+        Check { code, .. } => ReportCase::passed(*code),
     };
     let of_accepted = |Acceptance { code, reason, outcome, .. }: &Acceptance| {
-        Case::failed(format!("accepted {code}"), "accepted", *outcome, vec![reason.clone()])
+        ReportCase::failed(format!("accepted {code}"), "accepted", *outcome, vec![reason.clone()])
     };
     let passed = checks().filter(|check| !fails(check));
     let notes = passed.flat_map(|check| lines(check).into_iter().map(move |line| format!("{}: {line}", check.code)));
     let cases = checks().map(of_check).chain(review.stale().map(of_accepted)).collect();
-    Report { name: "review", cases, warnings: Vec::new(), notes: notes.collect() }
+    RunReport { name: "review", cases, warnings: Vec::new(), notes: notes.collect() }
 }
 
 /// The file of `--accept`: the code of a finding and the reason, one a line.

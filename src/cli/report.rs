@@ -23,17 +23,17 @@ pub(crate) fn begin() {
     LazyLock::force(&BEGAN);
 }
 
-pub(crate) struct Report {
+pub(crate) struct RunReport {
     /// Its name in XML, after the program's: `verdict`.
     pub(crate) name: &'static str,
-    pub(crate) cases: Vec<Case>,
+    pub(crate) cases: Vec<ReportCase>,
     /// What may be a problem and fails nothing.
     pub(crate) warnings: Vec<String>,
     /// Why a report without problems may prove little; a summary.
     pub(crate) notes: Vec<String>,
 }
 
-pub(crate) struct Case {
+pub(crate) struct ReportCase {
     pub(crate) name: String,
     pub(crate) result: CaseResult,
     /// What was found, or why it was not run.
@@ -77,28 +77,28 @@ pub(crate) enum CaseResult {
 }
 
 /// A case in a table, whose lines are its particulars.
-pub(crate) struct Row {
+pub(crate) struct ReportRow {
     pub(crate) outcome: String,
     pub(crate) shown: String,
     /// The result in words, when the details of several cases are shown as one.
     pub(crate) done: String,
     /// What to change; failed rows of one outcome and one remedy have one cause, and are shown as one.
     pub(crate) remedy: Option<String>,
-    pub(crate) case: Case,
+    pub(crate) case: ReportCase,
 }
 
 /// A report for people with a table of its cases.
 pub(crate) struct TableReport {
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<ReportRow>,
     /// What comes before the table, and after the particulars.
     pub(crate) before: String,
     pub(crate) after: String,
     pub(crate) summary: String,
     /// Its form in XML, with cases and notes that are not in the table.
-    pub(crate) report: Report,
+    pub(crate) report: RunReport,
 }
 
-impl Case {
+impl ReportCase {
     pub(crate) fn passed(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -133,13 +133,13 @@ impl Case {
     }
 }
 
-impl Report {
+impl RunReport {
     pub(crate) fn empty(name: &'static str) -> Self {
         Self { name, cases: Vec::new(), warnings: Vec::new(), notes: Vec::new() }
     }
 
     /// The cases that were run.
-    pub(crate) fn judged(&self) -> impl Iterator<Item = &Case> {
+    pub(crate) fn judged(&self) -> impl Iterator<Item = &ReportCase> {
         self.cases.iter().filter(|case| case.result != CaseResult::Skipped)
     }
 
@@ -230,10 +230,10 @@ impl Report {
 
 impl TableReport {
     fn text(&self, colors: bool) -> String {
-        let width = |of: fn(&Row) -> &str| self.rows.iter().map(|row| of(row).len()).max().unwrap_or_default();
+        let width = |of: fn(&ReportRow) -> &str| self.rows.iter().map(|row| of(row).len()).max().unwrap_or_default();
         let outcomes = width(|row| &row.outcome);
         let names = width(|row| &row.case.name);
-        let outcome = |row: &Row, width: usize| {
+        let outcome = |row: &ReportRow, width: usize| {
             let color = match row.case.result {
                 CaseResult::Passed => GREEN,
                 CaseResult::Skipped | CaseResult::Idle => YELLOW,
@@ -245,9 +245,9 @@ impl TableReport {
         for row in &self.rows {
             text.push_str(&format!("{}  {:names$}  {}\n", outcome(row, outcomes), row.case.name, cell(&row.shown)));
         }
-        let mut causes: Vec<Vec<&Row>> = Vec::new();
+        let mut causes: Vec<Vec<&ReportRow>> = Vec::new();
         for row in self.rows.iter().filter(|row| matches!(row.case.result, CaseResult::Failed(_))) {
-            let is_cause = |of: &&mut Vec<&Row>| {
+            let is_cause = |of: &&mut Vec<&ReportRow>| {
                 row.remedy.is_some() && (&of[0].outcome, &of[0].remedy) == (&row.outcome, &row.remedy)
             };
             match causes.iter_mut().find(is_cause) {
@@ -306,9 +306,9 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn report(sent: &str) -> Report {
-        let case = Case::failed(sent, "a", sent, vec![sent.to_owned()]);
-        Report { cases: vec![case], notes: vec![sent.to_owned()], ..Report::empty("verdict") }
+    fn report(sent: &str) -> RunReport {
+        let case = ReportCase::failed(sent, "a", sent, vec![sent.to_owned()]);
+        RunReport { cases: vec![case], notes: vec![sent.to_owned()], ..RunReport::empty("verdict") }
     }
 
     #[test]

@@ -21,6 +21,7 @@ use super::stream::Stream;
 use super::trust::{BUNDLE_VARIABLES, TrustFiles};
 use crate::app::{ClockSetting, Emulator, FileLimit, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
+use crate::contract::{DEFAULT_ADDRESS, DEFAULT_PORT};
 use crate::diagnostic::render_all;
 use crate::http::handler::Limits;
 use crate::http::host::host_name;
@@ -37,7 +38,7 @@ pub(super) struct ServeArgs {
     /// Where to serve; port 0 picks a free one.
     ///
     /// `localhost` is both `127.0.0.1` and `::1`.
-    #[arg(long, env, default_value = "127.0.0.1:9770", value_name = "ADDRESS")]
+    #[arg(long, env, default_value = DEFAULT_ADDRESS, value_name = "ADDRESS")]
     listen: String,
     /// Write the base URL to this file once ready.
     #[arg(long, env, value_name = "FILE")]
@@ -367,7 +368,7 @@ async fn start_failure(error: StartError) -> Failure {
                 None => Failure::io(error.to_string()).with_hint(format!(
                     "another program listens there; stop it, or choose another port with --listen {}, and pass it to \
                      commands with --url or WRS_EMULATOR_URL",
-                    address.with_port(address.port().checked_add(1).unwrap_or(9770))
+                    address.with_port(address.port().checked_add(1).unwrap_or(DEFAULT_PORT))
                 )),
             }
         }

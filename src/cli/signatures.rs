@@ -22,7 +22,7 @@ use crate::redact::visible;
 use crate::settings::Layered;
 use crate::util::captured::{self, CapturedMessage, Header, header_line};
 use crate::util::file;
-use crate::util::wording::counted;
+use crate::util::wording::{any_of, counted};
 
 /// Most bytes of a file: far beyond any webhook, and harmless to memory.
 const MAX: u64 = 16 * 1024 * 1024;
@@ -33,9 +33,7 @@ pub(crate) struct SigningArgs {
     /// users of this machine can see the arguments of a process.
     #[arg(long, env = "WRS_WEBHOOK_SECRET", value_name = "SECRET", hide_env_values = true)]
     secret: Vec<String>,
-    /// `standard` (the default), `svix`, `stripe`, `github`, `slack`, `shopify` or `custom`, which --set
-    /// webhooks.custom.… describes.
-    #[arg(long, value_name = "SCHEME", value_delimiter = ',', value_parser = parse_scheme)]
+    #[arg(help = scheme_help(), long, value_name = "SCHEME", value_delimiter = ',', value_parser = parse_scheme)]
     scheme: Vec<SchemeName>,
     /// How the secret becomes a key: `auto` (as the scheme's libraries do), `base64`, `utf8`, `utf8_with_prefix` or `hex`.
     #[arg(long, value_name = "READING", value_parser = parse_reading)]
@@ -43,6 +41,15 @@ pub(crate) struct SigningArgs {
     /// Change a setting of the profile, such as `webhooks.custom.hash=sha512`. Repeatable.
     #[arg(long, env, value_name = "PATH=VALUE", value_delimiter = ';')]
     set: Vec<String>,
+}
+
+fn scheme_help() -> String {
+    let names = SchemeName::ALL.map(|name| match name {
+        SchemeName::Standard => format!("`{name}` (the default)"),
+        SchemeName::Custom => format!("`{name}`, which --set webhooks.custom.… describes"),
+        _ => format!("`{name}`"),
+    });
+    any_of(&names)
 }
 
 pub(crate) struct Signing {

@@ -17,12 +17,13 @@ use super::document::{RunDocument, RunRecords};
 use super::failure::{Failure, colored};
 use super::findings::{Accepted, Review};
 use super::output::{cell, pretty, print_as_is};
-use super::report::{Case, Report, ShownCause};
+use super::report::{ReportCase, RunReport, ShownCause};
 use super::run::is_stream;
 use crate::control::api::{
     Cause, CauseKind, Coverage, DurationInput, Findings, GetFindings, GetVerdict, GridRow, JudgedKey, SharedGap,
     Verification, grid_rows, name_of,
 };
+use crate::control::check_wait;
 use crate::findings::Severity;
 use crate::util::duration::parse_duration;
 use crate::util::wording::{counted, shell_word};
@@ -120,8 +121,7 @@ pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
 
 /// Parses a duration that the control API can wait.
 pub(super) fn parse_wait(text: &str) -> Result<Duration, String> {
-    let wait = parse_duration(text)?;
-    if wait > Duration::from_mins(5) { Err(format!("expected at most 300s, found {text}")) } else { Ok(wait) }
+    check_wait(parse_duration(text)?).map_err(|most| format!("expected {most}, found {text}"))
 }
 
 /// The verdict in a format, ending with a line end.
@@ -603,12 +603,13 @@ impl Verdict {
     }
 
     /// What may be why the command failed, if its tests do not tell: whatever went wrong that no kind below reports.
-    fn failed_command(&self) -> Option<Case> {
+    fn failed_command(&self) -> Option<ReportCase> {
         let status = self.exit_status?;
         let causes = self.body.causes.iter().filter(|cause| self.explains_command(cause));
         let causes: Vec<ShownCause> = causes.map(|cause| self.shown(cause)).collect();
         let message = format!("it exited with {status}, and this went wrong");
-        (!causes.is_empty()).then(|| Case { causes, ..Case::failed("command", "command", message, Vec::new()) })
+        (!causes.is_empty())
+            .then(|| ReportCase { causes, ..ReportCase::failed("command", "command", message, Vec::new()) })
     }
 
     fn explains_command(&self, cause: &Cause) -> bool {
@@ -620,7 +621,7 @@ impl Verdict {
     }
 
     /// Why the tests failed.
-    fn failed_tests(&self) -> Option<Case> {
+    fn failed_tests(&self) -> Option<ReportCase> {
         let failed = self.body.failed_tests;
         let causes: Vec<ShownCause> = self.of_tests().map(|cause| self.shown(cause)).collect();
         let listed: usize = causes.iter().map(|cause| cause.names.len()).sum();
@@ -629,18 +630,18 @@ impl Verdict {
             more => vec![format!("… and {}", counted(more, "more failed test"))],
         };
         let message = format!("{} failed", counted(failed, "test"));
-        (failed > 0).then(|| Case { causes, ..Case::failed("tests", "tests", message, lines) })
+        (failed > 0).then(|| ReportCase { causes, ..ReportCase::failed("tests", "tests", message, lines) })
     }
 
     /// The tests that failed, or the command, then the kinds of problems.
-    pub(super) fn report(&self) -> Report {
+    pub(super) fn report(&self) -> RunReport {
         let first = self.failed_tests().or_else(|| self.failed_command());
         let kinds = Kind::all().filter(|kind| self.judges(*kind)).map(|kind| self.of_kind(kind));
         let cases = first.into_iter().chain(kinds).collect();
-        Report { name: "verdict", cases, warnings: self.warnings(), notes: self.notes() }
+        RunReport { name: "verdict", cases, warnings: self.warnings(), notes: self.notes() }
     }
 
-    fn of_kind(&self, kind: Kind) -> Case {
+    fn of_kind(&self, kind: Kind) -> ReportCase {
         let count = self.count(kind);
         let refused = match (kind, self.body.refused_forgeries) {
             (Kind::Undelivered, 1) => "; 1 forged delivery was refused, as intended".to_owned(),
@@ -652,8 +653,10 @@ impl Verdict {
         if count == 0 {
             // A check that had nothing to judge has not passed.
             return match self.idle_of(kind) {
-                Some(why) => Case::idle(kind.name(), format!("{why}{refused}")),
-                None => Case { message: format!("{}{refused}", kind.sentence(0)), ..Case::passed(kind.name()) },
+                Some(why) => ReportCase::idle(kind.name(), format!("{why}{refused}")),
+                None => {
+                    ReportCase { message: format!("{}{refused}", kind.sentence(0)), ..ReportCase::passed(kind.name()) }
+                }
             };
         }
         let (causes, others) = self.causes(kind);
@@ -680,6 +683,10 @@ impl Verdict {
             Kind::Findings => format!("{}; {}", kind.sentence(count), self.records.review()),
             _ => kind.sentence(count),
         };
-        Case { causes, is_told, ..Case::failed(kind.name(), kind.name(), format!("{sentence}{refused}"), lines) }
+        ReportCase {
+            causes,
+            is_told,
+            ..ReportCase::failed(kind.name(), kind.name(), format!("{sentence}{refused}"), lines)
+        }
     }
 }

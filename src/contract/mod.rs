@@ -14,6 +14,7 @@ pub mod keys;
 pub(crate) mod named;
 pub mod openapi;
 pub mod quota;
+pub mod reserved_headers;
 pub mod routes;
 pub mod rules;
 pub mod setting;
@@ -24,6 +25,11 @@ pub mod variation;
 
 /// The version label of the emulated contract, as `GET /v1/system/status` carries it (contract: Versioning).
 pub const VERSION: &str = "v1.0";
+
+/// Where the emulator is served, unless it is told otherwise.
+pub const DEFAULT_PORT: u16 = 9770;
+pub const DEFAULT_ADDRESS: &str = "127.0.0.1:9770";
+pub const DEFAULT_URL: &str = "http://127.0.0.1:9770";
 
 /// The known name most like `typed`, if one is close enough for a likely typing error.
 pub fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {

@@ -13,6 +13,7 @@ use crate::contract::nearest;
 use crate::contract::setting::settings;
 use crate::contract::signature::{KeyReading, Scheme, SigningKey};
 use crate::contract::types::{Events, SubscribeRequest};
+use crate::util::wording::shorten;
 
 settings! {
     /// How strictly requests are read.
@@ -464,11 +465,7 @@ pub(super) fn quoted(text: &str) -> String {
 
 pub(super) fn shortened(text: &str) -> String {
     const SHOWN: usize = 64;
-    let mut short: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
-    if text.chars().nth(SHOWN).is_some() {
-        short.push('…');
-    }
-    short
+    shorten(text, SHOWN).escape_debug().to_string()
 }
 
 #[cfg(test)]

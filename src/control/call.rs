@@ -129,7 +129,7 @@ pub(super) fn number_in<N: Copy + Display + PartialOrd>(
 }
 
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
-pub(crate) const MAX_WAIT: Duration = Duration::from_mins(5);
+const MAX_WAIT: Duration = Duration::from_mins(5);
 
 pub(super) fn duration(field: &str, DurationInput(text): &DurationInput) -> Result<Duration, ControlError> {
     parse_duration(text).map_err(|problem| ControlError::invalid(format!("{field}: {problem}")))
@@ -143,7 +143,12 @@ pub(super) fn timeout(given: Option<&DurationInput>, usual: Duration) -> Result<
 /// How long a call waits, by a field of it.
 pub(super) fn wait_limit(field: &str, given: &DurationInput) -> Result<Duration, ControlError> {
     let limit = duration(field, given)?;
-    if limit > MAX_WAIT { Err(ControlError::invalid(format!("{field}: at most 300s"))) } else { Ok(limit) }
+    check_wait(limit).map_err(|most| ControlError::invalid(format!("{field}: {most}")))
+}
+
+/// Refuses a longer wait than any call makes.
+pub(crate) fn check_wait(limit: Duration) -> Result<Duration, String> {
+    if limit > MAX_WAIT { Err(format!("at most {}s", MAX_WAIT.as_secs())) } else { Ok(limit) }
 }
 
 pub(super) struct Paging {

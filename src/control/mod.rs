@@ -61,6 +61,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
+pub(crate) use call::check_wait;
 pub(crate) use diagnosis::{Step, StepVerdict};
 pub use findings::LastFindings;
 pub use guard::{Access, WrongTokens};

@@ -19,6 +19,7 @@ use crate::redact::Redactor;
 use crate::scenario::{EffectiveConfig, PATCH_SOURCE, SettingPatch, generation_text};
 use crate::settings::api_document::document;
 use crate::settings::{LedgerRow, ledger};
+use crate::util::wording::shorten;
 
 /// The points that the contract leaves open, and the assumptions about them.
 ///
@@ -338,9 +339,8 @@ fn shortened(before: &str, after: &str) -> (String, String) {
     let start = if before.chars().count().max(after.chars().count()) > MAX { same.saturating_sub(CONTEXT) } else { 0 };
     let part = |text: &str| {
         let head = if start > 0 { "…" } else { "" };
-        let shown: String = text.chars().skip(start).take(MAX).collect();
-        let tail = if text.chars().count() > start + MAX { "…" } else { "" };
-        format!("{head}{shown}{tail}")
+        let rest: String = text.chars().skip(start).collect();
+        format!("{head}{}", shorten(&rest, MAX))
     };
     (part(before), part(after))
 }

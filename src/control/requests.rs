@@ -27,6 +27,7 @@ use crate::redact::Redactor;
 use crate::state::journal::record::{Answer, Bytes, Connection, Headers, QuotaState, Request, RequestWhole, time};
 use crate::state::journal::{Entry, Interest, Journal, Reason, RequestInterest, RequestRecord};
 use crate::state::quota::QuotaCheck;
+use crate::util::wording::shorten;
 
 /// List requests, newest first.
 ///
@@ -369,7 +370,7 @@ fn error_message(request: &RequestRecord) -> Option<String> {
         return None;
     }
     let answered: Envelope = serde_json::from_slice(request.transcript.answer_body()).ok()?;
-    Some(answered.error.message.chars().take(MAX_MESSAGE).collect())
+    Some(shorten(&answered.error.message, MAX_MESSAGE).into_owned())
 }
 
 pub(super) fn whole(request: &RequestRecord, redactor: Redactor<'_>) -> RequestWhole {

@@ -29,6 +29,7 @@ use crate::http::body::{RequestBody, ResponseBody};
 use crate::http::connection_state::ConnectionState;
 use crate::redact::Redactor;
 use crate::util::tasks::{Busy, MAX_READS};
+use crate::util::wording::shorten;
 
 macro_rules! calls {
     ($($request:ty),* $(,)?) => { vec![$(Route::of::<$request>()),*] };
@@ -270,7 +271,7 @@ fn nearest_path(path: &str) -> Option<String> {
 
 /// The 404 for an unknown path, with the one that was probably meant.
 fn unknown_path(path: &str) -> ControlError {
-    let shown: String = path.chars().take(80).collect();
+    let shown = shorten(path, 80);
     let way_out = match nearest_path(path) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!(

@@ -21,7 +21,7 @@ use super::parse::kinds::{ANYTHING, ARRAY, KeyRule, KeySpec, NEGATED, PATTERN, T
 use crate::contract::keys::Keys;
 use crate::contract::routes::{Operation, ROUTES};
 use crate::redact::{Redactor, is_credential_header, is_secret_field};
-use crate::util::wording::any_of;
+use crate::util::wording::{any_of, shorten};
 
 /// Most bytes of a value that an explanation shows the beginning of. Masking a longer one would hold up the request.
 const MAX_SHOWN: usize = 1024;
@@ -169,12 +169,12 @@ impl Condition {
             (Subject::Key, Found::Text(text)) => format!("is {}", redactor.key(text)),
             // Masked before it is cut: half a credential would not be recognised.
             (_, Found::Text(text)) => {
-                format!("is {}", shortened(&format!("\"{}\"", redactor.text(text).escape_debug())))
+                format!("is {}", beginning(&format!("\"{}\"", redactor.text(text).escape_debug())))
             }
             (_, Found::Json(value)) => {
                 let mut value = (*value).clone();
                 redactor.value(&mut value);
-                format!("is {}", shortened(&value.to_string()))
+                format!("is {}", beginning(&value.to_string()))
             }
         };
         Some(match (&self.subject, failed) {
@@ -298,11 +298,9 @@ impl Subject {
     }
 }
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(80) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
-    }
+/// The beginning of a value, for a message.
+fn beginning(text: &str) -> Cow<'_, str> {
+    shorten(text, 80)
 }
 
 impl fmt::Display for Subject {
@@ -320,7 +318,7 @@ impl fmt::Display for Subject {
 
 impl fmt::Display for Literal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&shortened(&self.json.to_string()))
+        f.write_str(&beginning(&self.json.to_string()))
     }
 }
 

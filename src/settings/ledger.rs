@@ -170,8 +170,12 @@ impl Setting {
             return self.values.to_owned();
         }
         let shape = self.path.split('.').fold(&*TYPES, |place, name| &place["properties"][name]);
+        let any_of = |names: &[Value]| names.iter().map(Value::to_string).collect::<Vec<_>>().join(" | ");
+        if let Value::Array(names) = &shape["anyOf"][0]["enum"] {
+            return format!("{}, or a list of them", any_of(names));
+        }
         match (&shape["enum"], &shape["examples"], shape["type"].as_str().unwrap_or_default()) {
-            (Value::Array(values), ..) => values.iter().map(Value::to_string).collect::<Vec<_>>().join(" | "),
+            (Value::Array(names), ..) => any_of(names),
             (_, Value::Array(durations), _) => format!("a duration such as {}", durations[0]),
             (.., "integer") => {
                 format!("an integer from {} to {}, such as {}", shape["minimum"], shape["maximum"], self.default)

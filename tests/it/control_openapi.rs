@@ -201,3 +201,19 @@ async fn every_reference_leads_somewhere() {
         assert!(document.pointer(pointer).is_some(), "{reference}");
     }
 }
+
+/// The comments of fields cannot take the limit from the code.
+#[tokio::test]
+async fn every_text_names_the_limit_of_waits_that_calls_have() {
+    let refused = control(&start().await, "POST", "requests/wait", &json!({ "timeout": "99h" })).await.message();
+    let limit = refused.strip_prefix("timeout: at most ").expect("the limit").trim_end_matches('s').to_owned();
+    for text in [include_str!("control_openapi.json"), include_str!("../../docs/control-api.md")] {
+        let numbers = text.split("at most ").skip(1).filter_map(|rest| {
+            let (number, unit) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+            let unit = unit.trim_start().strip_prefix('s')?;
+            (!number.is_empty() && !unit.starts_with(char::is_alphanumeric)).then_some(number)
+        });
+        assert!(numbers.clone().count() >= 2);
+        numbers.for_each(|number| assert_eq!(number, limit));
+    }
+}

@@ -19,7 +19,7 @@ use tokio::runtime::Builder;
 use tokio::task::JoinHandle;
 use url::{Host, Url};
 
-use super::arguments::{DEFAULT_URL, Target, address, bound, examples, is_webhook_url};
+use super::arguments::{Target, address, bound, examples, is_webhook_url};
 use super::client::{Call, in_background, run_task, runtime};
 use super::failure::{Code, Failure, note, note_with, warn};
 use super::output::{print, ready_line};
@@ -27,6 +27,7 @@ use super::profile::{forwards_in_force, patch_of_forwards};
 use super::signals::{Adopted, Signals};
 use super::signatures::{Signing, SigningArgs, check_url};
 use super::stream::Stream;
+use crate::contract::DEFAULT_URL;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api;
 use crate::http::handler::Limits;

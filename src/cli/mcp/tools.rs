@@ -19,7 +19,7 @@ use crate::control::api::{
 use crate::redact::{Redactor, visible_lines};
 use crate::scenario::check_text;
 use crate::util::duration::parse_duration;
-use crate::util::wording::{any_of, counted};
+use crate::util::wording::{any_of, counted, shorten};
 
 /// Most bytes of a tool's text, so that it leaves room in the agent's context.
 const MAX_TEXT: usize = 32 * 1024;
@@ -514,6 +514,5 @@ fn reset(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String,
 
 /// The beginning of a name that a client sent.
 pub(super) fn shown(name: &str) -> String {
-    let start: String = name.chars().take(80).collect();
-    start.escape_debug().to_string()
+    shorten(name, 80).escape_debug().to_string()
 }

@@ -16,7 +16,7 @@ use crate::cli::client::run_task;
 use crate::cli::failure::{Code, Failure, note};
 use crate::cli::output::{cell, show_list, table};
 use crate::cli::profile::with_forwards;
-use crate::cli::report::{Case, Report, Row, TableReport};
+use crate::cli::report::{ReportCase, ReportRow, RunReport, TableReport};
 use crate::cli::signatures::{Signing, SigningArgs};
 use crate::control::api::List;
 use crate::http::tls::Trust;
@@ -184,17 +184,17 @@ fn report(probe: &ProbeReport) -> TableReport {
         let names = probe.not_applicable.join(", ");
         after.push_str(&format!("\nnot sent, because the scheme {} cannot tell: {names}\n", probe.scheme));
     }
-    let left_out = |name: &&str| Case::skipped(*name, format!("the scheme {} cannot tell", probe.scheme));
+    let left_out = |name: &&str| ReportCase::skipped(*name, format!("the scheme {} cannot tell", probe.scheme));
     let note = |diagnosis: &String| format!("the valid delivery was not accepted: {diagnosis}");
     TableReport {
         rows: probe.cases.iter().map(row).collect(),
         before,
         after,
         summary: summary(probe),
-        report: Report {
+        report: RunReport {
             cases: probe.not_applicable.iter().map(left_out).collect(),
             notes: probe.diagnosis.iter().map(note).collect(),
-            ..Report::empty("review.probe")
+            ..RunReport::empty("review.probe")
         },
     }
 }
@@ -213,11 +213,11 @@ fn summary(probe: &ProbeReport) -> String {
 }
 
 /// A case, with its request, the expected and the observed answer, and the remedy.
-fn row(probed: &ProbedCase) -> Row {
+fn row(probed: &ProbedCase) -> ReportRow {
     let ProbedCase { name, outcome, sent, expected, observed, detail, clause, remedy, .. } = probed;
     let case = match outcome {
-        Outcome::Pass => Case::passed(*name),
-        Outcome::Incomplete => Case::skipped(*name, detail.clone().unwrap_or_default()),
+        Outcome::Pass => ReportCase::passed(*name),
+        Outcome::Incomplete => ReportCase::skipped(*name, detail.clone().unwrap_or_default()),
         outcome => {
             let expected = expected.name();
             let mut lines = vec![
@@ -227,10 +227,15 @@ fn row(probed: &ProbedCase) -> Row {
             ];
             lines.extend(detail.as_ref().map(|detail| format!("          {detail}")));
             lines.extend(remedy.map(|remedy| format!("remedy    {remedy}")));
-            Case::failed(*name, outcome.name(), format!("{sent}: expected {expected}, observed {observed}"), lines)
+            ReportCase::failed(
+                *name,
+                outcome.name(),
+                format!("{sent}: expected {expected}, observed {observed}"),
+                lines,
+            )
         }
     };
-    Row {
+    ReportRow {
         outcome: outcome.name().to_owned(),
         shown: observed.clone(),
         done: (*sent).to_owned(),

@@ -5,8 +5,10 @@ use toml::de::DeValue;
 
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
+use crate::contract::reserved_headers::{FRAMING, OWN_PREFIX};
 use crate::contract::rules::url_schema;
 use crate::util::duration::parse_duration;
+use crate::util::wording::shorten;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeySpec {
@@ -194,10 +196,6 @@ pub(crate) enum ValueKind {
     Form(&'static str, Schema),
 }
 
-/// Headers that belong to the message's framing; a scripted value would break the connection, which is what faults are for.
-pub(crate) const FRAMING: [&str; 5] = ["content-length", "transfer-encoding", "connection", "upgrade", "trailer"];
-/// Headers with which the emulator names its own answers; a script must not forge them.
-pub(crate) const OWN_PREFIX: &str = "x-emulator-";
 /// What a header's name looks like (RFC 9110).
 const HEADER_NAME: &str = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$";
 
@@ -509,9 +507,5 @@ pub(crate) fn nearest_hint(typed: &str, names: &[&str]) -> String {
 
 /// A user's text as messages show it.
 pub(crate) fn escaped(text: &str) -> String {
-    let mut shown: String = text.chars().take(60).flat_map(char::escape_debug).collect();
-    if text.chars().nth(60).is_some() {
-        shown.push('…');
-    }
-    shown
+    shorten(text, 60).escape_debug().to_string()
 }

@@ -11,9 +11,10 @@ use toml::de::DeValue;
 
 use super::Fingerprints;
 use super::declare::{KeyTable as _, Read, ReadKeys as _, read_names};
-use super::kinds::{ANYTHING, FRAMING, OWN_PREFIX, ValueKind as Kind, escaped};
+use super::kinds::{ANYTHING, ValueKind as Kind, escaped};
 use super::reader::{Parser, Table};
 use crate::contract::error::ErrorKind;
+use crate::contract::reserved_headers::is_unscriptable;
 use crate::scenario::action::{
     Action, Delay, Fault, FaultTable, MAX_BYTES, Outcome, Patch, ReplyBody, ScriptedReply, Spread, Step, fault_names,
 };
@@ -285,7 +286,7 @@ impl Parser<'_> {
             let message = format!("`{}` is not a valid header name", escaped(key.get_ref()));
             return self.refuse("scenario/bad-value", key.span(), message, "for example Retry-After = \"5\"");
         };
-        if FRAMING.contains(&name.as_str()) || name.as_str().starts_with(OWN_PREFIX) {
+        if is_unscriptable(&name) {
             let message = format!("the header `{name}` cannot be scripted");
             let hint = "to break the connection, use `fault`";
             return self.refuse("scenario/bad-value", key.span(), message, hint);

@@ -26,6 +26,7 @@ use crate::contract::signature::Tamper;
 use crate::scenario::rule_counters::SavedCounter;
 use crate::state::budget::Budget;
 use crate::state::quota::Quota;
+use crate::util::wording::shorten;
 
 /// The value of the first field of every snapshot.
 pub const SNAPSHOT_FORMAT: &str = "wrs-emulator snapshot";
@@ -187,7 +188,8 @@ fn check_version(document: impl Read, budget: &Budget) -> Result<(), SnapshotPro
         return Err(SnapshotProblem(format!("expected a snapshot (`format` is `{SNAPSHOT_FORMAT}`)")));
     }
     if frame.version != SNAPSHOT_VERSION {
-        let version: String = frame.version.to_string().chars().take(40).collect();
+        let version = frame.version.to_string();
+        let version = shorten(&version, 40);
         return Err(SnapshotProblem(format!(
             "the snapshot has version {version}, and this emulator reads version {SNAPSHOT_VERSION}; make the snapshot again with this one"
         )));

@@ -5,7 +5,7 @@ import { settingText } from './text.js';
 
 /** @typedef {{id: string, label: string, method: string, path: string, body?: Record<string, unknown>, cli: string[], danger?: string, about?: string, text?: string, isQuiet?: boolean}} Action */
 
-const DEFAULT_ORIGIN = 'http://127.0.0.1:9770';
+export const DEFAULT_ORIGIN = 'http://127.0.0.1:9770';
 
 /** Headers of the connection, and those that curl sends anyway. */
 const CONNECTION = /^(host|content-length|connection|accept|user-agent|accept-encoding|accept-language|sec-.*|transfer-encoding)$/i;
