@@ -16,8 +16,6 @@ use regex::Regex;
 use serde_json::{Map, Value};
 use url::form_urlencoded;
 
-use super::parse::declare::keys;
-use super::parse::kinds::{ANYTHING, ARRAY, KeyRule, KeySpec, NEGATED, PATTERN, TableKeys, ValueKind as Kind};
 use crate::contract::keys::Keys;
 use crate::contract::routes::{Operation, ROUTES};
 use crate::redact::{Redactor, is_credential_header, is_secret_field};
@@ -359,33 +357,6 @@ pub struct When {
     pub authenticated: Option<bool>,
     /// True if no endpoint has a path like this.
     pub no_endpoint: bool,
-}
-
-const MATCHER: &[KeySpec] = keys! {
-        /// is this value
-        equals => ANYTHING,
-        /// text: contains this part; list: has this entry; object: has this key
-        contains => ANYTHING,
-        /// begins with this text
-        starts_with => Kind::Text,
-        /// ends with this text
-        ends_with => Kind::Text,
-        /// matches this regular expression, anywhere unless ^ and $ are used
-        matches => PATTERN,
-        /// is one of these values
-        one_of => ARRAY,
-        /// true: exists; false: does not exist
-        present => Kind::Boolean,
-        /// the matcher given here does not match
-        not => NEGATED,
-        /// is a number less than this
-        lt => Kind::Number,
-        /// is a number greater than this
-        gt => Kind::Number,
-};
-
-pub(super) fn matcher_keys() -> TableKeys {
-    TableKeys { definition: "matcher", place: "a matcher", keys: MATCHER.to_vec(), rules: vec![KeyRule::NotEmpty] }
 }
 
 impl When {

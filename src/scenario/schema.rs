@@ -4,9 +4,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::parse::declare::KeyTable as _;
+use super::Scenario;
 use super::parse::kinds::{KeySpec, TableKeys, reference};
-use super::parse::{File, tables};
+use super::parse::tables;
 use crate::contract::error::ErrorKind;
 use crate::contract::routes::{Operation, ROUTES, Route};
 use crate::contract::types::EVENT_TYPES;
@@ -20,7 +20,7 @@ pub fn schema() -> Value {
     whole.insert("$schema".to_owned(), "https://json-schema.org/draft/2020-12/schema".into());
     whole.insert("title".to_owned(), "Scenario of wrs-emulator".into());
     whole.insert("description".to_owned(), "One story: what happens to requests, and which events are fired".into());
-    whole.extend(object(&File::table()).as_object().cloned().unwrap_or_default());
+    whole.extend(object(&TableKeys::of::<Scenario>()).as_object().cloned().unwrap_or_default());
     let mut definitions = Map::from_iter([
         (
             "duration".to_owned(),

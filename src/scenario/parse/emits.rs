@@ -7,14 +7,15 @@ use serde_json::json;
 
 use super::Fingerprints;
 use super::conditions::request;
-use super::declare::{KeyTable as _, Read, ReadKeys as _};
 use super::keys::{KeyReader, TableKind};
-use super::kinds::{EVENT, KEEP_ONE, KeyRule, STATUS, TableKeys, ValueKind as Kind, escaped, nearest_hint};
+use super::kinds::{
+    EVENT, EVENTS, KEEP_ONE, KeyRule, STATUS, TableKeys, URL, ValueKind as Kind, escaped, nearest_hint,
+};
 use super::reader::{Parser, Span, Table};
 use crate::contract::rules::check_webhook_url;
 use crate::contract::signature::{SigningKey, Tamper};
 use crate::contract::types::SubscribeRequest;
-use crate::scenario::action::Delay;
+use crate::scenario::Given;
 use crate::scenario::emit::{DeliveryFaults, Emit, Trigger};
 
 /// Most events of one trigger, or of one `every`.
@@ -22,13 +23,12 @@ const MAX_EVENTS: u64 = 100_000;
 /// Shortest period of `every`: shorter ones would only keep the machine busy.
 const MIN_PERIOD: Duration = Duration::from_millis(10);
 
-const ON: Kind = Kind::NameOr(|| vec!["activation", "command"], TableKeys::of::<Trigger>);
-
 impl TableKind for Emit {
     const DEFINITION: &'static str = "emit";
     const PLACE: &'static str = "an `[[emit]]`";
 
     fn rules() -> Vec<KeyRule> {
+        // Reported below, where the trigger is known; here for the schema.
         vec![KeyRule::Never(|| {
             let periodic = json!({"on": {"type": "object", "required": ["every"]}});
             json!({"required": ["on", "interval"], "properties": periodic})
@@ -38,19 +38,23 @@ impl TableKind for Emit {
     fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
         let name = keys.text("name", Kind::Name, "what `trigger --emit NAME` and listings call it");
         let event = keys.required("event", EVENT, "the event type", Parser::event);
-        let on = "what sets it off: \"activation\", \"command\", { every = … }, { after = … }, or an answered request";
-        let trigger = keys.required("on", ON, on, Parser::trigger);
+        let trigger = keys.required(
+            "on",
+            Kind::NameOr(|| vec!["activation", "command"], TableKeys::of::<Trigger>),
+            "what sets it off: \"activation\", \"command\", { every = … }, { after = … }, or an answered request",
+            Parser::trigger,
+        );
         let data =
             keys.fields("data", "the event's data; may use templates; if left out, the profile's data for the type");
-        let delay = keys.read("delay", Delay::KIND, "from the trigger to the first event", Delay::read);
-        let count = Kind::Integer(1, MAX_EVENTS);
-        let times = keys.integer("times", count, "events for each trigger; with `every`, events in all");
+        let delay = keys.delay("delay", "from the trigger to the first event");
+        let times =
+            keys.integer("times", Kind::Integer(1, MAX_EVENTS), "events for each trigger; with `every`, events in all");
         let interval = keys.duration("interval", "from one event to the next").unwrap_or_default();
         let delivery: DeliveryFaults = keys.table("delivery", "what happens to the deliveries").unwrap_or_default();
 
         let (parser, table) = keys.input()?;
-        let missing = parser.missing_parts(None);
-        parser.warn_of_missing_parts(missing);
+        let paths = parser.take_request_paths();
+        parser.warn_of_missing_parts(None, paths);
         let (event, trigger) = (event?, trigger?);
         let is_periodic = matches!(trigger, Trigger::Every(_));
         let is_single = times.unwrap_or(1) == 1;
@@ -77,8 +81,8 @@ impl TableKind for Emit {
             times,
             interval,
             delivery,
-            scenario: Arc::clone(&parser.scenario),
-            // What depends on its place among the others is filled in by `Parser::emits`.
+            // What follows from its place among the others is filled in by [`Parser::emits`].
+            scenario: Arc::default(),
             label: Arc::default(),
             fingerprint: 0,
         })
@@ -137,16 +141,16 @@ impl TableKind for DeliveryFaults {
     const PLACE: &'static str = "`delivery`";
 
     fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
-        let tamper = "the part to falsify: body, signature, secret, timestamp, `future_timestamp` or headers";
         let faults = Self {
-            tamper: keys.one_of("tamper", || Tamper::ALL.map(Tamper::name).to_vec(), tamper, Tamper::from_name),
+            tamper: keys.one_of(
+                "tamper",
+                || Tamper::ALL.map(Tamper::name).to_vec(),
+                "the part to falsify: body, signature, secret, timestamp, `future_timestamp` or headers",
+                Tamper::from_name,
+            ),
             duplicate: keys.integer("duplicate", Kind::Integer(1, 100), "copies of each delivery in all"),
-            shuffle: keys
-                .flag("shuffle", Kind::Boolean, "true: the events of one trigger go out in another order")
-                .unwrap_or_default(),
-            drop: keys
-                .flag("drop", Kind::Boolean, "true: nothing is delivered, as if it were lost")
-                .unwrap_or_default(),
+            shuffle: keys.flag("shuffle", "true: the events of one trigger go out in another order").unwrap_or(false),
+            drop: keys.flag("drop", "true: nothing is delivered, as if it were lost").unwrap_or(false),
         };
 
         let (parser, table) = keys.input()?;
@@ -160,39 +164,57 @@ impl TableKind for DeliveryFaults {
     }
 }
 
-impl Read for Vec<Arc<Emit>> {
-    const KIND: Kind = Kind::Tables(TableKeys::of::<Emit>);
+impl TableKind for Given {
+    const DEFINITION: &'static str = "given";
+    const PLACE: &'static str = "`given`";
 
-    fn read(parser: &mut Parser<'_>, file: &Table<'_, '_>, key: &'static str) -> Option<Self> {
-        Some(parser.emits(file, key))
+    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+        let subscriptions = keys.read(
+            "subscription",
+            Kind::Tables(TableKeys::of::<SubscribeRequest>),
+            "a webhook subscription that exists from the start",
+            |parser, table, key| {
+                let tables = parser.open_tables::<SubscribeRequest>(table, key);
+                Some(tables.iter().filter_map(|table| parser.read(table)).collect())
+            },
+        );
+        Some(Self { subscriptions: subscriptions.unwrap_or_default() })
     }
 }
 
-impl Read for Vec<SubscribeRequest> {
-    const KIND: Kind = Kind::Tables(SubscribeRequest::table);
+impl TableKind for SubscribeRequest {
+    const DEFINITION: &'static str = "subscription";
+    const PLACE: &'static str = "a `[[given.subscription]]`";
 
-    fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
-        let tables = parser.tables(table, key);
-        Some(tables.iter().filter_map(|table| SubscribeRequest::read_keys(parser, table)).collect())
+    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+        let url = keys.required("url", URL, "where events go: an https URL", Parser::url);
+        let events = keys.required("events", EVENTS, "the event types subscribed to", Parser::event_types);
+        let secret = keys.read("secret", Kind::Name, "the signing secret; generated if left out", Parser::secret);
+        let description = keys.text("description", Kind::Text, "a short label");
+        Some(Self { url: url?, events: events?, secret, description })
     }
 }
 
 impl Parser<'_> {
-    fn emits(&mut self, file: &Table<'_, '_>, key: &'static str) -> Vec<Arc<Emit>> {
+    pub(super) fn emits(&mut self, file: &Table<'_, '_>, key: &'static str) -> Vec<Arc<Emit>> {
         let tables = self.open_tables::<Emit>(file, key);
         let mut fingerprints = Fingerprints::new(&self.scenario, "emit");
         let mut emits = Vec::new();
         for (position, table) in (1..).zip(&tables) {
             let Some(emit) = self.read::<Emit>(table) else { continue };
-            let label = emit.name.clone().unwrap_or_else(|| format!("emit {position}").into());
-            emits.push(Arc::new(Emit { label, fingerprint: fingerprints.of(table.fields), ..emit }));
+            emits.push(Arc::new(Emit {
+                scenario: Arc::clone(&self.scenario),
+                label: emit.name.clone().unwrap_or_else(|| format!("emit {position}").into()),
+                fingerprint: fingerprints.of(table.fields),
+                ..emit
+            }));
         }
         self.check_names("emission", &tables);
         emits
     }
 
     /// A type of event that the profile knows.
-    pub(crate) fn event(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<String> {
+    fn event(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<String> {
         table.text(key).filter(|event| self.is_event(event, table.span_of(key))).map(str::to_owned)
     }
 
@@ -219,7 +241,7 @@ impl Parser<'_> {
     }
 
     /// A URL that a client may subscribe.
-    pub(crate) fn url(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<String> {
+    fn url(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<String> {
         let url = table.text(key)?;
         if let Err(reason) = check_webhook_url(url, self.profile.webhooks.allow_http) {
             self.error("scenario/bad-value", table.span_of(key), format!("`url` {reason}"), "");
@@ -227,7 +249,7 @@ impl Parser<'_> {
         Some(url.to_owned())
     }
 
-    pub(crate) fn event_types(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<Vec<String>> {
+    fn event_types(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<Vec<String>> {
         if table.is_empty_array(key) {
             return self.refuse("scenario/bad-value", table.span_of(key), "`events` must not be empty", "");
         }
@@ -242,7 +264,7 @@ impl Parser<'_> {
     }
 
     /// A secret that every scheme in force can sign with.
-    pub(crate) fn secret(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<String> {
+    fn secret(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<String> {
         let secret = table.text(key)?;
         let schemes = self.profile.schemes();
         let read = |scheme| SigningKey::read(secret, scheme, self.profile.webhooks.secret_key);

@@ -5,9 +5,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use toml::de::DeTable;
 
 use super::kinds::{ANY_TABLE, Choices, KeyRule, KeySpec, TableKeys, ValueKind as Kind};
-use super::reader::{Parser, Table};
+use super::reader::{Parser, Span, Table};
 
 /// A kind of table.
 pub(crate) trait TableKind: Sized {
@@ -21,8 +22,9 @@ pub(crate) trait TableKind: Sized {
         Vec::new()
     }
 
-    /// Names every key, then checks what they say together; `None` if something is wrong, which was reported. What comes after
-    /// [`KeyReader::input`] is not run when the keys are only described.
+    /// Names and reads every key, then asks for [`KeyReader::input`] and checks what the keys say together. `None` if something is
+    /// wrong, which was reported. When the keys are only described nothing is read, and there is no input: every key is named
+    /// before the first `?`.
     fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self>;
 }
 
@@ -105,8 +107,8 @@ impl<'t> KeyReader<'_, 't> {
         self.read(name, kind, meaning, |_, table, key| table.integer(key)?.try_into().ok())
     }
 
-    pub(crate) fn flag(&mut self, name: &'static str, kind: Kind, meaning: &'static str) -> Option<bool> {
-        self.read(name, kind, meaning, |_, table, key| table.flag(key))
+    pub(crate) fn flag(&mut self, name: &'static str, meaning: &'static str) -> Option<bool> {
+        self.read(name, Kind::Boolean, meaning, |_, table, key| table.flag(key))
     }
 
     pub(crate) fn duration(&mut self, name: &'static str, meaning: &'static str) -> Option<Duration> {
@@ -126,19 +128,18 @@ impl<'t> KeyReader<'_, 't> {
 
     /// A table of fields that may have templates.
     pub(crate) fn fields(&mut self, name: &'static str, meaning: &'static str) -> Option<Map<String, Value>> {
-        self.read(name, ANY_TABLE, meaning, |parser, table, key| parser.json_fields(table, key))
+        self.read(name, ANY_TABLE, meaning, Parser::json_fields)
     }
 
     pub(crate) fn table<T: TableKind>(&mut self, name: &'static str, meaning: &'static str) -> Option<T> {
-        self.read(name, Kind::Table(TableKeys::of::<T>), meaning, |parser, table, key| parser.read_table(table, key))
+        self.read(name, Kind::Table(TableKeys::of::<T>), meaning, Parser::read_table)
     }
 }
 
 impl Parser<'_> {
     /// Reads the table at a key.
     pub(crate) fn read_table<T: TableKind>(&mut self, table: &Table<'_, '_>, key: &str) -> Option<T> {
-        let keys = self.keys_of::<T>();
-        let table = self.open(table.fields_at(key)?, keys, table.span_of(key));
+        let table = self.open_table::<T>(table.fields_at(key)?, table.span_of(key));
         self.read(&table)
     }
 
@@ -149,19 +150,20 @@ impl Parser<'_> {
 
     /// Opens the tables of a list: `[[key]]`, or a list of inline tables.
     pub(crate) fn open_tables<'v, 'i, T: TableKind>(&mut self, table: &Table<'v, 'i>, key: &str) -> Vec<Table<'v, 'i>> {
-        let keys = self.keys_of::<T>();
         let mut tables = Vec::new();
         for entry in table.entries(key) {
             match entry.get_ref().as_table() {
-                Some(fields) => tables.push(self.open(fields, Rc::clone(&keys), entry.span())),
+                Some(fields) => tables.push(self.open_table::<T>(fields, entry.span())),
                 None => self.wrong_type(key, "a table", entry, table.meaning(key)),
             }
         }
         tables
     }
 
-    /// The keys of a kind of table, described once for each text.
-    pub(crate) fn keys_of<T: TableKind>(&mut self) -> Rc<TableKeys> {
-        Rc::clone(self.described.entry(T::DEFINITION).or_insert_with(|| Rc::new(TableKeys::of::<T>())))
+    /// Opens a table. Its keys are described once for each text.
+    pub(crate) fn open_table<'v, 'i, T: TableKind>(&mut self, fields: &'v DeTable<'i>, span: Span) -> Table<'v, 'i> {
+        let described = self.described.entry(T::DEFINITION).or_insert_with(|| Rc::new(TableKeys::of::<T>()));
+        let keys = Rc::clone(described);
+        self.open(fields, keys, span)
     }
 }

@@ -18,40 +18,6 @@ pub(crate) struct KeySpec {
     pub(crate) meaning: &'static str,
 }
 
-/// How many keys these are together.
-pub(crate) const fn length(parts: &[&[KeySpec]]) -> usize {
-    let (mut part, mut length) = (0, 0);
-    while part < parts.len() {
-        length += parts[part].len();
-        part += 1;
-    }
-    length
-}
-
-/// These keys in one list.
-pub(crate) const fn joined<const LENGTH: usize>(parts: &[&[KeySpec]]) -> [KeySpec; LENGTH] {
-    let (mut part, mut next, mut all) = (0, 0, [parts[0][0]; LENGTH]);
-    while part < parts.len() {
-        let mut at = 0;
-        while at < parts[part].len() {
-            all[next] = parts[part][at];
-            (at, next) = (at + 1, next + 1);
-        }
-        part += 1;
-    }
-    all
-}
-
-/// The names of these keys.
-pub(crate) const fn names<const LENGTH: usize>(keys: &[KeySpec]) -> [&'static str; LENGTH] {
-    let (mut at, mut names) = (0, [""; LENGTH]);
-    while at < LENGTH {
-        names[at] = keys[at].name;
-        at += 1;
-    }
-    names
-}
-
 /// A kind of table: its name in messages, and its keys.
 #[derive(Clone, Debug)]
 pub(crate) struct TableKeys {

@@ -288,24 +288,6 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// The table at a key, with the keys that the kind of the key gives it.
-    pub(crate) fn table<'v, 'i>(&mut self, table: &Table<'v, 'i>, key: &str) -> Option<Table<'v, 'i>> {
-        Some(self.open(table.fields_at(key)?, Rc::new(table.keys.inner(key)?), table.span_of(key)))
-    }
-
-    /// The tables of a list: `[[key]]`, or a list of inline tables.
-    pub(crate) fn tables<'v, 'i>(&mut self, table: &Table<'v, 'i>, key: &str) -> Vec<Table<'v, 'i>> {
-        let Some(keys) = table.keys.inner(key).map(Rc::new) else { return Vec::new() };
-        let mut tables = Vec::new();
-        for entry in table.entries(key) {
-            match entry.get_ref().as_table() {
-                Some(fields) => tables.push(self.open(fields, Rc::clone(&keys), entry.span())),
-                None => self.wrong_type(key, "a table", entry, table.meaning(key)),
-            }
-        }
-        tables
-    }
-
     /// The texts at a key, which has one or an array of them; `expected` says of what.
     pub(crate) fn texts<'v>(&mut self, table: &Table<'v, '_>, key: &str, expected: &str) -> Vec<(Span, &'v str)> {
         let one = table.get(key).filter(|value| !value.get_ref().is_array() && table.right(key).is_some());

@@ -238,11 +238,9 @@ impl Parser<'_> {
         self.warning("scenario/no-effect", table.span_of("when"), message, hint);
     }
 
-    /// Each part named by a template that is always missing from requests like these, with the reason and what to do; `None` is an
-    /// event, which has none.
-    pub(super) fn missing_parts(&mut self, when: Option<&When>) -> Vec<(Span, String, String)> {
-        let mut missing = Vec::new();
-        for (span, path) in self.take_request_paths() {
+    /// Warns of each part named by a template that is always missing from requests like these; `None` is an event, which has none.
+    pub(super) fn warn_of_missing_parts(&mut self, when: Option<&When>, paths: Vec<(Span, Vec<String>)>) {
+        for (span, path) in paths {
             let found = match when {
                 None => Some((
                     "an event's data has no request".to_owned(),
@@ -252,13 +250,6 @@ impl Parser<'_> {
             };
             let Some((why, hint)) = found else { continue };
             let message = format!("`request.{}` is always empty: {why}", escaped(&path.join(".")));
-            missing.push((span, message, hint));
-        }
-        missing
-    }
-
-    pub(super) fn warn_of_missing_parts(&mut self, missing: Vec<(Span, String, String)>) {
-        for (span, message, hint) in missing {
             self.warning("scenario/missing-part", span, message, hint);
         }
     }
