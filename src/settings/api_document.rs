@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::sections::Profile;
 use crate::contract::VERSION;
 use crate::contract::error::ErrorDetails;
+use crate::contract::header_setting::HeaderSetting;
 use crate::contract::ids::IdStyle;
 use crate::contract::openapi::filled;
 use crate::contract::quota::{ResetForm, RetryAfterForm};
@@ -43,7 +44,7 @@ fn values(profile: &Profile) -> Map<String, Value> {
         "subscribable types": events.types().collect::<Vec<_>>(),
         "id pattern": id_pattern,
         "id example": id_example,
-        "ids.request_header": ids.request_header.as_ref().map(|name| name.as_written()),
+        "ids.request_header": ids.request_header.as_ref().map(HeaderSetting::as_written),
         "rate_limit.header_names.limit": names.limit.as_written(),
         "rate_limit.header_names.remaining": names.remaining.as_written(),
         "rate_limit.reset_header": sent_if(rate_limit.reset != ResetForm::Off, rate_limit.reset_header.as_written()),

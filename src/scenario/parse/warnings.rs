@@ -56,7 +56,7 @@ impl Parser<'_> {
         let can = |action: &Action| match action {
             Action::Reply(reply) => reply.status() == expected,
             Action::Fault(_) => false,
-            Action::Pass | Action::Patch(_) => self.can_answer(&rule.when.operations, expected),
+            Action::Pass | Action::Patch(_) => Self::can_answer(&rule.when.operations, expected),
         };
         if entries[last..].iter().any(|entry| can(&entry.action)) {
             return;
@@ -69,7 +69,7 @@ impl Parser<'_> {
 
     /// Warns of an emission that waits for a status which no operation and no rule of the file answers.
     pub(super) fn warn_of_answer_never_given(&mut self, on: &Table<'_, '_>, when: &When, status: Option<u16>) {
-        let never = |status: &u16| !self.scripted.contains(status) && !self.can_answer(&when.operations, *status);
+        let never = |status: &u16| !self.scripted.contains(status) && !Self::can_answer(&when.operations, *status);
         let Some(status) = status.filter(never) else { return };
         let who = match when.operations.as_slice() {
             [] => "no operation ever answers".to_owned(),
@@ -81,7 +81,7 @@ impl Parser<'_> {
     }
 
     /// True if one of these operations, of all if none is named, can answer with this status by itself.
-    fn can_answer(&self, operations: &[Operation], status: u16) -> bool {
+    fn can_answer(operations: &[Operation], status: u16) -> bool {
         let mut meant = ROUTES.iter().filter(|route| operations.is_empty() || operations.contains(&route.operation));
         meant.any(|route| statuses(route).any(|answered| answered == status))
     }
