@@ -161,11 +161,15 @@ impl<'k> Redactor<'k> {
 
     /// The text with live keys masked; `None` if it has none.
     fn live_keys(self, text: &str) -> Option<String> {
+        let prefixes = [&*self.keys.live_prefix, LIVE_PREFIX];
+        // Nearly every text has none, and may have megabytes.
+        if !prefixes.iter().any(|prefix| text.contains(prefix)) {
+            return None;
+        }
         let (mut shown, mut done) = (String::new(), 0);
         for (at, _) in text.char_indices() {
-            let prefixes = [&*self.keys.live_prefix, LIVE_PREFIX].into_iter();
             let begins = |prefix: &&str| at >= done && text[at..].starts_with(prefix);
-            let Some(prefix) = prefixes.filter(begins).map(str::len).max() else { continue };
+            let Some(prefix) = prefixes.into_iter().filter(begins).map(str::len).max() else { continue };
             let is_of_key = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
             let length = text.as_bytes()[at + prefix..].iter().take_while(|byte| is_of_key(byte)).count();
             let key = &text[at..at + prefix + length];

@@ -127,7 +127,7 @@ impl Emulator {
             texts: Arc::new(Texts::new(&seed, started_at)),
             access: Access::new(control_token.clone(), &settings.allow_hosts),
             stopping: stop.clone(),
-            wrong_tokens: WrongTokens::default(),
+            wrong_tokens: WrongTokens::new(settings.wrong_token_pause),
             last_findings: LastFindings::default(),
             seed: settings.seed,
             started_at,

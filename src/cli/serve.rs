@@ -401,6 +401,7 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
         control_listen: args.control_listen.as_deref().map(|text| address("--control-listen", text)).transpose()?,
         // An empty token comes from an unset variable and would protect nothing.
         control_token: args.control_token.clone().filter(|token| !token.is_empty()),
+        wrong_token_pause: Settings::default().wrong_token_pause,
         control_open: args.control_open,
         allow_hosts: args.allow_host.clone(),
         profile: profile(args, "--profile", args.profile.as_deref())?,

@@ -15,7 +15,6 @@ use serde_json::{Map, Value};
 use super::call::Context;
 use super::endpoint::{Call, Command, Endpoint, Made, Route, RouteHandler};
 use super::fields::AnyKey;
-use super::guard::WRONG_TOKEN_PAUSE;
 use super::page::page;
 use super::reply::json;
 use super::{
@@ -134,7 +133,7 @@ impl Control {
             if let Some(line) = self.wrong_tokens.line(connection.peer()) {
                 self.note(None, line, true);
             }
-            tokio::time::sleep(WRONG_TOKEN_PAUSE).await;
+            tokio::time::sleep(self.wrong_tokens.pause).await;
         }
         match answered {
             Ok(mut reply) => {

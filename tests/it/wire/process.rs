@@ -141,7 +141,7 @@ fn requests_half_sent_and_answers_unread_take_little_memory() {
 /// Fires events whose texts on the stream are nearly a megabyte each, and waits until they are delivered.
 fn fire_large_events(served: &Served) {
     served.subscribe("https://app.sink.localhost/");
-    for _ in 0..20 {
+    for _ in 0..sized(5, 20) {
         let note = "\\n".repeat(100_000);
         let event = format!("{{\"type\":\"workflow.completed\",\"data\":{{\"workflow_id\":\"{note}\"}}}}");
         assert_eq!(served.send("POST", "/_emulator/events?wait=20s", event).0, 200);
