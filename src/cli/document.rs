@@ -130,9 +130,11 @@ impl RunDocument {
     }
 
     /// The document of a command that has ended.
-    pub(super) fn after(self, exec: ExecFacts) -> Self {
-        let mut run = self.with("exec", &exec);
-        run.records.exec = Some(exec);
+    pub(super) fn after(mut self, exec: ExecFacts) -> Self {
+        let mut verification = std::mem::take(&mut self.records.verification);
+        verification.conclude(Some(&exec));
+        let mut run = self.with("exec", &exec).with("verification", &verification);
+        (run.records.exec, run.records.verification) = (Some(exec), verification);
         run
     }
 

@@ -20,8 +20,8 @@ use super::output::{cell, pretty, print_as_is};
 use super::report::{ReportCase, RunReport, ShownCause};
 use super::run::is_stream;
 use crate::control::api::{
-    Cause, CauseKind, Coverage, DurationInput, Findings, GetFindings, GetVerdict, GridRow, JudgedKey, SharedGap,
-    Verification, grid_rows, name_of,
+    Cause, CauseKind, Coverage, DurationInput, ExecFacts, FailedFinding, Finding, Findings, GetFindings, GetVerdict,
+    GridRow, JudgedKey, SharedGap, Verification, grid_rows, name_of,
 };
 use crate::control::check_wait;
 use crate::findings::Severity;
@@ -451,7 +451,7 @@ impl Verdict {
     /// The causes of a kind's problems, and how many of them failed tests have.
     fn causes(&self, kind: Kind) -> (Vec<&Cause>, usize) {
         let of_kind =
-            self.body.causes.iter().filter(|cause| cause.tests.is_empty() && Some(cause.kind) == kind.cause());
+            self.body.causes.iter().filter(|cause| Some(cause.kind) == kind.cause() && !self.is_in_first_case(cause));
         if kind != Kind::Findings {
             let causes: Vec<&Cause> = of_kind.collect();
             let listed: usize = causes.iter().map(|cause| cause.count.max(1)).sum();
@@ -461,7 +461,7 @@ impl Verdict {
         for finding in self.review.iter().flat_map(Review::failing) {
             let is_of = |cause: &&Cause| {
                 cause.findings.contains(&finding.code)
-                    && (cause.kind != CauseKind::Finding || cause.sentence == finding.sentence())
+                    && (cause.kind != CauseKind::Finding || cause.confidence == Some(finding.confidence))
             };
             let before = causes.len();
             for cause in self.body.causes.iter().filter(is_of).filter(|cause| !self.is_above(cause)) {
@@ -478,7 +478,12 @@ impl Verdict {
     fn is_above(&self, cause: &Cause) -> bool {
         let is_judged =
             Kind::all().any(|kind| kind != Kind::Findings && self.judges(kind) && kind.cause() == Some(cause.kind));
-        !cause.tests.is_empty() || is_judged || self.explains_command(cause)
+        is_judged || self.is_in_first_case(cause)
+    }
+
+    /// True if the first case, of the tests or the command that failed, has this cause.
+    fn is_in_first_case(&self, cause: &Cause) -> bool {
+        !cause.tests.is_empty() || self.explains_command(cause)
     }
 
     fn shown(&self, cause: &Cause) -> ShownCause {
@@ -511,9 +516,18 @@ impl Verdict {
         Kind::all().filter(move |kind| !is_empty && self.judges(*kind) && self.has(*kind))
     }
 
-    /// The names of these kinds, each with how many problems there are, in words.
-    pub(super) fn failed_because(&self) -> Vec<(String, String)> {
-        self.failed_by().map(|kind| (kind.name(), self.sentence(kind))).collect()
+    /// Adds what failed the run to the facts about its command.
+    pub(super) fn add_to(&self, facts: &mut ExecFacts) {
+        facts.failed_by = self.failed_by().map(Kind::name).collect();
+        facts.failed_because = self.failed_by().map(|kind| self.sentence(kind)).collect();
+        let failed = |it: &Finding| FailedFinding { code: it.code.clone(), confidence: it.confidence };
+        facts.failed_findings = self.review.iter().flat_map(Review::failing).map(failed).collect();
+    }
+
+    /// Why the command or its tests failed, without the kinds of problems; `None` if nothing that happened may be why.
+    pub(super) fn why(&self, colors: bool) -> Option<String> {
+        let case = self.failed_tests().or_else(|| self.failed_command())?;
+        Some(Report { cases: vec![case], ..Report::empty("verdict") }.text(colors))
     }
 
     /// How many problems of all reported kinds there are.
@@ -602,7 +616,7 @@ impl Verdict {
         warnings
     }
 
-    /// What may be why the command failed, if its tests do not tell: whatever went wrong that no kind below reports.
+    /// What may be why the command failed, if its tests do not tell: whatever went wrong.
     fn failed_command(&self) -> Option<ReportCase> {
         let status = self.exit_status?;
         let causes = self.body.causes.iter().filter(|cause| self.explains_command(cause));
@@ -613,11 +627,7 @@ impl Verdict {
     }
 
     fn explains_command(&self, cause: &Cause) -> bool {
-        let is_below = Kind::all().any(|it| self.judges(it) && it.cause() == Some(cause.kind));
-        self.exit_status.is_some_and(|status| status != 0)
-            && self.body.tests == 0
-            && !is_below
-            && !matches!(cause.kind, CauseKind::Unfinished | CauseKind::Finding | CauseKind::Silent)
+        self.exit_status.is_some_and(|status| status != 0) && self.body.tests == 0 && cause.kind.may_fail_a_command()
     }
 
     /// Why the tests failed.

@@ -44,6 +44,24 @@ pub(crate) struct Cause {
     pub(crate) count: usize,
     /// The codes of findings that show it as well.
     pub(crate) findings: Vec<String>,
+    /// How sure a finding is; absent for other kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) confidence: Option<Confidence>,
+    #[serde(default)]
+    pub(crate) standing: Standing,
+}
+
+/// What a cause means for the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Standing {
+    /// The run failed because of it, or would.
+    Failed,
+    Warning,
+    /// It is shown elsewhere: a part of a scenario that was not played, a finding that another cause names. Or nothing has happened yet.
+    #[default]
+    Elsewhere,
 }
 
 /// A test that failed.
@@ -82,6 +100,13 @@ pub(crate) enum CauseKind {
     Unfinished,
     /// A finding of the review about requests and deliveries of no other cause.
     Finding,
+}
+
+impl CauseKind {
+    /// True if a command may have failed because of it, where no test reported how it ended.
+    pub(crate) fn may_fail_a_command(self) -> bool {
+        !matches!(self, Self::Scripted | Self::Runner | Self::Unfinished | Self::Finding)
+    }
 }
 
 /// What is said if no request arrived at all.
@@ -472,6 +497,8 @@ impl Cause {
             records: Vec::new(),
             count: 0,
             findings: Vec::new(),
+            confidence: None,
+            standing: Standing::default(),
         }
     }
 
@@ -592,6 +619,7 @@ impl Causes {
                 let mut cause = Cause::plain(CauseKind::Finding, finding.code.clone(), finding.sentence());
                 cause.records = finding.shown_by().map(str::to_owned).collect();
                 (cause.count, cause.remedy) = (finding.count, Some(finding.remedy.clone()));
+                cause.confidence = Some(finding.confidence);
                 cause.findings.push(finding.code.clone());
                 self.all.push(cause);
             }

@@ -9,12 +9,14 @@ mod activation;
 mod call;
 mod causes;
 mod clock;
+mod conclusion;
 mod deliveries;
 mod diagnosis;
 mod document;
 mod due;
 mod endpoint;
 mod events;
+mod exec_facts;
 mod explain;
 mod fields;
 mod findings;
@@ -48,9 +50,9 @@ mod verdict;
 pub(crate) mod api {
     pub(crate) use crate::control::endpoint::{Answer, Command, Endpoint, Sent, properties, required};
     pub(crate) use crate::control::{
-        activation::*, causes::*, clock::*, deliveries::*, events::*, explain::*, fields::*, findings::*, grid::*,
-        judged::*, plain::*, profile::*, requests::*, run::*, scenarios::*, snapshot::*, stream::*, subscriptions::*,
-        system::*, verdict::*,
+        activation::*, causes::*, clock::*, deliveries::*, events::*, exec_facts::*, explain::*, fields::*,
+        findings::*, grid::*, judged::*, plain::*, profile::*, requests::*, run::*, scenarios::*, snapshot::*,
+        stream::*, subscriptions::*, system::*, verdict::*,
     };
     pub(crate) use crate::state::journal::record::*;
 }

@@ -13,8 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use super::call::{Context, Scope, wait_limit};
 use super::causes::{Cause, Judge, NO_REQUEST};
+use super::conclusion::{Headline, conclude};
 use super::diagnosis::Diagnosis;
 use super::endpoint::{Call, Endpoint};
+use super::exec_facts::ExecFacts;
 use super::fields::{AnyKey, DurationInput};
 use super::findings::Findings;
 use super::grid::{Coverage, GridRow, MetStatuses};
@@ -68,7 +70,10 @@ pub(crate) struct Verification {
     /// The keys of the scope, those of tests first; at most 1,000.
     #[serde(default)]
     pub(crate) keys: Vec<JudgedKey>,
-    /// Why the tests failed, and every other problem, once: those of failed tests first, then the worst.
+    /// The first sentence about the run.
+    #[serde(default)]
+    pub(crate) headline: Headline,
+    /// Why the tests failed, and every other problem, once: what failed the run first, then the causes of failed tests, then the worst.
     #[serde(default)]
     pub(crate) causes: Vec<Cause>,
     /// How many tests reported how they ended, how many of them failed, and how many others had neither a request nor a delivery.
@@ -180,11 +185,16 @@ impl Verification {
         self.unfinished.truncate(MAX_SHOWN);
         self.keys.sort_by(|a, b| (a.test.is_none(), &a.key).cmp(&(b.test.is_none(), &b.key)));
         self.keys.truncate(MAX_SHOWN);
+        self.conclude(None);
         self
     }
-}
 
-impl Verification {
+    /// Judges which causes failed the run, after the command of `exec` if there was one.
+    pub(crate) fn conclude(&mut self, exec: Option<&ExecFacts>) {
+        let judged = (self.judged_requests, self.judged_deliveries);
+        self.headline = conclude(&mut self.causes, self.tests, judged, exec);
+    }
+
     /// The tests of keys, in words, by key.
     pub(crate) fn test_of_key(&self) -> HashMap<&str, String> {
         self.keys.iter().filter(|key| key.test.is_some()).map(|key| (&*key.key, key.text())).collect()
@@ -314,6 +324,7 @@ pub(super) fn judge(
         unused: Vec::new(),
         counts,
         keys,
+        headline: Headline::default(),
         causes,
         tests,
         failed_tests,
