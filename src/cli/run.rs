@@ -364,13 +364,15 @@ pub(super) fn write_run(file: &OutputFile, run: &RunDocument) -> Result<(), Fail
     file.write_shared(contents(file, run))
 }
 
-pub(super) fn contents(file: &OutputFile, run: &RunDocument) -> String {
+pub(super) fn contents(file: &OutputFile, run: &RunDocument) -> Vec<u8> {
     match file.ending().as_deref() {
         Some("html" | "htm") => {
             let RunRecords { verification, exec, .. } = &run.records;
-            report(&run.json, &plain(verification, exec.as_ref(), &file.name()))
+            let (mut page, plain) = (Vec::new(), plain(verification, exec.as_ref(), &file.name()));
+            report(&mut page, &plain, |out| out.write_all(run.json.as_bytes())).expect("memory takes all of it");
+            page
         }
-        Some("har") => archive(&run.records),
-        _ => run.json.clone(),
+        Some("har") => archive(&run.records).into_bytes(),
+        _ => run.json.clone().into_bytes(),
     }
 }
