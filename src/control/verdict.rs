@@ -346,6 +346,8 @@ async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration)
                 ClockMode::Auto => Duration::MAX,
             };
             wait_idle_ahead(workspace, ahead).await;
+            // Of ten thousand keys with nothing due, none would let other calls run.
+            tokio::task::coop::consume_budget().await;
         }
     };
     let settled = control.while_time_passes(scope.0.clone(), settled);
