@@ -157,8 +157,8 @@ impl OutputFile {
     }
 
     /// Writes a file that other users may read.
-    pub(crate) fn write_shared(&self, text: String) -> Result<(), Failure> {
-        file::write_shared(&self.path, text).map_err(|error| self.unwritable(&error.into()))
+    pub(crate) fn write_shared(&self, contents: impl AsRef<[u8]>) -> Result<(), Failure> {
+        file::write_shared(&self.path, contents).map_err(|error| self.unwritable(&error.into()))
     }
 
     /// Its name, without folders.

@@ -10,6 +10,7 @@ use super::client::{Call, MAX_RUN, parsed};
 use super::expansion::check_expansion;
 use super::failure::{Code, Failure};
 use super::output::{as_value, compact};
+use super::profile::mask_by_rows;
 use crate::control::api::{
     DeliveryWhole, EmulatorFacts, ExecFacts, Findings, GetRun, Omitted, RUN_FORMAT, RUN_VERSION, RequestWhole, Sent,
     Verification, WorkspaceId,
@@ -122,7 +123,9 @@ impl RunDocument {
             return Err(refused(&cause, &writer));
         }
         let changed = |error| refused(&format!("it is not as it was saved: {error}"), &format!("{writer}; or {SAVE}"));
-        // The emulator masked it, but anyone may have edited it since.
+        // The emulator masked it, but anyone may have edited it since. What masks is what the run itself shows of its settings.
+        let settings: RunSettings = serde_json::from_slice(json.as_bytes()).map_err(changed)?;
+        mask_by_rows(settings.assumptions.data.iter().map(|row| (row.knob.as_str(), &row.value)));
         let mut value: Value = serde_json::from_slice(json.as_bytes()).map_err(changed)?;
         Redactor::default().value(&mut value);
         let records = RunRecords::deserialize(&value).map_err(changed)?;
@@ -148,6 +151,23 @@ impl RunDocument {
 
 fn refusal(path: &Path) -> impl Fn(&str, &str) -> Failure {
     move |cause, hint| Failure::invalid_file(format!("cannot use `{}`: {cause}", path.display())).with_hint(hint)
+}
+
+/// The settings that a document shows.
+#[derive(Deserialize)]
+struct RunSettings {
+    assumptions: RunRows,
+}
+
+#[derive(Deserialize)]
+struct RunRows {
+    data: Vec<RunRow>,
+}
+
+#[derive(Deserialize)]
+struct RunRow {
+    knob: String,
+    value: Value,
 }
 
 /// What every version of a document has.

@@ -286,17 +286,7 @@ fn announce(args: &ServeArgs, emulator: &Emulator) -> Option<TrustFiles> {
         LogFormat::Json => print(&ready_line(json!({ "url": url }))),
     }
     if let Some(token) = emulator.control_token().filter(|token| args.control_token.as_deref() != Some(*token)) {
-        // A generated token is known only from this line.
-        let message = format!(
-            "control token: {token} (commands read it from WRS_EMULATOR_CONTROL_TOKEN; set your own there or with --control-token)"
-        );
-        let line = match args.log_format() {
-            LogFormat::Text => message,
-            LogFormat::Json => {
-                compact(&json!({ "event": "control_token", "control_token": token, "message": message }))
-            }
-        };
-        Stream::Err.write(line + "\n");
+        announce_token(token, args.log_format());
     }
     if args.quiet || args.log_format() != LogFormat::Text || !std::io::stderr().is_terminal() {
         return None;
@@ -306,6 +296,18 @@ fn announce(args: &ServeArgs, emulator: &Emulator) -> Option<TrustFiles> {
     let trust = TrustFiles::write(emulator, args.tls.as_ref()).ok().flatten();
     Stream::Err.write(&*visible_lines(&banner(emulator, profile.as_deref(), trust.as_ref())));
     trust
+}
+
+/// Prints a generated token, which is known only from this line.
+pub(super) fn announce_token(token: &str, format: LogFormat) {
+    let message = format!(
+        "control token: {token} (commands read it from WRS_EMULATOR_CONTROL_TOKEN; set your own there or with --control-token)"
+    );
+    let line = match format {
+        LogFormat::Text => message,
+        LogFormat::Json => compact(&json!({ "event": "control_token", "control_token": token, "message": message })),
+    };
+    Stream::Err.write(line + "\n");
 }
 
 /// The banner of a running emulator; `profile` is the preset or file that it was started with, `trust` what makes clients trust it.

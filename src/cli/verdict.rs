@@ -527,7 +527,7 @@ impl Verdict {
     /// Why the command or its tests failed, without the kinds of problems; `None` if nothing that happened may be why.
     pub(super) fn why(&self, colors: bool) -> Option<String> {
         let case = self.failed_tests().or_else(|| self.failed_command())?;
-        Some(Report { cases: vec![case], ..Report::empty("verdict") }.text(colors))
+        Some(RunReport { cases: vec![case], ..RunReport::empty("verdict") }.text(colors))
     }
 
     /// How many problems of all reported kinds there are.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Control;
 use super::diagnosis::Diagnosis;
+use super::document::bytes_of;
 use super::render::cell;
 use super::story::{self, AFTER_429};
 use super::test_runs::{TestRun, TestRuns};
@@ -122,6 +123,10 @@ const MAX_ALSO: usize = 5;
 const MAX_CAUSES: usize = 1_000;
 /// Most failed tests named.
 const MAX_TESTS: usize = 5_000;
+/// Once the causes have so many bytes of JSON, there are no further ones.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+/// Most characters of a sentence: paths and URLs may be as long as a header block.
+const MAX_SENTENCE: usize = 1_000;
 
 /// Requests or deliveries that went wrong in the same way.
 struct Fact {
@@ -250,9 +255,15 @@ impl Judge<'_> {
         }));
         causes.all.sort_by_key(|cause| (cause.tests.is_empty(), cause.kind));
         causes.all.truncate(most);
-        for cause in &mut causes.all {
+        let mut bytes = 0;
+        causes.all.retain_mut(|cause| {
             cause.records.truncate(MAX_RECORDS);
-        }
+            let has_room = bytes < MAX_BYTES;
+            if has_room {
+                bytes += bytes_of(cause);
+            }
+            has_room
+        });
         (causes.all, runs.failed.len())
     }
 
@@ -354,6 +365,15 @@ impl Judge<'_> {
         Cause { remedy: Some(remedy.to_owned()), count: records.len(), records, ..plain }
     }
 
+    /// A text without credentials, and not too long.
+    fn shown(&self, text: &str) -> String {
+        let text = self.redactor.text(text);
+        match text.char_indices().nth(MAX_SENTENCE) {
+            Some((at, _)) => format!("{}…", &text[..at]),
+            None => text.into_owned(),
+        }
+    }
+
     /// What went wrong with a request; `None` if nothing did.
     fn of_request(&self, request: &RequestRecord) -> Option<Fact> {
         if request.is_incidental() {
@@ -405,11 +425,11 @@ impl Judge<'_> {
         let key = request.carried_key(self.redactor.key_settings());
         Some(Fact {
             kind,
-            name: self.redactor.text(&line).into_owned(),
-            what: self.redactor.text(&what).into_owned(),
+            name: self.shown(&line),
+            what: self.shown(&what),
             parts: BTreeMap::new(),
             outcome: None,
-            remedy,
+            remedy: remedy.map(|remedy| self.shown(&remedy)),
             records: vec![request.transcript.id().to_owned()],
             keys: key.map(|key| self.redactor.key(&key).into_owned()).into_iter().collect(),
             status: (request.status >= 400).then_some(request.status),
@@ -440,8 +460,8 @@ impl Judge<'_> {
         };
         Some(Fact {
             kind,
-            name: format!("{} to {}", delivery.event.event_type, self.redactor.text(delivery.planned.url.as_str())),
-            what: self.redactor.text(&what).into_owned(),
+            name: self.shown(&format!("{} to {}", delivery.event.event_type, delivery.planned.url)),
+            what: self.shown(&what),
             parts: BTreeMap::from([(part, 1)]),
             outcome: story::outcome_of(delivery).filter(|_| kind == CauseKind::Undelivered),
             remedy: Some(remedy),

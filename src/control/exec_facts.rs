@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::review::findings::Confidence;
+use crate::findings::Confidence;
 
 /// A command that was run with an emulator, and how it ended.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]

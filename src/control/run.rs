@@ -247,39 +247,40 @@ pub(crate) const MAX_RECORDS: usize = 2_000;
 pub(crate) const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 impl GetRun {
-    pub(super) fn document(&self, cx: &Context) -> Result<Run, ControlError> {
+    fn document(&self, cx: &Context) -> Result<Run, ControlError> {
         let scope = self.key.scope(cx)?;
         let limit = number_in("limit", self.limit, 0..=100_000)?;
         Ok(run(cx, &scope, limit.map(|limit| limit as usize), cx.redactor()))
+    }
+
+    /// The document as `write` writes it: made whole if it is short, or else while it is sent.
+    pub(super) async fn sent(
+        self,
+        cx: &Arc<Context>,
+        write: fn(Run, Redactor<'_>, &mut dyn io::Write) -> io::Result<()>,
+    ) -> Result<ResponseBody, ControlError> {
+        self.key.scope_soon(cx).await?;
+        number_in("limit", self.limit, 0..=100_000)?;
+        let of = Arc::clone(cx);
+        let write = move |out: &mut dyn io::Write| {
+            let document = self.document(&of).map_err(|_| io::Error::other("the key is gone"))?;
+            write(document, of.redactor(), out)
+        };
+        let short = write.clone();
+        match cx.control.read(&cx.is_disconnected, |_| document::short(short)).await? {
+            Some(text) => Ok(ResponseBody::from(text)),
+            None => document::made_while_sent(&cx.blocking.runs, write).await,
+        }
     }
 }
 
 /// A long document is made by few callers at a time, and while it is sent.
 async fn send(request: GetRun, cx: Arc<Context>) -> Result<Made<Run>, ControlError> {
-    request.key.scope_soon(&cx).await?;
-    number_in("limit", request.limit, 0..=100_000)?;
-    let of = Arc::clone(&cx);
-    let write = move |out: &mut dyn io::Write| {
-        let document = request.document(&of).map_err(|_| io::Error::other("the key is gone"))?;
-        document.write(of.redactor(), out)
-    };
-    let short = write.clone();
-    let body = if let Some(text) = cx.control.read(&cx.is_disconnected, |_| document::short(short)).await? {
-        ResponseBody::from(text)
-    } else {
-        document::made_while_sent(&cx.blocking.runs, write).await?
-    };
+    let body = request.sent(&cx, |document, redactor, out| document.write(redactor, out)).await?;
     Ok(answer(StatusCode::OK, JSON, body).into())
 }
 
 impl Run {
-    /// The document as text, which is kept whole.
-    pub(super) fn text(self, redactor: Redactor<'_>) -> Vec<u8> {
-        let mut text = Vec::new();
-        self.write(redactor, &mut text).expect("memory takes all that is written");
-        text
-    }
-
     /// Writes it with credentials masked, one record after the other: masked as a whole, it would take several times as much memory.
     pub(super) fn write(mut self, redactor: Redactor<'_>, out: &mut dyn io::Write) -> io::Result<()> {
         let (requests, deliveries) = (std::mem::take(&mut self.requests), std::mem::take(&mut self.deliveries));
@@ -428,33 +429,12 @@ fn newest<T, S: Serialize>(records: impl IntoIterator<Item = T>, most: usize, sh
     let mut written = 0;
     let next = |record| {
         let record = shown(record);
-        written += bytes_of(&record);
+        written += document::bytes_of(&record);
         (record, written)
     };
     let mut before = 0;
     let has_room = |(_, after): &(S, usize)| std::mem::replace(&mut before, *after) < MAX_BYTES;
     records.into_iter().take(most).map(next).take_while(has_room).map(|(record, _)| record).collect()
-}
-
-/// How many bytes of JSON a record has.
-pub(super) fn bytes_of(record: &impl Serialize) -> usize {
-    let mut written = Written(0);
-    serde_json::to_writer(&mut written, record).expect("texts and numbers always serialise");
-    written.0
-}
-
-/// Counts the bytes that are written.
-struct Written(usize);
-
-impl io::Write for Written {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Keeps at most a fixed number of records of a kind, and returns how many were left out.

@@ -53,11 +53,13 @@ pub(crate) struct Ready {
     /// True if all scenarios match their saved files.
     #[schemars(extend("enum" = ["as saved", "last good"]))]
     pub(crate) scenarios: String,
+    /// The bytes that the process has allocated, of `--max-memory-bytes`; 0 if it does not count them.
+    pub(crate) memory_bytes: usize,
 }
 
 impl Text for Ready {
     fn text(&self) -> String {
-        let Self { status, version, generation, scenarios } = self;
+        let Self { status, version, generation, scenarios, .. } = self;
         format!("{status} (version {version}, {}, scenarios {scenarios})\n", generation_text(*generation))
     }
 }
@@ -70,6 +72,7 @@ fn health(cx: &Context) -> Made<Ready> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         generation: cx.library.load().number,
         scenarios: scenarios.to_owned(),
+        memory_bytes: cx.journal.budget().allocated(),
     };
     cx.reply(&ready).into()
 }

@@ -70,6 +70,11 @@ impl Budget {
         let _ = self.0.histories.set(histories);
     }
 
+    /// The bytes that the process has allocated; 0 if nothing counts them.
+    pub fn allocated(&self) -> usize {
+        (self.0.allocated)()
+    }
+
     pub fn no_room(&self) -> NoRoom {
         NoRoom { most: self.0.most }
     }
@@ -86,7 +91,7 @@ impl Budget {
     }
 
     fn room_up_to(&self, most: usize) -> Result<(), NoRoom> {
-        let is_enough = || (self.0.allocated)() <= most;
+        let is_enough = || self.allocated() <= most;
         for history in self.0.histories.get().into_iter().flatten() {
             if is_enough() {
                 return Ok(());

@@ -13,9 +13,15 @@ use crate::support::{PATIENCE, sized};
 
 const MIB: usize = 1024 * 1024;
 
+/// The promise: the allocator's sum, which the budget is measured by, and what the process takes in all. Prints both.
 fn assert_within(served: &Served, budget: usize, what: &str) {
-    let peak = served.peak();
-    assert!(peak <= budget + 128 * MIB, "{what}: {peak} bytes");
+    let (_, health) = served.send("GET", "/_emulator/health", "");
+    let health: Value = serde_json::from_str(&health).expect("JSON");
+    let allocated = health["memory_bytes"].as_u64().and_then(|bytes| usize::try_from(bytes).ok()).expect("a number");
+    let (resident, peak, most) = (served.resident(), served.peak(), budget + 128 * MIB);
+    let sizes = [allocated, resident, peak, most].map(|bytes| bytes / MIB);
+    println!("{what}: allocated {}, resident {}, at most {} of {} MiB", sizes[0], sizes[1], sizes[2], sizes[3]);
+    assert!(allocated > 0 && allocated <= most && peak <= most, "{what}: {allocated} and {peak} bytes");
 }
 
 /// A snapshot of `keys` keys, each with its own setting if `own_settings`.
@@ -143,6 +149,7 @@ fn a_key_is_judged_alike_wherever_it_comes_in() {
             served.control("POST", "snapshot/fork", &json!({ "from": "other", "key": key.replacen('k', "f", 1) }));
         let statuses = [called.0, loaded.0, forked.0];
         let shown: String = key.chars().take(9).collect();
+        assert_within(&served, 0, "keys of any length");
         if is_valid {
             assert_eq!(statuses, [200; 3], "{shown}: {} {} {}", called.1, loaded.1, forked.1);
         } else {
@@ -394,6 +401,21 @@ fn a_folder_of_scenarios_is_not_read_while_idle() {
     } {
         left = left.checked_sub(pause).expect("an idle watcher reads nothing");
     }
+}
+
+/// What is shown of each problem may be as long as a request, and there are as many as the journal has.
+#[test]
+fn a_verdict_of_long_paths_is_bounded() {
+    let served = Served::start(&PLAIN);
+    for number in 0..300 {
+        let path = format!("/v1/{number}{}", "x\"".repeat(3_900));
+        assert_eq!(served.send("GET", &path, "").0, 404);
+    }
+    let (status, verdict) = served.control("GET", "verdict", &Value::Null);
+    assert!(status == 200 && verdict.len() < 8 * MIB, "{status} {} bytes", verdict.len());
+    let verdict: Value = serde_json::from_str(&verdict).expect("JSON");
+    let shown = verdict["unmatched"].as_array().expect("a list").len();
+    assert!(verdict["counts"]["unmatched"] == 300 && (1..300).contains(&shown), "{shown} are shown");
 }
 
 /// A large answer holds its share of the memory for bodies until its client has read it.

@@ -180,11 +180,19 @@ fn commands_mask_by_the_prefixes_in_force() {
     let folder = tempfile::tempdir().expect("a folder");
     let report = folder.path().join("run.json").display().to_string();
     let settings = ["--set", "keys.live_prefix=pk-", "--set", "keys.test_prefix=tk-", "--set", "keys.mode=any"];
-    let script = format!("echo said {KEY}; exit 3");
+    let script = format!("curl -s $WRS_BASE_URL/v1/none; echo said {KEY}; exit 3");
     let command = [&["exec", "--report", &report], &settings[..], &["--", "sh", "-c", &script]].concat();
     run(&command);
     let written = std::fs::read_to_string(&report).expect("a report");
     assert!(written.contains("said pk-") && !written.contains(KEY), "{written}");
+    // Of a saved run, those that it shows, although somebody edited it.
+    let edited = written.replacen("said pk-", &format!("said {KEY} pk-"), 1);
+    std::fs::write(&report, edited.replace("\"summary\":\"", &format!("\"summary\":\"{KEY} "))).expect("it is written");
+    for arguments in [&["verdict", "--json"][..], &["requests", "export", "--har", "-"]] {
+        let output = run(&[arguments, &["--from", &report]].concat());
+        let shown = text(&output.stdout) + &text(&output.stderr);
+        assert!(!shown.is_empty() && !shown.contains(KEY), "{arguments:?}: {shown}");
+    }
     // Of a running emulator, its own.
     let served = Served::start(&[&["--quiet"], &settings[..]].concat());
     let output = finish(&mut wrs_emulator(&["doctor", "--url", &served.url, "--key", KEY]));
