@@ -11,8 +11,8 @@ use super::expansion::check_expansion;
 use super::failure::{Code, Failure};
 use super::output::{as_value, compact};
 use crate::control::api::{
-    DeliveryWhole, EmulatorFacts, ExecFacts, Findings, GetRun, Omitted, RUN_FORMAT, RUN_VERSION, RequestWhole, Sent,
-    Verification, WorkspaceId,
+    ControlCall as _, DeliveryWhole, EmulatorFacts, ExecFacts, Findings, GetRun, Omitted, Query, RUN_FORMAT,
+    RUN_VERSION, RequestWhole, Verification, WorkspaceId,
 };
 use crate::redact::Redactor;
 use crate::scenario::RuleTrace;
@@ -77,7 +77,7 @@ pub(super) struct Why {
 impl RunDocument {
     /// About a key, or with `*` all.
     pub(super) fn ask(call: Call<'_>, key: &str) -> Result<Self, Failure> {
-        let sent = Sent::of(&GetRun { key: key.into(), limit: None });
+        let sent = Query { query: GetRun { key: key.into(), limit: None } }.sent();
         let answer = call.max_answer(MAX_RUN).exchange(&sent)?;
         let records = parsed(sent.path, &answer)?;
         Ok(Self { json: String::from_utf8_lossy(&answer).into_owned(), records })

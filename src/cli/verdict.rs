@@ -20,7 +20,7 @@ use super::output::{cell, pretty, print_as_is};
 use super::report::{Case, Report, ShownCause};
 use super::run::is_stream;
 use crate::control::api::{
-    Cause, CauseKind, Coverage, DurationInput, Findings, GetFindings, GetVerdict, GridRow, JudgedKey, SharedGap,
+    Cause, CauseKind, Coverage, DurationInput, Findings, GetFindings, GetVerdict, GridRow, JudgedKey, Query, SharedGap,
     Verification, grid_rows, name_of,
 };
 use crate::review::findings::Severity;
@@ -357,10 +357,10 @@ impl Verdict {
         records: Records,
     ) -> Result<Self, Failure> {
         let asked = DurationInput(format!("{}ms", wait.as_millis()));
-        let request = GetVerdict { key: key.into(), wait: Some(asked) };
+        let request = Query { query: GetVerdict { key: key.into(), wait: Some(asked) } };
         let body = Call::new(target).limit(wait + SHORT).send(&request)?;
         let review = if judging.fail_on.contains(&Kind::Findings) {
-            Some(judging.review(Call::new(target).send(&GetFindings { key: key.into() })?))
+            Some(judging.review(Call::new(target).send(&Query { query: GetFindings { key: key.into() } })?))
         } else {
             None
         };

@@ -9,18 +9,18 @@ mod activation;
 mod call;
 mod causes;
 mod clock;
+mod command;
+mod context;
 mod deliveries;
 mod diagnosis;
 mod document;
 mod due;
-mod endpoint;
 mod events;
 mod explain;
 mod fields;
 mod findings;
 mod grid;
 mod guard;
-mod input;
 mod judged;
 mod openapi;
 mod page;
@@ -46,7 +46,8 @@ mod verdict;
 
 /// The calls that the command line makes, and their answers.
 pub(crate) mod api {
-    pub(crate) use crate::control::endpoint::{Answer, Command, Endpoint, Sent, properties, required};
+    pub(crate) use crate::control::call::{Answer, AnyCall, Body, ControlCall, Query};
+    pub(crate) use crate::control::command::{CallCommand, Sent};
     pub(crate) use crate::control::{
         activation::*, causes::*, clock::*, deliveries::*, events::*, explain::*, fields::*, findings::*, grid::*,
         judged::*, plain::*, profile::*, requests::*, run::*, scenarios::*, snapshot::*, stream::*, subscriptions::*,

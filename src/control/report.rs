@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ControlError;
-use super::call::Context;
-use super::endpoint::{Call, Endpoint, Made};
+use super::call::{ControlCall, Declaration, Made, Options, Query, Tag, USUAL};
+use super::context::Context;
 use super::fields::AnyKey;
 use super::plain::plain;
 use super::run::GetRun;
@@ -26,16 +26,18 @@ pub(crate) struct GetReport {
     pub(crate) limit: Option<u32>,
 }
 
-impl Endpoint for GetReport {
+impl ControlCall for Query<GetReport> {
     type Answer = Made<String>;
-    const CALL: Call<Self> = Call::at_once("GET report.html", report).media(&["text/html"]);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Results, "GET report.html", report)
+        .with(Options { media: Some(&["text/html"]), ..USUAL });
 }
 
 /// The name that a browser saves it by.
 const FILE: &str = "report.html";
 
 /// The document within a page, to be saved: it need not be opened on the emulator's address.
-fn report(GetReport { key, limit }: GetReport, cx: &Context) -> Result<Made<String>, ControlError> {
+fn report(Query { query }: Query<GetReport>, cx: &Context) -> Result<Made<String>, ControlError> {
+    let GetReport { key, limit } = query;
     let run = GetRun { key, limit }.document(cx)?;
     // Masked, like the document.
     let verdict = serde_json::from_value(cx.redactor().shown(&run.verification)).expect("its texts stay texts");

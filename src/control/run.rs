@@ -13,10 +13,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::call::{Context, Listing, Scope, number_in};
+use super::call::{ControlCall, Declaration, Made, Query, Tag};
 use super::clock::Clock;
+use super::context::{Context, Listing, Scope};
 use super::due::{Due, due};
-use super::endpoint::{Call, Endpoint, Made};
 use super::explain::Explanation;
 use super::fields::{AnyKey, List};
 use super::profile::{Profile, Setting};
@@ -60,9 +60,10 @@ pub(crate) struct GetRun {
     pub(crate) limit: Option<u32>,
 }
 
-impl Endpoint for GetRun {
+impl ControlCall for Query<GetRun> {
     type Answer = Made<Run>;
-    const CALL: Call<Self> = Call::waits("GET run", |request, cx| Box::pin(send(request, cx)));
+    const CALL: Declaration<Self> =
+        Declaration::waits(Tag::Results, "GET run", |Self { query }, cx| Box::pin(send(query, cx)));
 }
 
 /// What happened so far and the present state, with the newest records of each kind. Credentials are masked.
@@ -301,15 +302,13 @@ pub(crate) const MAX_BYTES: usize = 8 * 1024 * 1024;
 impl GetRun {
     pub(super) fn document(&self, cx: &Context) -> Result<Run, ControlError> {
         let scope = self.key.scope(cx)?;
-        let limit = number_in("limit", self.limit, 0..=100_000)?;
-        Ok(run(cx, &scope, limit.map(|limit| limit as usize), cx.redactor()))
+        Ok(run(cx, &scope, self.limit.map(|limit| limit as usize), cx.redactor()))
     }
 }
 
 /// A long document is made by few callers at a time, and while it is sent.
 async fn send(request: GetRun, cx: Arc<Context>) -> Result<Made<Run>, ControlError> {
     request.key.scope_soon(&cx).await?;
-    number_in("limit", request.limit, 0..=100_000)?;
     let of = Arc::clone(&cx);
     let write = move |out: &mut dyn io::Write| {
         let document = request.document(&of).map_err(|_| io::Error::other("the key is gone"))?;
