@@ -147,13 +147,12 @@ fn id(call: &AnyCall) -> String {
 }
 
 fn body(call: &AnyCall) -> Value {
-    let schema = match call.options.raw_body {
-        Some(schema) => inlined(schema, Contract::Deserialize),
-        None => {
-            let mut schema = call.part("body").expect("a call that writes has a body").clone();
-            schema.shift_remove("description");
-            schema.into()
-        }
+    let schema = if let Some(raw) = call.options.raw_body {
+        inlined(raw, Contract::Deserialize)
+    } else {
+        let mut schema = call.part("body").expect("a call that writes has a body").clone();
+        schema.shift_remove("description");
+        schema.into()
     };
     // A body is required only if one of its fields is.
     let is_required =
