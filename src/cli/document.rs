@@ -12,8 +12,8 @@ use super::failure::{Code, Failure};
 use super::output::{as_value, compact};
 use super::profile::mask_by_rows;
 use crate::control::api::{
-    DeliveryWhole, EmulatorFacts, ExecFacts, Findings, GetRun, Omitted, RUN_FORMAT, RUN_VERSION, RequestWhole, Sent,
-    Verification, WorkspaceId,
+    ControlCall as _, DeliveryWhole, EmulatorFacts, ExecFacts, Findings, GetRun, Omitted, Query, RUN_FORMAT,
+    RUN_VERSION, RequestWhole, Verification, WorkspaceId,
 };
 use crate::redact::Redactor;
 use crate::scenario::RuleTrace;
@@ -78,7 +78,7 @@ pub(super) struct Why {
 impl RunDocument {
     /// About a key, or with `*` all.
     pub(super) fn ask(call: Call<'_>, key: &str) -> Result<Self, Failure> {
-        let sent = Sent::of(&GetRun { key: key.into(), limit: None });
+        let sent = Query { query: GetRun { key: key.into(), limit: None } }.sent();
         let answer = call.max_answer(MAX_RUN).exchange(&sent)?;
         let records = parsed(sent.path, &answer)?;
         Ok(Self { json: String::from_utf8_lossy(&answer).into_owned(), records })
@@ -125,7 +125,7 @@ impl RunDocument {
         let changed = |error| refused(&format!("it is not as it was saved: {error}"), &format!("{writer}; or {SAVE}"));
         // The emulator masked it, but anyone may have edited it since. What masks is what the run itself shows of its settings.
         let settings: RunSettings = serde_json::from_slice(json.as_bytes()).map_err(changed)?;
-        mask_by_rows(settings.assumptions.data.iter().map(|row| (row.knob.as_str(), &row.value)));
+        mask_by_rows(settings.assumptions.data.iter().map(|row| (row.setting.as_str(), &row.value)));
         let mut value: Value = serde_json::from_slice(json.as_bytes()).map_err(changed)?;
         Redactor::default().value(&mut value);
         let records = RunRecords::deserialize(&value).map_err(changed)?;
@@ -166,7 +166,7 @@ struct RunRows {
 
 #[derive(Deserialize)]
 struct RunRow {
-    knob: String,
+    setting: String,
     value: Value,
 }
 

@@ -13,7 +13,7 @@ use super::failure::{Failure, colored, note};
 use super::output::{YELLOW, cell, mark, painted, pretty, print_as_is};
 use super::report::{ReportCase, RunReport};
 use crate::contract::nearest;
-use crate::control::api::{Finding, Findings, GetFindings};
+use crate::control::api::{Finding, Findings, GetFindings, Query};
 use crate::findings::{Check, Confidence, Severity, ShownGroup, check, checks};
 use crate::redact::visible_lines;
 use crate::util::file;
@@ -79,7 +79,8 @@ pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
     // A file that is wrong is found before anything is asked.
     let accepted = args.accept.as_deref().map(Accepted::read).transpose()?;
     let output = args.output.as_deref().map(|path| OutputFile::at("--output", path)).transpose()?;
-    let findings: Findings = Call::new(&args.target).send(&GetFindings { key: args.key.as_str().into() })?;
+    let request = Query { query: GetFindings { key: args.key.as_str().into() } };
+    let findings: Findings = Call::new(&args.target).send(&request)?;
     let review = Review::new(findings, Severity::from_name(&args.fail_on), args.likely, accepted.as_ref());
     let text = match if args.json { Format::Json } else { args.format } {
         Format::Text => text(&review, args.output.is_none() && colored(&std::io::stdout())),

@@ -14,7 +14,7 @@ use super::arguments::{CallArgs, Target, examples};
 use super::client::{Call, SHORT};
 use super::failure::{Code, Failure};
 use super::output::{cell, print, print_document, show, show_list};
-use crate::control::api::{ChangeSettings, OneKey, Patched, ShowProfile};
+use crate::control::api::{Body, ChangeSettings, OneKey, Patched, Query, ShowProfile};
 use crate::control::openapi_document;
 use crate::control::render::of_key;
 use crate::diagnostic::{Diagnostic, Level};
@@ -280,7 +280,7 @@ pub(super) fn forwards_in_force(
     key: &OneKey,
     limit: Duration,
 ) -> Result<BTreeMap<String, String>, Failure> {
-    let request = ShowProfile { key: key.clone(), ..Default::default() };
+    let request = Query { query: ShowProfile { key: key.clone(), ..Default::default() } };
     let profile = Call::new(target).limit(limit).send(&request)?;
     let setting = profile.data.iter().find(|row| row.setting == "webhooks.forwards");
     let rules = setting.and_then(|setting| setting.value.as_object()).into_iter().flatten();
@@ -289,7 +289,7 @@ pub(super) fn forwards_in_force(
 }
 
 /// Forwards as a change of settings; null removes one.
-pub(super) fn patch_of_forwards(key: OneKey, rules: Map<String, Value>) -> ChangeSettings {
+pub(super) fn patch_of_forwards(key: OneKey, rules: Map<String, Value>) -> Body<ChangeSettings> {
     let settings = [("webhooks".to_owned(), json!({ "forwards": rules }))].into_iter().collect();
-    ChangeSettings { key, settings }
+    Body { body: ChangeSettings { key, settings } }
 }

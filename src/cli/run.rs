@@ -26,7 +26,7 @@ use super::serve::announce_token;
 use super::signals::{Adopted, Signals};
 use crate::app::token_for;
 use crate::control::api::{
-    DeliveryWhole, LoadSnapshot, SaveSnapshot, Sent, Since, Time, WorkspaceId, document_bound, plain,
+    ControlCall as _, DeliveryWhole, LoadSnapshot, Query, SaveSnapshot, Since, Time, WorkspaceId, document_bound, plain,
 };
 use crate::control::{Access, Viewer, operation_named};
 use crate::http::handler::Limits;
@@ -341,7 +341,7 @@ struct SavedSnapshot {
 
 pub(super) fn save_state(args: &SaveStateArgs) -> Result<ExitCode, Failure> {
     let call = Call::new(&args.common.target).limit(LIMIT).max_answer(MAX_SNAPSHOT);
-    let sent = Sent::of(&SaveSnapshot { key: args.key.as_str().into() });
+    let sent = Query { query: SaveSnapshot { key: args.key.as_str().into() } }.sent();
     let answer = call.exchange(&sent)?;
     let snapshot: SavedSnapshot = parsed(sent.path, &answer)?;
     let mut text = String::from_utf8_lossy(&answer).into_owned();
@@ -364,7 +364,7 @@ pub(super) fn load_state(args: &LoadStateArgs) -> Result<ExitCode, Failure> {
     serde_json::from_slice::<IgnoredAny>(&bytes)
         .map_err(|error| Failure { code: Code::InvalidFile, ..unreadable(format!("it is not JSON: {error}")) })?;
     let call = Call::new(&args.common.target).json(bytes).limit(LIMIT);
-    print_answer(call, &Sent::of(&LoadSnapshot::default()), args.common.json).map(|_| ExitCode::SUCCESS)
+    print_answer(call, &Query::<LoadSnapshot>::default().sent(), args.common.json).map(|_| ExitCode::SUCCESS)
 }
 
 pub(super) fn is_stream(file: &Path) -> bool {

@@ -21,7 +21,7 @@ use super::report::{ReportCase, RunReport, ShownCause};
 use super::run::is_stream;
 use crate::control::api::{
     Cause, CauseKind, Coverage, DurationInput, ExecFacts, FailedFinding, Finding, Findings, GetFindings, GetVerdict,
-    GridRow, JudgedKey, SharedGap, Verification, grid_rows, name_of,
+    GridRow, JudgedKey, Query, SharedGap, Verification, grid_rows, name_of,
 };
 use crate::control::check_wait;
 use crate::findings::Severity;
@@ -357,10 +357,10 @@ impl Verdict {
         records: Records,
     ) -> Result<Self, Failure> {
         let asked = DurationInput(format!("{}ms", wait.as_millis()));
-        let request = GetVerdict { key: key.into(), wait: Some(asked) };
+        let request = Query { query: GetVerdict { key: key.into(), wait: Some(asked) } };
         let body = Call::new(target).limit(wait + SHORT).send(&request)?;
         let review = if judging.fail_on.contains(&Kind::Findings) {
-            Some(judging.review(Call::new(target).send(&GetFindings { key: key.into() })?))
+            Some(judging.review(Call::new(target).send(&Query { query: GetFindings { key: key.into() } })?))
         } else {
             None
         };

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Control;
-use super::call::Scope;
-use super::endpoint::{Call, Endpoint};
+use super::call::{ControlCall, Declaration, Query, Tag};
+use super::context::Scope;
 use super::fields::AnyKey;
 use super::render::{Text, cell};
 use crate::clock::ClockMode;
@@ -26,9 +26,10 @@ pub(crate) struct GetFindings {
     pub(crate) key: AnyKey,
 }
 
-impl Endpoint for GetFindings {
+impl ControlCall for Query<GetFindings> {
     type Answer = Findings;
-    const CALL: Call<Self> = Call::at_once("GET findings", |request, cx| Ok(judge(cx, &request.key.scope(cx)?)));
+    const CALL: Declaration<Self> =
+        Declaration::at_once(Tag::Results, "GET findings", |Self { query }, cx| Ok(judge(cx, &query.key.scope(cx)?)));
 }
 
 impl Text for Findings {

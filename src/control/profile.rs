@@ -8,8 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::Context;
-use super::endpoint::{Call, Command, Endpoint, Made};
+use super::call::{Body, ControlCall, Declaration, Made, Query, Tag};
+use super::command::CallCommand;
+use super::context::Context;
 use super::fields::{AnyKey, List, OneKey};
 use super::render::{Row, Text, cell, joined, of_key};
 use super::reply::json;
@@ -30,10 +31,10 @@ pub(crate) struct GetAssumptions {
     pub(crate) key: AnyKey,
 }
 
-impl Endpoint for GetAssumptions {
+impl ControlCall for Query<GetAssumptions> {
     type Answer = List<LedgerRow>;
-    const CALL: Call<Self> = Call::at_once("GET assumptions", |request, cx| {
-        let name = request.key.scope(cx)?.key();
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Profile, "GET assumptions", |Self { query }, cx| {
+        let name = query.key.scope(cx)?.key();
         Ok(List { data: in_force(cx, name.as_deref(), cx.redactor()) })
     });
 }
@@ -55,12 +56,13 @@ pub(crate) struct ShowProfile {
     pub(crate) key: OneKey,
 }
 
-impl Endpoint for ShowProfile {
+impl ControlCall for Query<ShowProfile> {
     type Answer = Profile;
-    const CALL: Call<Self> = Call::at_once("GET profile", show);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Profile, "GET profile", show);
 
-    fn commands() -> Vec<Command> {
-        vec![Command::of::<Self>("profile show", &["profile show", "profile show --key sk_test_a --json"])]
+    fn commands() -> Vec<CallCommand> {
+        let examples = &["profile show", "profile show --key sk_test_a --json"];
+        vec![CallCommand::new("profile show", examples, |query| Self { query }.sent())]
     }
 }
 
@@ -73,10 +75,10 @@ pub(crate) struct GetEmulatedDocument {
     pub(crate) key: AnyKey,
 }
 
-impl Endpoint for GetEmulatedDocument {
+impl ControlCall for Query<GetEmulatedDocument> {
     type Answer = Made<Map<String, Value>>;
-    const CALL: Call<Self> = Call::at_once("GET v1/openapi.json", |request, cx| {
-        Ok(json(&document(&cx.profile_for(request.key.scope(cx)?.key().as_deref()))).into())
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Emulator, "GET v1/openapi.json", |Self { query }, cx| {
+        Ok(json(&document(&cx.profile_for(query.key.scope(cx)?.key().as_deref()))).into())
     });
 }
 
@@ -114,25 +116,31 @@ pub(crate) struct ChangeSettings {
     pub(crate) settings: Map<String, Value>,
 }
 
-impl Endpoint for ChangeSettings {
+impl ControlCall for Body<ChangeSettings> {
     type Answer = Patched;
-    const CALL: Call<Self> = Call::at_once("PATCH profile", patch);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Profile, "PATCH profile", patch);
 
-    fn commands() -> Vec<Command> {
+    fn commands() -> Vec<CallCommand> {
         let set = "Change settings: `rate_limit.requests=5`. A value that is not valid TOML is taken as a string";
         let set_examples = &[
             "profile set rate_limit.requests=5 rate_limit.window=10s",
             "profile set webhooks.scheme=stripe --key sk_test_a",
         ];
         let unset = "Undo changes to a setting, or to a group of settings such as `rate_limit`";
+        let sent = |key, settings| Self { body: ChangeSettings { key, settings } }.sent();
         vec![
-            Command::with("profile set", set, set_examples, |Assignments { settings, key }| Self {
-                key,
-                settings: settings.into_iter().collect(),
-            }),
-            Command::with("profile unset", unset, &["profile unset rate_limit.requests"], |Paths { settings, key }| {
-                Self { key, settings: settings.into_iter().map(|path| (path, Value::Null)).collect() }
-            }),
+            CallCommand::new("profile set", set_examples, move |Assignments { settings, key }| {
+                sent(key, settings.into_iter().collect())
+            })
+            .about(set),
+            CallCommand::new(
+                "profile unset",
+                &["profile unset rate_limit.requests"],
+                move |Paths { settings, key }| {
+                    sent(key, settings.into_iter().map(|path| (path, Value::Null)).collect())
+                },
+            )
+            .about(unset),
         ]
     }
 }
@@ -240,7 +248,7 @@ pub(super) fn in_force(control: &Control, name: Option<&str>, redactor: Redactor
     rows
 }
 
-fn show(request: ShowProfile, cx: &Context) -> Result<Profile, ControlError> {
+fn show(Query { query: request }: Query<ShowProfile>, cx: &Context) -> Result<Profile, ControlError> {
     let mut profile = settings(cx, request.key.scope(cx)?.key().as_deref(), cx.redactor());
     let prefix = request.prefix.as_deref().unwrap_or_default();
     profile.data.retain(|row| row.setting.starts_with(prefix));
@@ -270,7 +278,8 @@ pub(super) fn differing(config: &EffectiveConfig, other: &EffectiveConfig) -> Ve
 
 /// Changes settings for all keys, or for one: nested like a scenario's `[profile]`, by dotted names, or both; `null` undoes a
 /// change.
-fn patch(ChangeSettings { key, settings }: ChangeSettings, cx: &Context) -> Result<Patched, ControlError> {
+fn patch(Body { body }: Body<ChangeSettings>, cx: &Context) -> Result<Patched, ControlError> {
+    let ChangeSettings { key, settings } = body;
     if settings.is_empty() {
         return Err(ControlError::invalid("body: expected settings, such as {\"rate_limit\": {\"requests\": 5}}"));
     }

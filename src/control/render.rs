@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::redact::visible;
 use crate::state::journal::record::{Bytes, Headers};
@@ -12,6 +13,22 @@ pub(crate) trait Text: Serialize {
     fn text(&self) -> String {
         let value = serde_json::to_value(self).expect("texts and numbers always serialise");
         format!("{value:#}\n")
+    }
+}
+
+/// An answer without its type.
+pub(crate) trait AnyText: Send {
+    fn text(&self) -> String;
+    fn json(&self) -> Value;
+}
+
+impl<A: Text + Send> AnyText for A {
+    fn text(&self) -> String {
+        Text::text(self)
+    }
+
+    fn json(&self) -> Value {
+        serde_json::to_value(self).expect("texts and numbers always serialise")
     }
 }
 

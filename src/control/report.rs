@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ControlError;
-use super::call::Context;
-use super::endpoint::{Call, Endpoint, Made};
+use super::call::{ControlCall, Declaration, Made, Options, Query, Tag, USUAL};
+use super::context::Context;
 use super::fields::AnyKey;
 use super::plain::plain;
 use super::run::{GetRun, Run};
@@ -30,10 +30,11 @@ pub(crate) struct GetReport {
     pub(crate) limit: Option<u32>,
 }
 
-impl Endpoint for GetReport {
+impl ControlCall for Query<GetReport> {
     type Answer = Made<String>;
-    const CALL: Call<Self> =
-        Call::waits("GET report.html", |request, cx| Box::pin(report(request, cx))).media(&["text/html"]);
+    const CALL: Declaration<Self> =
+        Declaration::waits(Tag::Results, "GET report.html", |Self { query }, cx| Box::pin(report(query, cx)))
+            .with(Options { media: Some(&["text/html"]), ..USUAL });
 }
 
 /// The name that a browser saves it by.

@@ -13,10 +13,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::call::{Context, Listing, Scope, number_in};
+use super::call::{ControlCall, Declaration, Made, Query, Tag};
 use super::clock::Clock;
+use super::context::{Context, Listing, Scope};
 use super::due::{Due, due};
-use super::endpoint::{Call, Endpoint, Made};
 use super::exec_facts::ExecFacts;
 use super::explain::Explanation;
 use super::fields::{AnyKey, List};
@@ -61,9 +61,10 @@ pub(crate) struct GetRun {
     pub(crate) limit: Option<u32>,
 }
 
-impl Endpoint for GetRun {
+impl ControlCall for Query<GetRun> {
     type Answer = Made<Run>;
-    const CALL: Call<Self> = Call::waits("GET run", |request, cx| Box::pin(send(request, cx)));
+    const CALL: Declaration<Self> =
+        Declaration::waits(Tag::Results, "GET run", |Self { query }, cx| Box::pin(send(query, cx)));
 }
 
 /// What happened so far and the present state, with the newest records of each kind. Credentials are masked.
@@ -249,8 +250,7 @@ pub(crate) const MAX_BYTES: usize = 8 * 1024 * 1024;
 impl GetRun {
     fn document(&self, cx: &Context) -> Result<Run, ControlError> {
         let scope = self.key.scope(cx)?;
-        let limit = number_in("limit", self.limit, 0..=100_000)?;
-        Ok(run(cx, &scope, limit.map(|limit| limit as usize), cx.redactor()))
+        Ok(run(cx, &scope, self.limit.map(|limit| limit as usize), cx.redactor()))
     }
 
     /// The document as `write` writes it: made whole if it is short, or else while it is sent.
@@ -260,7 +260,6 @@ impl GetRun {
         write: fn(Run, Redactor<'_>, &mut dyn io::Write) -> io::Result<()>,
     ) -> Result<ResponseBody, ControlError> {
         self.key.scope_soon(cx).await?;
-        number_in("limit", self.limit, 0..=100_000)?;
         let of = Arc::clone(cx);
         let write = move |out: &mut dyn io::Write| {
             let document = self.document(&of).map_err(|_| io::Error::other("the key is gone"))?;

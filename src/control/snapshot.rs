@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use clap::Args;
 use hyper::StatusCode;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Context, Scope};
-use super::endpoint::{Call, Command, Endpoint, Made};
+use super::call::{Body, ControlCall, Declaration, Made, Options, Query, Tag, USUAL};
+use super::command::CallCommand;
+use super::context::{Context, Scope};
 use super::fields::{AnyKey, OwnKey};
 use super::render::{Text, cell, joined};
 use super::{Control, ControlError, document, scenarios};
@@ -37,9 +38,10 @@ pub(crate) struct SaveSnapshot {
     pub(crate) key: OwnKey,
 }
 
-impl Endpoint for SaveSnapshot {
+impl ControlCall for Query<SaveSnapshot> {
     type Answer = Made<SnapshotDocument>;
-    const CALL: Call<Self> = Call::waits("GET snapshot", |request, cx| Box::pin(save(request, cx)));
+    const CALL: Declaration<Self> =
+        Declaration::waits(Tag::State, "GET snapshot", |Self { query }, cx| Box::pin(save(query, cx)));
 }
 
 /// Put a saved state in place.
@@ -51,9 +53,13 @@ pub(crate) struct LoadSnapshot {
     pub(crate) key: AnyKey,
 }
 
-impl Endpoint for LoadSnapshot {
+impl ControlCall for Query<LoadSnapshot> {
     type Answer = Loaded;
-    const CALL: Call<Self> = Call::at_once("PUT snapshot", load).body::<SnapshotDocument>().max_bytes(MAX_BYTES);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::State, "PUT snapshot", load).with(Options {
+        raw_body: Some(SchemaGenerator::subschema_for::<SnapshotDocument>),
+        max_bytes: Some(MAX_BYTES),
+        ..USUAL
+    });
 }
 
 /// Copy the state of a key to a new one.
@@ -72,12 +78,13 @@ pub(crate) struct Fork {
     key: String,
 }
 
-impl Endpoint for Fork {
+impl ControlCall for Body<Fork> {
     type Answer = Forked;
-    const CALL: Call<Self> = Call::at_once("POST snapshot/fork", fork);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::State, "POST snapshot/fork", fork);
 
-    fn commands() -> Vec<Command> {
-        vec![Command::of::<Self>("snapshot fork", &["snapshot fork --from sk_test_prepared --key sk_test_a"])]
+    fn commands() -> Vec<CallCommand> {
+        let examples = &["snapshot fork --from sk_test_prepared --key sk_test_a"];
+        vec![CallCommand::new("snapshot fork", examples, |body| Self { body }.sent())]
     }
 }
 
@@ -98,7 +105,8 @@ impl Text for Forked {
     }
 }
 
-fn fork(Fork { from, key }: Fork, cx: &Context) -> Result<Forked, ControlError> {
+fn fork(Body { body }: Body<Fork>, cx: &Context) -> Result<Forked, ControlError> {
+    let Fork { from, key } = body;
     let (from, new) = (cx.workspace(Some(&from))?, cx.workspace_name(Some(&key))?);
     let shown = cx.redactor().key(&new).into_owned();
     if cx.registry.find(&new).is_some() {
@@ -122,18 +130,17 @@ pub(crate) struct Reset {
     pub(crate) key: OwnKey,
 }
 
-impl Endpoint for Reset {
+impl ControlCall for Body<Reset> {
     type Answer = WasReset;
-    const CALL: Call<Self> = Call::at_once("POST reset", reset);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::State, "POST reset", reset);
 
-    fn commands() -> Vec<Command> {
+    fn commands() -> Vec<CallCommand> {
         let examples = &[
             "reset --key sk_test_a  # forget what one key did",
             "reset --all  # as after the start: every key, the journal, the clock, scenarios",
         ];
-        vec![Command::with("reset", "Forget what a key did, or everything", examples, |ResetArgs { key, all }| Self {
-            key: if all { "*".into() } else { key },
-        })]
+        let sent = |ResetArgs { key, all }| Self { body: Reset { key: if all { "*".into() } else { key } } }.sent();
+        vec![CallCommand::new("reset", examples, sent).about("Forget what a key did, or everything")]
     }
 }
 
@@ -225,7 +232,7 @@ async fn save(request: SaveSnapshot, cx: Arc<Context>) -> Result<Made<SnapshotDo
     Ok(answer(StatusCode::OK, JSON, body).into())
 }
 
-fn load(request: LoadSnapshot, cx: &Context) -> Result<Loaded, ControlError> {
+fn load(Query { query: request }: Query<LoadSnapshot>, cx: &Context) -> Result<Loaded, ControlError> {
     let scope = request.key.scope(cx)?;
     let snapshot = cx.read_snapshot(Cursor::new(&cx.body)).map_err(refused)?;
     let names = || snapshot.workspaces.iter().map(|saved| &saved.key);
@@ -251,7 +258,7 @@ pub(super) fn reset_notice(whose: &str) -> String {
     format!("reset: {whose}")
 }
 
-fn reset(request: Reset, cx: &Context) -> Result<WasReset, ControlError> {
+fn reset(Body { body: request }: Body<Reset>, cx: &Context) -> Result<WasReset, ControlError> {
     let (forgotten, whose) = if let Scope(Some(workspace)) = request.key.scope(cx)? {
         cx.reset(&workspace);
         let whose = cx.whose(Some(workspace.name()));

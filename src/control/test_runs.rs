@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Control;
-use super::call::Scope;
+use super::context::Scope;
 use super::snapshot::reset_notice;
 use super::test_outcome::{Ending, TestOutcome, is_outcome, shown};
 use crate::redact::Redactor;

@@ -11,12 +11,12 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::call::{Context, Scope, wait_limit};
+use super::call::{ControlCall, Declaration, Query, Tag};
 use super::causes::{Cause, Judge, NO_REQUEST};
 use super::conclusion::{Headline, conclude};
+use super::context::{Context, Scope, wait_limit};
 use super::diagnosis::Diagnosis;
 use super::document::bytes_of;
-use super::endpoint::{Call, Endpoint};
 use super::exec_facts::ExecFacts;
 use super::fields::{AnyKey, DurationInput};
 use super::findings::Findings;
@@ -48,9 +48,10 @@ pub(crate) struct GetVerdict {
     pub(crate) wait: Option<DurationInput>,
 }
 
-impl Endpoint for GetVerdict {
+impl ControlCall for Query<GetVerdict> {
     type Answer = Verification;
-    const CALL: Call<Self> = Call::waits("GET verdict", |request, cx| Box::pin(verify(request, cx)));
+    const CALL: Declaration<Self> =
+        Declaration::waits(Tag::Results, "GET verdict", |Self { query }, cx| Box::pin(verify(query, cx)));
 }
 
 /// The problems found, by kind, the oldest first; `counts` has the number of all.

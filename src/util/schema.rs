@@ -1,19 +1,50 @@
 //! JSON Schemas: made from types, in one plain form, which validators and generators of clients read alike.
 
-use schemars::JsonSchema;
 use schemars::generate::{Contract, SchemaSettings};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 /// The schema (draft 2020-12) of a type that is read or written, with nothing to be looked up elsewhere.
 pub(crate) fn schema_of<T: JsonSchema>(contract: Contract) -> Value {
+    let mut made = inlining(contract).into_root_schema_for::<T>().to_value();
+    plain(&mut made);
+    made
+}
+
+/// The schema that `make` makes, without a title and with nothing to be looked up elsewhere.
+pub(crate) fn inlined(make: fn(&mut SchemaGenerator) -> Schema, contract: Contract) -> Value {
+    let mut made = make(&mut inlining(contract)).to_value();
+    plain(&mut made);
+    made
+}
+
+fn inlining(contract: Contract) -> SchemaGenerator {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
         settings.contract = contract;
     });
-    let mut made = settings.into_generator().into_root_schema_for::<T>().to_value();
-    plain(&mut made);
-    made
+    settings.into_generator()
+}
+
+/// Rewrites the schema of a parameter, which is never null: it is present or absent.
+pub(crate) fn present(schema: &mut Map<String, Value>) {
+    for keyword in ["type", "enum", "anyOf"] {
+        let Some(kinds) = schema.get_mut(keyword).and_then(Value::as_array_mut) else { continue };
+        kinds.retain(|kind| !kind.is_null() && kind != "null" && kind.get("type").is_none_or(|kind| kind != "null"));
+        let [one] = &kinds[..] else { continue };
+        let one = one.clone();
+        match (keyword, one) {
+            ("anyOf", Value::Object(fields)) => {
+                schema.shift_remove(keyword);
+                for (name, part) in fields {
+                    schema.entry(name).or_insert(part);
+                }
+            }
+            ("type", one) => drop(schema.insert(keyword.to_owned(), one)),
+            _ => {}
+        }
+    }
 }
 
 /// Rewrites a generated schema and those in it: names as `enum` instead of `const` and of a choice between them, ranges instead of

@@ -124,7 +124,7 @@ impl Hints {
         // The name alone is in order even where arguments are needed.
         let Some(sent) = typed else { return given.is_empty().then(|| substitute.tool.to_owned()) };
         let mut arguments = Map::new();
-        let segment = sent.segment.map(|(name, text)| (name.to_owned(), text.into()));
+        let segment = sent.segment.map(|(name, text)| (name, text.into()));
         for (name, value) in segment.into_iter().chain(sent.query).chain(sent.body) {
             if is_typed(given, &name, &value) {
                 if !substitute.arguments.contains(&name) {

@@ -12,9 +12,9 @@ use crate::cli::failure::Failure;
 use crate::clock::{Random, Seed};
 use crate::contract::nearest;
 use crate::control::api::{
-    Activate, AnyKey, AskHealth, Endpoint, Explain, Fire, GetAssumptions, GetFindings, GetVerdict, ListDeliveries,
-    ListRequests, ListScenarios, MoveClock, PutScenario, RemoveScenario, Reset, Sent, ShowClock, ShowDelivery,
-    ShowRequest, Subscribe, properties, required,
+    Activate, AnyCall, AskHealth, Body, ControlCall as _, Explain, Fire, GetAssumptions, GetFindings, GetVerdict,
+    ListDeliveries, ListRequests, ListScenarios, MoveClock, OnlyKey, PutQuery, PutScenario, Query, RemoveScenario,
+    Reset, ScenarioPath, Sent, ShowClock, ShowDelivery, ShowRequest, Subscribe,
 };
 use crate::redact::{Redactor, visible_lines};
 use crate::scenario::check_text;
@@ -95,7 +95,7 @@ pub(super) struct Tool {
     description: &'static str,
     effect: Effect,
     /// The call whose fields are its arguments.
-    call: Option<Fields>,
+    call: Option<fn() -> AnyCall>,
     /// Its own arguments, all texts: their names, their meaning and whether they are required.
     own: &'static [(&'static str, &'static str, bool)],
     /// The argument for the length of the wait: its name, its meaning and its default.
@@ -134,18 +134,6 @@ enum Key {
 /// The arguments of a call, of the types in the tool's schema.
 type Arguments = Map<String, Value>;
 
-/// The fields of a request: their schemas, and how they are sent.
-#[derive(Clone, Copy)]
-struct Fields {
-    schemas: fn() -> Map<String, Value>,
-    required: fn() -> Vec<String>,
-    sent: fn(Arguments) -> Sent,
-}
-
-const fn fields_of<E: Endpoint>() -> Fields {
-    Fields { schemas: properties::<E>, required: required::<E>, sent: Sent::of_fields::<E> }
-}
-
 /// A tool that passes on the text of a call about all keys or one.
 const TOOL: Tool = Tool {
     name: "",
@@ -177,7 +165,7 @@ pub(super) const TOOLS: &[Tool] = &[
         name: "find_requests",
         title: "Which requests did the client make?",
         description: "Lists requests to the emulated API, newest first, each with status and reason of its answer. `explain` shows more.",
-        call: Some(fields_of::<ListRequests>()),
+        call: Some(AnyCall::of::<Query<ListRequests>>),
         commands: &["requests list"],
         ..TOOL
     },
@@ -185,7 +173,7 @@ pub(super) const TOOLS: &[Tool] = &[
         name: "find_deliveries",
         title: "Which webhooks were delivered, and which were not?",
         description: "Lists deliveries of webhooks, newest first, each with its status. `explain` with the id of one shows each attempt.",
-        call: Some(fields_of::<ListDeliveries>()),
+        call: Some(AnyCall::of::<Query<ListDeliveries>>),
         commands: &["deliveries list"],
         ..TOOL
     },
@@ -194,7 +182,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "Why this answer, or this delivery?",
         description: "Explains why a request was answered as it was, where an event went and where not, or why a delivery failed \
                       and what to try; then shows the request or delivery whole.",
-        call: Some(fields_of::<Explain>()),
+        call: Some(AnyCall::of::<Explain>),
         default: Some(("id", "latest")),
         run: explained,
         commands: &["explain", "requests show", "deliveries show"],
@@ -216,7 +204,7 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Makes scenarios the active ones of one key, in order, instead of its former list. An empty list turns \
                       scenarios off. `status` lists names; `toml` adds one of your own.",
         effect: Effect::Sets,
-        call: Some(fields_of::<Activate>()),
+        call: Some(AnyCall::of::<Body<Activate>>),
         own: &[("toml", "The text of a scenario of your own, which is played after those in `active`", false)],
         key: Key::One,
         run: played,
@@ -229,7 +217,7 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Subscribes a URL to events of one key, validated as if its client did. Returns the signing secret that was \
                       generated, only once. A URL that is subscribed already is updated.",
         effect: Effect::Adds,
-        call: Some(fields_of::<Subscribe>()),
+        call: Some(AnyCall::of::<Body<Subscribe>>),
         commands: &["subscriptions create"],
         key: Key::One,
         ..TOOL
@@ -240,7 +228,7 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Fires an event at the matching subscriptions of one key and waits for what each receiver answered. Events \
                       that no subscription matches are an error.",
         effect: Effect::Adds,
-        call: Some(fields_of::<Fire>()),
+        call: Some(AnyCall::of::<Fire>),
         waits: Some(("wait", "How long to wait for the receivers' answers", "5s")),
         key: Key::One,
         run: fired,
@@ -253,7 +241,7 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Moves the clock of one key: quota windows open, retries, delays and planned events happen in order before \
                       the call answers. Give exactly one of `advance`, `set` and `mode`.",
         effect: Effect::Destroys,
-        call: Some(fields_of::<MoveClock>()),
+        call: Some(AnyCall::of::<Body<MoveClock>>),
         waits: Some(("timeout", "How long to wait until everything due is done", "50s")),
         key: Key::One,
         commands: &["clock advance", "clock set", "clock freeze", "clock auto", "clock resume", "clock follow"],
@@ -264,7 +252,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "Did the run go well?",
         description: "Lists the problems found so far: requests that matched no endpoint, webhooks that failed, forged \
                       webhooks that were accepted, unfinished scenarios, checks that had nothing to judge.",
-        call: Some(fields_of::<GetVerdict>()),
+        call: Some(AnyCall::of::<Query<GetVerdict>>),
         waits: Some(("wait", "First wait for everything due within this time", "0s")),
         commands: &["verdict"],
         ..TOOL
@@ -274,7 +262,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "What is wrong with this integration?",
         description: "Reviews the traffic so far for mistakes of the client and its receivers, such as ignored Retry-After or \
                       signatures that are not verified, each with evidence, reason and remedy.",
-        call: Some(fields_of::<GetFindings>()),
+        call: Some(AnyCall::of::<Query<GetFindings>>),
         commands: &["review findings"],
         ..TOOL
     },
@@ -283,7 +271,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "What is assumed where the contract is silent?",
         description: "Lists what the API's contract leaves open, what the emulator assumes there, and the setting that changes \
                       it. Code must not rely on an assumption.",
-        call: Some(fields_of::<GetAssumptions>()),
+        call: Some(AnyCall::of::<Query<GetAssumptions>>),
         own: &[("about", "Only settings whose name contains this, such as rate_limit or webhooks.retry", false)],
         run: assumed,
         commands: &["assumptions"],
@@ -296,7 +284,7 @@ pub(super) const TOOLS: &[Tool] = &[
                       scenarios, journal. Keys that the session did not make are refused.",
         effect: Effect::Destroys,
         key: Key::One,
-        call: Some(fields_of::<Reset>()),
+        call: Some(AnyCall::of::<Body<Reset>>),
         run: reset,
         commands: &["reset"],
         ..TOOL
@@ -328,7 +316,7 @@ impl Tool {
 
     fn required(&self) -> Vec<String> {
         let own = self.own.iter().filter(|(.., is_required)| *is_required).map(|(name, ..)| (*name).to_owned());
-        let mut required = self.call.map(|call| (call.required)()).unwrap_or_default();
+        let mut required = self.call.map(|call| call().required()).unwrap_or_default();
         required.retain(|name| self.default.is_none_or(|(has_default, _)| name != has_default));
         required.into_iter().chain(own).collect()
     }
@@ -340,7 +328,10 @@ impl Tool {
 
     /// The schema of each argument: the fields of its call as the call has them, but for the key and how long it waits.
     fn arguments(&self) -> Map<String, Value> {
-        let mut arguments = self.call.map(|call| (call.schemas)()).unwrap_or_default();
+        let mut arguments = Map::new();
+        if let Some(call) = self.call.map(|call| call()) {
+            arguments.extend(call.all_fields().map(|(name, field)| (name.clone(), argument(field))));
+        }
         arguments.shift_remove("key");
         let text = |description: &str| json!({ "type": "string", "description": description });
         arguments.extend(self.own.iter().map(|(name, description, _)| ((*name).to_owned(), text(description))));
@@ -410,19 +401,32 @@ impl Tool {
     }
 }
 
+/// The schema of an argument: the type and the description of the field that it becomes.
+fn argument(field: &Value) -> Value {
+    let kinds = field["type"].as_array().into_iter().flatten().chain(field.get("type"));
+    // A choice is one between texts.
+    let kind = kinds.filter_map(Value::as_str).find(|kind| *kind != "null").unwrap_or("string");
+    let description = field["description"].as_str().unwrap_or_default().trim_end_matches('.');
+    let mut argument = json!({ "type": kind, "description": description });
+    if let Some(items) = field.get("items") {
+        argument["items"] = items.clone();
+    }
+    argument
+}
+
 fn take(arguments: &mut Arguments, name: &str) -> Option<String> {
     arguments.shift_remove(name)?.as_str().map(str::to_owned)
 }
 
 fn called(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String, Failure> {
     let call = tool.call.expect("a tool that passes on a text has a call");
-    session.text(tool, &(call.sent)(arguments))
+    session.text(tool, &call().sent(arguments))
 }
 
 fn status(session: &Session, tool: &Tool, _: Arguments) -> Result<String, Failure> {
-    let health = session.text(tool, &Sent::of(&AskHealth {}))?;
-    let clock = session.text(tool, &Sent::of(&ShowClock::default()))?;
-    let scenarios = session.text(tool, &Sent::of(&ListScenarios::default()))?;
+    let health = session.text(tool, &AskHealth {}.sent())?;
+    let clock = session.text(tool, &Query::<ShowClock>::default().sent())?;
+    let scenarios = session.text(tool, &Query::<ListScenarios>::default().sent())?;
     let url = Redactor::default().text(&session.target.url).into_owned();
     Ok(format!("wrs-emulator at {url}: {health}its clock: {clock}your key: {}\n{scenarios}", session.key))
 }
@@ -432,8 +436,8 @@ fn explained(session: &Session, tool: &Tool, mut arguments: Arguments) -> Result
     let id = explanation.split(':').next().unwrap_or_default();
     arguments.insert("id".to_owned(), id.into());
     let whole = match id.split_once('_') {
-        Some(("req", _)) => Sent::of_fields::<ShowRequest>(arguments),
-        Some(("dlv", _)) => Sent::of_fields::<ShowDelivery>(arguments),
+        Some(("req", _)) => AnyCall::of::<ShowRequest>().sent(arguments),
+        Some(("dlv", _)) => AnyCall::of::<ShowDelivery>().sent(arguments),
         _ => return Ok(explanation),
     };
     let whole = session.record(&whole)?;
@@ -460,8 +464,9 @@ fn played(session: &Session, tool: &Tool, mut arguments: Arguments) -> Result<St
             .into_iter()
             .filter(|names| !names.contains(&own))
             .for_each(|names| names.push(own.clone()));
-        let add = PutScenario { name: session.scenario.clone(), dry_run: false, key: AnyKey::default() };
-        Call::new(&session.target).toml(&toml).exchange(&Sent::of(&add)).map_err(|failure| {
+        let path = ScenarioPath { name: session.scenario.clone() };
+        let add = PutScenario { path, query: PutQuery::default() };
+        Call::new(&session.target).toml(&toml).exchange(&add.sent()).map_err(|failure| {
             if failure.is_unreachable() { failure } else { failure.with_hint("check_scenario lists every problem") }
         })?;
     } else if !arguments.contains_key("active") {
@@ -507,8 +512,9 @@ fn reset(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String,
     }
     let text = called(session, tool, arguments)?;
     // So that nothing is left of the session; refused while another of its keys still plays the scenario.
-    let remove = RemoveScenario { name: session.scenario.clone(), key: AnyKey::default() };
-    let _ = Call::new(&session.target).exchange(&Sent::of(&remove));
+    let path = ScenarioPath { name: session.scenario.clone() };
+    let remove = RemoveScenario { path, body: OnlyKey::default() };
+    let _ = Call::new(&session.target).exchange(&remove.sent());
     Ok(text)
 }
 
