@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::contract::DEFAULT_URL;
 use crate::util::wording::shell_word;
 
 /// What to do next. An absent key means all keys, or the one that the reader uses.
@@ -96,9 +97,6 @@ pub enum Audience {
     /// A person after `exec` without a report: nothing is left to ask.
     Nobody,
 }
-
-/// The address that commands call if none is named.
-pub const DEFAULT_URL: &str = "http://127.0.0.1:9770";
 
 /// The header with which a caller of the control API says who reads its text: `person` or `agent`, and the address that it called.
 pub const READER: &str = "x-emulator-reader";

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::redact::{Redactor, visible};
-use crate::util::wording::counted;
+use crate::util::wording::{counted, shorten};
 
 /// Longest part of a source line kept, in characters: a file may be one long line.
 const MAX_LINE: usize = 160;
@@ -86,13 +86,13 @@ impl Diagnostic {
         Self {
             severity,
             code: code.into(),
-            message: shortened(message.into()),
+            message: shorten(&message.into(), MAX_MESSAGE).into_owned(),
             file: None,
             span: start..end,
             line: text[..start].bytes().filter(|byte| *byte == b'\n').count() + 1,
             column: before + 1,
             source_line,
-            hint: shortened(hint.into()),
+            hint: shorten(&hint.into(), MAX_MESSAGE).into_owned(),
             underline,
         }
     }
@@ -195,13 +195,6 @@ fn escaped(text: &str) -> String {
     visible(&Redactor::default().text(text).replace('\t', " ")).into_owned()
 }
 
-fn shortened(text: String) -> String {
-    match text.char_indices().nth(MAX_MESSAGE) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text,
-    }
-}
-
 /// The part of `docs/scenario-language.md` that lists every code.
 pub fn codes_markdown() -> String {
     let mut page = String::from(
@@ -231,7 +224,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("file/unreadable", "a file or folder cannot be read"),
     ("profile/bad-value", "a setting has a value that it does not accept"),
     ("profile/syntax", "a profile is not TOML"),
-    ("profile/unknown-knob", "a name in a profile is not a setting"),
+    ("profile/unknown-setting", "a name in a profile is not a setting"),
     ("profile/unknown-preset", "the name of a profile is not one of the presets"),
     (
         "scenario/active-missing",

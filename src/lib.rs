@@ -16,10 +16,11 @@
 //! - [`http`], layer 4: one request end to end;
 //! - [`webhook`], layer 4: the attempts to deliver one event to its receivers;
 //! - [`ui`], layer 5: the files of the page, and the report made of them;
-//! - [`review`], layer 5: what traffic shows about an integration, and what a receiver does with deliveries that are sent to try it;
-//! - [`calibrate`], layer 5: what the answers of the real service show about the settings;
+//! - [`findings`], layer 5: what traffic shows about an integration;
 //! - [`control`], layer 6: the API under `/_emulator/`;
 //! - [`app`] and [`cli`], layer 7: the parts put together, and the command line;
+//! - [`lab`], layer 7: the probe of a receiver and the calibration of the settings, with their commands; named by nothing but the lists of
+//!   modules and commands;
 //! - [`util`]: durations, wording, files, processes and tasks, for all of them.
 //!
 //! A file imports only from its own layer or a lower one. `docs/internals/architecture.md` lists what is deliberately absent from each.
@@ -33,15 +34,15 @@ compile_error!(
 
 pub mod advice;
 pub mod app;
-pub mod calibrate;
 pub mod cli;
 pub mod clock;
 pub mod contract;
 pub mod control;
 pub mod diagnostic;
+pub mod findings;
 pub mod http;
+pub mod lab;
 pub mod redact;
-pub mod review;
 pub mod scenario;
 pub mod settings;
 pub mod state;

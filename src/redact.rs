@@ -17,6 +17,7 @@ use serde_json::Value;
 use crate::contract::keys::{Keys, is_test_key, mask_key, masked};
 use crate::settings::Layered;
 use crate::util::html;
+use crate::util::wording::shorten;
 
 pub const MASK: &str = "…";
 
@@ -160,11 +161,15 @@ impl<'k> Redactor<'k> {
 
     /// The text with live keys masked; `None` if it has none.
     fn live_keys(self, text: &str) -> Option<String> {
+        let prefixes = [&*self.keys.live_prefix, LIVE_PREFIX];
+        // Nearly every text has none, and may have megabytes.
+        if !prefixes.iter().any(|prefix| text.contains(prefix)) {
+            return None;
+        }
         let (mut shown, mut done) = (String::new(), 0);
         for (at, _) in text.char_indices() {
-            let prefixes = [&*self.keys.live_prefix, LIVE_PREFIX].into_iter();
             let begins = |prefix: &&str| at >= done && text[at..].starts_with(prefix);
-            let Some(prefix) = prefixes.filter(begins).map(str::len).max() else { continue };
+            let Some(prefix) = prefixes.into_iter().filter(begins).map(str::len).max() else { continue };
             let is_of_key = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
             let length = text.as_bytes()[at + prefix..].iter().take_while(|byte| is_of_key(byte)).count();
             let key = &text[at..at + prefix + length];
@@ -254,10 +259,7 @@ impl<'k> Redactor<'k> {
             let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
             String::from_utf8_lossy(&self.body(line.as_bytes())).into_owned()
         };
-        match shown.char_indices().nth(MAX_LINE) {
-            Some((at, _)) => Some(format!("{}…", &shown[..at])),
-            None => Some(shown),
-        }
+        Some(shorten(&shown, MAX_LINE).into_owned())
     }
 
     /// JSON with credentials masked, as it is if it has none; `None` if the text is not JSON.
@@ -285,8 +287,8 @@ impl<'k> Redactor<'k> {
             }
             Value::Array(values) => values.iter_mut().for_each(|value| self.mask(value, is_inner)),
             Value::Object(fields) => {
-                // A row of the profile gives the setting's name in `knob`; a patch has it as the field's name.
-                let is_setting = fields.get("knob").and_then(Value::as_str).is_some_and(|name| name == KEY_LIST);
+                // A row of the profile gives the setting's name in `setting`; a patch has it as the field's name.
+                let is_setting = fields.get("setting").and_then(Value::as_str).is_some_and(|name| name == KEY_LIST);
                 let masked = std::mem::take(fields).into_iter().map(|(name, mut value)| {
                     match &*name {
                         "value" if is_setting => self.keys(&mut value),
@@ -475,7 +477,7 @@ mod tests {
             "a": [{ "Secret": "x", "n": { "password": { "deep": 1 } }, "token": null }],
             "sk_live_abcdefgh": "sk_test_abcdefgh",
             "keys.list": ["sk_test_abc", "plain-key"],
-            "row": { "knob": "keys.list", "value": ["plain-key"] },
+            "row": { "setting": "keys.list", "value": ["plain-key"] },
             "text": "{\"a\": [{\"password\": \"x\"}], \"b\": 1}",
             "draft": "[draft] of a token",
         });
@@ -484,7 +486,7 @@ mod tests {
             "a": [{ "Secret": "…", "n": { "password": "…" }, "token": null }],
             "sk_live_…efgh": "sk_test_abcdefgh",
             "keys.list": ["sk_test_abc", "…-key"],
-            "row": { "knob": "keys.list", "value": ["…-key"] },
+            "row": { "setting": "keys.list", "value": ["…-key"] },
             "text": "{\"a\":[{\"password\":\"…\"}],\"b\":1}",
             "draft": "[draft] of a token",
         });

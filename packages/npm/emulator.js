@@ -17,6 +17,18 @@ function inTest(text) {
     .replace(/`wrs-emulator scenarios use ([^`\s]+)`/g, '`wrs.scenario("$1")`');
 }
 
+const ENTITIES = { "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'", "&nbsp;": " ", "&amp;": "&" };
+
+/** The first line that a person reads of an answer: of a page its title, if it has one. */
+function firstLine(answer) {
+  let text = answer.slice(0, 16384);
+  if (/^\ufeff?\s*<(!doctype html|html)/i.test(text)) {
+    text = text.replace(/<(script|style|template|svg)\b[^]*?<\/\1[^>]*>|<!--[^]*?-->|<[^>]*>/gi, "\n");
+    text = text.replace(/&(lt|gt|quot|#39|nbsp|amp);/g, (entity) => ENTITIES[entity]);
+  }
+  return text.split("\n").map((line) => line.trim()).find(Boolean) ?? "nothing";
+}
+
 /** A refused control call: `status`, `code`, and the whole answer in `body`. */
 class ControlError extends Error {
   constructor(call, status, body) {
@@ -64,8 +76,7 @@ class Emulator {
     const parsed = parse(answer.text);
     const isGood = answer.status >= 200 && answer.status < 300;
     if (isGood ? !parsed : !parsed?.error?.code) {
-      const first = answer.text.split("\n").map((line) => line.trim()).find(Boolean) ?? "nothing";
-      throw withoutSource(new Error(visible(`${method} ${url}: status ${answer.status} with an answer that is not the emulator's: ${first.slice(0, 200)}`)));
+      throw withoutSource(new Error(visible(`${method} ${url}: status ${answer.status} with an answer that is not the emulator's: ${firstLine(answer.text).slice(0, 200)}`)));
     }
     if (!isGood) throw withoutSource(new ControlError(`${method} ${path}`, answer.status, parsed));
     return parsed;

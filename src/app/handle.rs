@@ -2,10 +2,9 @@
 //!
 //! It calls the same methods of the engine as the control API does. It must not know HTTP.
 
+use std::io::Cursor;
 use std::sync::Arc;
 use std::time::Duration;
-
-use serde_json::Deserializer;
 
 use crate::clock::{Clock, Instant, Now};
 use crate::diagnostic::Diagnostic;
@@ -191,7 +190,7 @@ impl ControlHandle {
     /// nothing changes.
     pub fn restore(&self, snapshot: &[u8]) -> Result<Vec<String>, SnapshotProblem> {
         let _writing = self.engine.begin_write();
-        self.engine.load_snapshot(self.engine.read_snapshot(|| Ok(Deserializer::from_slice(snapshot)))?)
+        self.engine.load_snapshot(self.engine.read_snapshot(Cursor::new(snapshot))?)
     }
 
     /// Appends a notice to the journal.

@@ -127,7 +127,7 @@ impl Emulator {
             texts: Arc::new(Texts::new(&seed, started_at)),
             access: Access::new(control_token.clone(), &settings.allow_hosts),
             stopping: stop.clone(),
-            wrong_tokens: WrongTokens::default(),
+            wrong_tokens: WrongTokens::new(settings.wrong_token_pause),
             last_findings: LastFindings::default(),
             seed: settings.seed,
             started_at,
@@ -331,11 +331,16 @@ fn bind_listener(requested: ListenAddress) -> Result<(Listener, SocketAddr), Sta
 
 /// The token given, or a generated one if the control API is reachable beyond loopback and `control_open` is not set.
 fn control_token(settings: &Settings) -> Option<String> {
-    use rand::Rng as _;
     let address = settings.control_listen.unwrap_or(settings.listen);
-    let needed = !address.ip().is_loopback() && !settings.control_open;
-    settings.control_token.clone().filter(|token| !token.is_empty()).or_else(|| {
-        needed.then(|| {
+    token_for(settings.control_token.clone(), address, settings.control_open)
+}
+
+/// The token that is required at an address: the one given, or a generated one beyond loopback unless `is_open`.
+pub(crate) fn token_for(given: Option<String>, address: ListenAddress, is_open: bool) -> Option<String> {
+    use rand::Rng as _;
+    // An empty token comes from an unset variable and would protect nothing.
+    given.filter(|token| !token.is_empty()).or_else(|| {
+        (!address.ip().is_loopback() && !is_open).then(|| {
             let mut random: Random = Seed::from_entropy().source("control token");
             format!("ctl_{:016x}{:016x}", random.next_u64(), random.next_u64())
         })

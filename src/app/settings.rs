@@ -40,6 +40,8 @@ pub struct Settings {
     pub control_listen: Option<ListenAddress>,
     /// The token that control calls require.
     pub control_token: Option<String>,
+    /// How long a call with a wrong token waits for its answer.
+    pub wrong_token_pause: Duration,
     /// Require no token even if the control API is reachable beyond loopback.
     pub control_open: bool,
     /// Host names that the control API accepts besides local ones.
@@ -87,6 +89,7 @@ impl Default for Settings {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into(),
             control_listen: None,
             control_token: None,
+            wrong_token_pause: Duration::from_millis(100),
             control_open: false,
             allow_hosts: Vec::new(),
             profile: Layered::default(),

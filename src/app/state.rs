@@ -1,12 +1,11 @@
 //! `--state FILE`: loaded at the start, saved within a second of each change, and when the emulator stops. Each save is atomic.
 
-use std::io::{self, BufReader, Seek as _};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde_json::Deserializer;
 
 use super::StartError;
 use crate::state::engine::{Engine, Mark};
@@ -82,11 +81,7 @@ impl StateFile {
         let claim =
             claim.ok_or_else(|| refused(&"another process keeps its state there; stop it, or name another file"))?;
         if let Some(kept) = claim.open().map_err(|problem| refused(&problem))? {
-            let open = || {
-                (&kept).rewind()?;
-                Ok(Deserializer::from_reader(BufReader::with_capacity(64 * 1024, &kept)))
-            };
-            let loaded = engine.read_snapshot(open).and_then(|snapshot| engine.load_snapshot(snapshot));
+            let loaded = engine.read_snapshot(kept).and_then(|snapshot| engine.load_snapshot(snapshot));
             for warning in loaded.map_err(|problem| refused(&problem))? {
                 engine.note(None, format!("state loaded, but {warning}"), true);
             }

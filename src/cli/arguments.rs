@@ -10,16 +10,17 @@ use clap::Args;
 use url::{Host, Url};
 
 use super::failure::Failure;
-use crate::advice::{Audience, DEFAULT_URL};
+use crate::advice::Audience;
+use crate::contract::{DEFAULT_ADDRESS, DEFAULT_PORT, DEFAULT_URL};
 use crate::http::listener::{ListenAddress, Listener};
 use crate::util::duration::parse_duration;
 use crate::util::file::{self, FileProblem};
 
 /// The display order of `--json`, after all other options.
-pub(super) const LAST: usize = 900;
+pub(crate) const LAST: usize = 900;
 
 /// The examples below a command's help, each without the program's name; one may end in a comment, two spaces apart.
-pub(super) fn examples<'a>(lines: impl AsRef<[&'a str]>) -> String {
+pub(crate) fn examples<'a>(lines: impl AsRef<[&'a str]>) -> String {
     let line = |line: &&str| format!("\n  {}", format!("wrs-emulator {line}").trim_end());
     format!("Examples:{}", lines.as_ref().iter().map(line).collect::<String>())
 }
@@ -31,26 +32,26 @@ fn default_url() -> String {
     // Commands call the control API, which may have its own listener.
     let listen = set("WRS_EMULATOR_CONTROL_LISTEN").or_else(|| set("WRS_EMULATOR_LISTEN"));
     let address = listen.filter(|address| !address.ends_with(":0"));
-    let address = address.unwrap_or_else(|| "127.0.0.1:9770".to_owned());
+    let address = address.unwrap_or_else(|| DEFAULT_ADDRESS.to_owned());
     let host = if address.starts_with(':') { "127.0.0.1" } else { "" };
     reachable(&format!("{scheme}://{host}{address}")).trim_end_matches('/').to_owned()
 }
 
 #[derive(Clone, Debug, Args)]
-pub(super) struct Target {
+pub(crate) struct Target {
     /// The emulator's address.
     // The alias is its former name in `listen`.
     #[arg(long, alias = "emulator", env, default_value_t = default_url(), value_name = "URL")]
-    pub(super) url: String,
+    pub(crate) url: String,
     /// The control API's token, if it requires one.
     #[arg(long, env, value_name = "TOKEN", hide_env_values = true)]
-    pub(super) control_token: Option<String>,
+    pub(crate) control_token: Option<String>,
     /// Trust the authority in this PEM file, for an emulator that serves TLS: its /_emulator/ca.pem.
     #[arg(long, env, value_name = "FILE")]
-    pub(super) ca: Vec<PathBuf>,
+    pub(crate) ca: Vec<PathBuf>,
     /// Trust any certificate of the emulator.
     #[arg(long, env)]
-    pub(super) insecure: bool,
+    pub(crate) insecure: bool,
 }
 
 impl Target {
@@ -60,23 +61,23 @@ impl Target {
     }
 
     /// True if any certificate is trusted: as requested, or for the server that this environment starts with its own certificate.
-    pub(super) fn trusts_any(&self) -> bool {
+    pub(crate) fn trusts_any(&self) -> bool {
         self.insecure || self.url == default_url()
     }
 }
 
 /// Arguments of every command that prints an answer of the control API.
 #[derive(Debug, Args)]
-pub(super) struct CallArgs {
+pub(crate) struct CallArgs {
     #[command(flatten)]
-    pub(super) target: Target,
+    pub(crate) target: Target,
     /// Print JSON.
     #[arg(long, display_order = LAST)]
-    pub(super) json: bool,
+    pub(crate) json: bool,
 }
 
 /// The base URL of an emulator, as people type it: `localhost:9770` has no scheme.
-pub(super) fn base(text: &str) -> Result<Url, Failure> {
+pub(crate) fn base(text: &str) -> Result<Url, Failure> {
     let port = text.split('/').next().and_then(|authority| authority.rsplit_once(':')).map(|(_, port)| port);
     let is_address = port.is_some_and(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
     let spelled = if is_address { format!("http://{text}") } else { text.to_owned() };
@@ -91,14 +92,14 @@ pub(super) fn base(text: &str) -> Result<Url, Failure> {
 }
 
 /// True if this looks like the URL of a webhook: https and a public host name.
-pub(super) fn is_webhook_url(text: &str) -> bool {
+pub(crate) fn is_webhook_url(text: &str) -> bool {
     let url = Url::parse(text).ok().filter(|url| url.scheme() == "https");
     let host = url.as_ref().and_then(Url::host);
     matches!(host, Some(Host::Domain(name)) if name.contains('.') && !name.ends_with(".localhost"))
 }
 
 /// Replaces an unspecified address, such as 0.0.0.0, by the loopback address.
-pub(super) fn reachable(text: &str) -> String {
+pub(crate) fn reachable(text: &str) -> String {
     let Ok(mut url) = Url::parse(text) else { return text.to_owned() };
     let loopback = match url.host() {
         Some(Host::Ipv4(address)) if address.is_unspecified() => "127.0.0.1",
@@ -111,19 +112,19 @@ pub(super) fn reachable(text: &str) -> String {
     }
 }
 
-pub(super) fn address(flag: &str, text: &str) -> Result<ListenAddress, Failure> {
+pub(crate) fn address(flag: &str, text: &str) -> Result<ListenAddress, Failure> {
     text.parse().map_err(|_| {
         let hint = match (text.parse::<u16>(), text.parse::<IpAddr>()) {
             (Ok(port), _) => format!("use `{flag} 127.0.0.1:{port}`"),
-            (_, Ok(ip)) => format!("add a port: `{flag} {}`", SocketAddr::new(ip, 9770)),
-            _ => format!("for example `{flag} 127.0.0.1:9770`, or 0.0.0.0:9770 for every interface"),
+            (_, Ok(ip)) => format!("add a port: `{flag} {}`", SocketAddr::new(ip, DEFAULT_PORT)),
+            _ => format!("for example `{flag} {DEFAULT_ADDRESS}`, or 0.0.0.0:{DEFAULT_PORT} for every interface"),
         };
         Failure::usage(format!("{flag}: expected an IP address and a port, found `{text}`")).with_hint(hint)
     })
 }
 
 /// Listens on an address of --listen; returns which one that is.
-pub(super) fn bound(requested: ListenAddress) -> Result<(Listener, SocketAddr), Failure> {
+pub(crate) fn bound(requested: ListenAddress) -> Result<(Listener, SocketAddr), Failure> {
     let bound = Listener::bind(requested).and_then(|listener| listener.local_addr().map(|local| (listener, local)));
     bound.map_err(|error| {
         Failure::io(format!("cannot listen on {requested}: {error}"))
@@ -133,13 +134,13 @@ pub(super) fn bound(requested: ListenAddress) -> Result<(Listener, SocketAddr), 
 
 /// Creates the results file that a flag names, or empties it. Done before any work, so that an unwritable path fails at once
 /// and no older results remain.
-pub(super) fn created(flag: &str, path: &Path) -> Result<File, Failure> {
+pub(crate) fn created(flag: &str, path: &Path) -> Result<File, Failure> {
     file::create(path).map_err(|problem| Failure::io(format!("{flag}: cannot write `{}`: {problem}", path.display())))
 }
 
 /// A file that a command will write, as a flag or an argument names it.
 #[derive(Debug)]
-pub(super) struct OutputFile {
+pub(crate) struct OutputFile {
     path: PathBuf,
     /// The flag that names it, for messages; empty for an argument.
     flag: &'static str,
@@ -147,7 +148,7 @@ pub(super) struct OutputFile {
 
 impl OutputFile {
     /// Refuses a path that cannot be written, before any work.
-    pub(super) fn at(flag: &'static str, path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn at(flag: &'static str, path: &Path) -> Result<Self, Failure> {
         // A link stays, and its target is replaced.
         let target = path.canonicalize().ok().filter(|_| path.is_symlink());
         let found = Self { path: target.unwrap_or_else(|| path.to_owned()), flag };
@@ -156,23 +157,23 @@ impl OutputFile {
     }
 
     /// Removes an older file, which would be taken for the new one if that is never written.
-    pub(super) fn cleared(self) -> Result<Self, Failure> {
+    pub(crate) fn cleared(self) -> Result<Self, Failure> {
         file::remove(&self.path).map_err(|problem| self.unwritable(&problem))?;
         Ok(self)
     }
 
     /// Writes a file that other users may read.
-    pub(super) fn write_shared(&self, text: String) -> Result<(), Failure> {
-        file::write_shared(&self.path, text).map_err(|error| self.unwritable(&error.into()))
+    pub(crate) fn write_shared(&self, contents: impl AsRef<[u8]>) -> Result<(), Failure> {
+        file::write_shared(&self.path, contents).map_err(|error| self.unwritable(&error.into()))
     }
 
     /// Its name, without folders.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// The ending of its name, in lower case.
-    pub(super) fn ending(&self) -> Option<String> {
+    pub(crate) fn ending(&self) -> Option<String> {
         self.path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase())
     }
 
@@ -190,13 +191,13 @@ impl OutputFile {
 }
 
 /// A duration above 0.
-pub(super) fn period(text: &str) -> Result<Duration, String> {
+pub(crate) fn period(text: &str) -> Result<Duration, String> {
     let period = parse_duration(text)?;
     if period.is_zero() { Err("expected more than 0".to_owned()) } else { Ok(period) }
 }
 
 /// A whole number of at least this much.
-pub(super) fn at_least(least: usize) -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync {
+pub(crate) fn at_least(least: usize) -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync {
     move |text| match text.parse::<usize>() {
         Ok(number) if number < least => Err(format!("expected at least {least}")),
         parsed => parsed.map_err(|error| error.to_string()),

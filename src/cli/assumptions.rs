@@ -39,7 +39,6 @@ pub(super) fn run(args: &AssumptionsArgs) -> Result<ExitCode, Failure> {
     let mut rows = ledger(&args.profile.load()?);
     for row in &mut rows {
         Redactor::default().setting(&row.setting, &mut row.value);
-        row.note = Redactor::default().text(&row.note).into_owned();
     }
     let ledger = List { data: rows };
     Ok(show_list(args.json, &ledger, || LedgerRow::table(&ledger.data)))

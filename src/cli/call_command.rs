@@ -15,7 +15,7 @@ use super::client::{Call, SHORT};
 use super::failure::{Code, Failure, note, warn};
 use super::output::{cell, compact, end_line, lines, optional, print, print_as_is, print_json, try_print};
 use crate::clock::machine;
-use crate::control::api::{self, Command, DurationInput, Missed, Restarted, Sent, StreamedAttempt};
+use crate::control::api::{self, CallCommand, DurationInput, Missed, Restarted, Sent, StreamedAttempt};
 use crate::control::commands;
 use crate::redact::visible_lines;
 use crate::util::duration::parse_duration;
@@ -44,7 +44,7 @@ pub(super) fn with_calls(mut whole: clap::Command) -> clap::Command {
 }
 
 /// Adds the arguments and examples of a command.
-fn define(command: &Command, empty: clap::Command, position: usize) -> clap::Command {
+fn define(command: &CallCommand, empty: clap::Command, position: usize) -> clap::Command {
     let mut defined = CallArgs::augment_args(empty);
     if command.follows.is_some() {
         let own = (command.define)(clap::Command::new("of its own"));
@@ -56,7 +56,7 @@ fn define(command: &Command, empty: clap::Command, position: usize) -> clap::Com
 }
 
 /// The command that was named, if it is one of these, with its arguments.
-pub(super) fn find(matches: &ArgMatches) -> Option<(Command, &ArgMatches)> {
+pub(super) fn find(matches: &ArgMatches) -> Option<(CallCommand, &ArgMatches)> {
     let (mut words, mut matches) = (Vec::new(), matches);
     while let Some((name, inner)) = matches.subcommand() {
         words.push(name);
@@ -67,7 +67,7 @@ pub(super) fn find(matches: &ArgMatches) -> Option<(Command, &ArgMatches)> {
 }
 
 /// Makes the call and prints the answer.
-pub(super) fn run(command: &Command, matches: &ArgMatches) -> Result<ExitCode, Failure> {
+pub(super) fn run(command: &CallCommand, matches: &ArgMatches) -> Result<ExitCode, Failure> {
     let usage = |error: clap::Error| Failure::usage(error.to_string());
     let common = CallArgs::from_arg_matches(matches).map_err(usage)?;
     if let Some(kind) = command.follows.filter(|_| matches.get_flag("follow")) {

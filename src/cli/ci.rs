@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::failure::warn;
-use super::report::{Report, ShownCause};
+use super::failure::{is_json, warn};
+use super::report::{RunReport, ShownCause};
 use super::stream::Stream;
 use crate::clock::machine;
 use crate::redact::visible_lines;
@@ -35,16 +35,19 @@ impl Ci {
     }
 
     /// Prints an annotation for each cause to stderr, because stdout may be piped to a program, and appends to the summary of the job.
-    pub(super) fn publish(&self, report: &Report, fails: bool, kept: Option<&Path>) {
+    /// With `--json` there are no annotations: stderr then has JSON alone.
+    pub(super) fn publish(&self, report: &RunReport, fails: bool, kept: Option<&Path>) {
         let Self::GitHub(summary) = self else { return };
-        print_to_stderr(&annotations(report, if fails { "error" } else { "warning" }));
+        if !is_json() {
+            print_to_stderr(&annotations(report, if fails { "error" } else { "warning" }));
+        }
         summarize(summary.as_deref(), summary_of("verdict", &report.text(false)), kept);
     }
 
     /// The same for a table, which is shown as it is, and one sentence about it.
     pub(super) fn publish_table(&self, sentence: &str, table: &str, fails: bool, kept: Option<&Path>) {
         let Self::GitHub(summary) = self else { return };
-        if fails {
+        if fails && !is_json() {
             print_to_stderr(&format!("::error title=wrs-emulator::{}\n", data(sentence)));
         }
         let mark = if fails { "✗" } else { "✓" };
@@ -90,7 +93,7 @@ fn summary_of(title: &str, text: &str) -> String {
 }
 
 /// A workflow command of GitHub for each cause.
-fn annotations(report: &Report, level: &str) -> String {
+fn annotations(report: &RunReport, level: &str) -> String {
     let mut found: Vec<(&str, String)> = Vec::new();
     let mut sentences: Vec<&str> = Vec::new();
     for case in report.judged().filter(|case| case.has_failed()) {
@@ -104,7 +107,10 @@ fn annotations(report: &Report, level: &str) -> String {
     if found.len() > MAX_ANNOTATIONS {
         found.truncate(MAX_ANNOTATIONS - 1);
         let rest = &sentences[MAX_ANNOTATIONS - 1..];
-        let listed = rest.iter().take(MAX_LINES).map(|sentence| format!("\n{sentence}")).collect::<String>();
+        let mut listed: String = rest.iter().take(MAX_LINES).map(|sentence| format!("\n{sentence}")).collect();
+        if rest.len() > MAX_LINES {
+            let _ = write!(listed, "\n… and {}", counted(rest.len() - MAX_LINES, "more cause"));
+        }
         found.push(("verdict", format!("{}:{listed}", counted(rest.len(), "more cause"))));
     }
     let line = |(kind, message): &(&str, String)| {
@@ -127,17 +133,17 @@ fn property(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::report::Case;
+    use crate::cli::report::ReportCase;
 
-    fn report(messages: &[&str]) -> Report {
+    fn report(messages: &[&str]) -> RunReport {
         let cause = |message: &&str| ShownCause {
             names: vec!["a".to_owned()],
             sentence: (*message).to_owned(),
             details: vec!["2 times; first req_1".to_owned()],
         };
         let causes = messages.iter().map(cause).collect();
-        let failed = Case { causes, ..Case::failed("a:b,c", "kind", "message", Vec::new()) };
-        Report { cases: vec![Case::passed("fine"), failed], ..Report::empty("verdict") }
+        let failed = ReportCase { causes, ..ReportCase::failed("a:b,c", "kind", "message", Vec::new()) };
+        RunReport { cases: vec![ReportCase::passed("fine"), failed], ..RunReport::empty("verdict") }
     }
 
     #[test]
@@ -164,5 +170,8 @@ mod tests {
         let lines = annotations(&report(&messages), "warning");
         assert_eq!(lines.lines().count(), MAX_ANNOTATIONS);
         assert!(lines.ends_with("::warning title=wrs-emulator%3A verdict::3 more causes:%0A9%0A10%0A11\n"), "{lines}");
+        let many = vec!["same"; MAX_ANNOTATIONS - 1 + MAX_LINES + 3];
+        let lines = annotations(&report(&many), "error");
+        assert!(lines.contains("::203 more causes:%0A") && lines.ends_with("%0A… and 3 more causes\n"), "{lines}");
     }
 }

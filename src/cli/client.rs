@@ -23,9 +23,10 @@ use super::arguments::{Target, address, base, is_webhook_url, reachable};
 use super::expansion::check_expansion;
 use super::failure::{Code, Failure};
 use super::output::compact;
-use crate::advice::{Advice, Audience, DEFAULT_URL, READER};
+use crate::advice::{Advice, Audience, READER};
+use crate::contract::DEFAULT_URL;
 use crate::contract::variation::HeaderLetters;
-use crate::control::api::{Answer, AnyKey, AskHealth, Endpoint, FollowStream, Sent};
+use crate::control::api::{Answer, AnyKey, AskHealth, ControlCall, FollowStream, Query, Sent};
 use crate::http::handler::PLAIN_ON_TLS;
 use crate::http::tls::{Trust, is_about_the_issuer};
 use crate::http::tls_problem::{certificate_problem, handshake_problem, tls_error};
@@ -111,11 +112,11 @@ impl<'a> Call<'a> {
     }
 
     /// Makes a call and reads its answer; a refused call is a failure.
-    pub(super) fn send<E: Endpoint>(self, request: &E) -> Result<<E::Answer as Answer>::Schema, Failure>
+    pub(super) fn send<C: ControlCall>(self, request: &C) -> Result<<C::Answer as Answer>::Schema, Failure>
     where
-        <E::Answer as Answer>::Schema: DeserializeOwned,
+        <C::Answer as Answer>::Schema: DeserializeOwned,
     {
-        let sent = Sent::of(request);
+        let sent = request.sent();
         parsed(sent.path, &self.exchange(&sent)?)
     }
 
@@ -203,7 +204,7 @@ impl<'a> Call<'a> {
 
     /// Follows the event stream until the emulator ends it or `each` returns false; `each` gets the kind and JSON of an event.
     pub(super) fn follow(self, key: AnyKey, mut each: impl FnMut(&str, &str) -> bool) -> Result<(), Failure> {
-        let (url, sent) = (base(&self.target.url)?, Sent::of(&FollowStream { key, kind: None }));
+        let (url, sent) = (base(&self.target.url)?, Query { query: FollowStream { key, kind: None } }.sent());
         runtime(Builder::new_current_thread())?.block_on(async {
             let mut response = self.in_time(self.open(&url, &sent)).await?;
             if !response.status().is_success() {
@@ -379,7 +380,7 @@ pub(super) async fn in_background<T: Send + 'static>(
 }
 
 /// Runs the main task of a command on several threads, and then ends without waiting for other tasks.
-pub(super) fn run_task<T>(task: impl Future<Output = T>) -> Result<T, Failure> {
+pub(crate) fn run_task<T>(task: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = runtime(Builder::new_multi_thread())?;
     let result = runtime.block_on(task);
     runtime.shutdown_background();

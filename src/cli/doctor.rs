@@ -22,8 +22,8 @@ use super::trust::BUNDLE_VARIABLES;
 use crate::clock::machine;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::{
-    AnyKey, AskHealth, ClockMode, ListScenarios, ListSubscriptions, OneKey, ScenarioRow, ScenarioState, ShowClock,
-    ShowProfile, SubscriptionState,
+    AnyKey, AskHealth, ClockMode, ListScenarios, ListSubscriptions, OneKey, Query, ScenarioRow, ScenarioState,
+    ShowClock, ShowProfile, SubscriptionState,
 };
 use crate::redact::Redactor;
 use crate::settings::Forwards;
@@ -122,8 +122,8 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
 
 /// The questions about a running emulator, until it refuses a call.
 fn ask(target: &Target, url: &Url, named: Option<&str>, checks: &mut Vec<CheckLine>) -> Result<(), Failure> {
-    let keys = Call::new(target).send(&ShowProfile { prefix: Some("keys".to_owned()), ..Default::default() })?;
-    mask_by_rows(keys.data.iter().map(|row| (row.knob.as_str(), &row.value)));
+    let keys = Call::new(target).send(&keys_of(OneKey::default()))?;
+    mask_by_rows(keys.data.iter().map(|row| (row.setting.as_str(), &row.value)));
     let of_key = key(target, named)?;
     let valid = named.filter(|_| of_key.state == State::Ok);
     checks.extend([of_key, scenarios(target)?]);
@@ -200,12 +200,17 @@ fn certificate(target: &Target, url: &Url, is_trusted: bool) -> CheckLine {
     CheckLine::new("certificate", if by_none { State::Failed } else { State::Warning }, &detail, &commands)
 }
 
+/// Asks for the settings of keys.
+fn keys_of(key: OneKey) -> Query<ShowProfile> {
+    Query { query: ShowProfile { key, prefix: Some("keys".to_owned()), ..Default::default() } }
+}
+
 /// Does the key look like a key?
 fn key(target: &Target, key: Option<&str>) -> Result<CheckLine, Failure> {
     let export = format!("export WRS_API_KEY={SAMPLE_KEY}");
     let unset = "`WRS_API_KEY` is not set; if your code reads it:";
     let Some(key) = key else { return Ok(CheckLine::new("key", State::Warning, unset, &export)) };
-    let request = ShowProfile { key: key.into(), prefix: Some("keys".to_owned()), ..Default::default() };
+    let request = keys_of(key.into());
     match Call::new(target).send(&request) {
         Ok(_) => Ok(CheckLine::ok("key", &format!("{} is valid", Redactor::default().key(key)))),
         Err(wrong) if wrong.code == Code::NotFound => Ok(CheckLine::new("key", State::Failed, &wrong.message, &export)),
@@ -215,7 +220,7 @@ fn key(target: &Target, key: Option<&str>) -> Result<CheckLine, Failure> {
 
 /// Are the scenario files sound?
 fn scenarios(target: &Target) -> Result<CheckLine, Failure> {
-    let mut own = Call::new(target).send(&ListScenarios { key: OneKey::default() })?.data;
+    let mut own = Call::new(target).send(&Query::<ListScenarios>::default())?.data;
     own.retain(|row| !matches!(&*row.origin, "built-in" | "inline"));
     let Some(ScenarioRow { origin, problem, .. }) = own.iter().find(|row| row.state != ScenarioState::Ok) else {
         return Ok(CheckLine::ok("scenarios", &format!("{} of yours, none broken", counted(own.len(), "file"))));
@@ -230,7 +235,7 @@ fn scenarios(target: &Target) -> Result<CheckLine, Failure> {
 type Route = (String, Url, Arc<Receiver>);
 
 fn routes(target: &Target, key: Option<&str>) -> Result<Vec<Route>, Failure> {
-    let send = |request: &_| Call::new(target).send::<ListSubscriptions>(request);
+    let send = |request: &_| Call::new(target).send::<Query<ListSubscriptions>>(request);
     let found = ListSubscriptions::all(key.map(AnyKey::from).unwrap_or_default(), send)?.into_iter();
     let mut routes = Vec::new();
     for found in found.filter(|found| found.status == SubscriptionState::Active).take(MAX_SUBSCRIPTIONS) {
@@ -287,7 +292,7 @@ fn forward(routes: &[Route]) -> CheckLine {
 
 /// Does its clock agree?
 fn clock(target: &Target, key: Option<&str>) -> Result<CheckLine, Failure> {
-    let clock = Call::new(target).send(&ShowClock { key: key.map(Into::into).unwrap_or_default() })?;
+    let clock = Call::new(target).send(&Query { query: ShowClock { key: key.map(Into::into).unwrap_or_default() } })?;
     let whose = key.filter(|_| clock.follows == Some(false)).map(|key| format!(" --key {}", shell_word(key)));
     let now = clock.now.0.parse::<Timestamp>().map_or(0, Timestamp::as_second);
     let is_right = machine::wall_time().as_second().abs_diff(now) <= MAX_DRIFT_SECONDS;

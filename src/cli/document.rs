@@ -10,9 +10,10 @@ use super::client::{Call, MAX_RUN, parsed};
 use super::expansion::check_expansion;
 use super::failure::{Code, Failure};
 use super::output::{as_value, compact};
+use super::profile::mask_by_rows;
 use crate::control::api::{
-    DeliveryWhole, EmulatorFacts, ExecFacts, Findings, GetRun, Omitted, RUN_FORMAT, RUN_VERSION, RequestWhole, Sent,
-    Verification, WorkspaceId,
+    ControlCall as _, DeliveryWhole, EmulatorFacts, ExecFacts, Findings, GetRun, Omitted, Query, RUN_FORMAT,
+    RUN_VERSION, RequestWhole, Verification, WorkspaceId,
 };
 use crate::redact::Redactor;
 use crate::scenario::RuleTrace;
@@ -77,7 +78,7 @@ pub(super) struct Why {
 impl RunDocument {
     /// About a key, or with `*` all.
     pub(super) fn ask(call: Call<'_>, key: &str) -> Result<Self, Failure> {
-        let sent = Sent::of(&GetRun { key: key.into(), limit: None });
+        let sent = Query { query: GetRun { key: key.into(), limit: None } }.sent();
         let answer = call.max_answer(MAX_RUN).exchange(&sent)?;
         let records = parsed(sent.path, &answer)?;
         Ok(Self { json: String::from_utf8_lossy(&answer).into_owned(), records })
@@ -122,7 +123,9 @@ impl RunDocument {
             return Err(refused(&cause, &writer));
         }
         let changed = |error| refused(&format!("it is not as it was saved: {error}"), &format!("{writer}; or {SAVE}"));
-        // The emulator masked it, but anyone may have edited it since.
+        // The emulator masked it, but anyone may have edited it since. What masks is what the run itself shows of its settings.
+        let settings: RunSettings = serde_json::from_slice(json.as_bytes()).map_err(changed)?;
+        mask_by_rows(settings.assumptions.data.iter().map(|row| (row.setting.as_str(), &row.value)));
         let mut value: Value = serde_json::from_slice(json.as_bytes()).map_err(changed)?;
         Redactor::default().value(&mut value);
         let records = RunRecords::deserialize(&value).map_err(changed)?;
@@ -130,9 +133,11 @@ impl RunDocument {
     }
 
     /// The document of a command that has ended.
-    pub(super) fn after(self, exec: ExecFacts) -> Self {
-        let mut run = self.with("exec", &exec);
-        run.records.exec = Some(exec);
+    pub(super) fn after(mut self, exec: ExecFacts) -> Self {
+        let mut verification = std::mem::take(&mut self.records.verification);
+        verification.conclude(Some(&exec));
+        let mut run = self.with("exec", &exec).with("verification", &verification);
+        (run.records.exec, run.records.verification) = (Some(exec), verification);
         run
     }
 
@@ -146,6 +151,23 @@ impl RunDocument {
 
 fn refusal(path: &Path) -> impl Fn(&str, &str) -> Failure {
     move |cause, hint| Failure::invalid_file(format!("cannot use `{}`: {cause}", path.display())).with_hint(hint)
+}
+
+/// The settings that a document shows.
+#[derive(Deserialize)]
+struct RunSettings {
+    assumptions: RunRows,
+}
+
+#[derive(Deserialize)]
+struct RunRows {
+    data: Vec<RunRow>,
+}
+
+#[derive(Deserialize)]
+struct RunRow {
+    setting: String,
+    value: Value,
 }
 
 /// What every version of a document has.

@@ -1,7 +1,8 @@
 //! `exec -- CMD`: runs the emulator while a command runs, then reports problems with what the command did.
 //!
-//! The streams belong to the command: the emulator prints nothing to stdout, and to stderr only warnings and what flags ask for. The
-//! verdict is read over the control API, as by any other client. With `--under` the same happens several times; see `under`.
+//! The streams belong to the command: the emulator prints nothing to stdout, and to stderr only warnings, what flags ask for, and
+//! why a command that failed may have. The verdict is read over the control API, as by any other client. With `--under` the same
+//! happens several times; see `under`.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -215,16 +216,17 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     let waits_for_report = runner.report_file.is_some() && !was_signalled;
     let (judged, signalled) = tokio::select! {
         judged = judge(args, target.clone(), judging, file.as_mut(), waits_for_report, ended) => (judged, None),
-        number = signals.wait() => (Ok(Vec::new()), Some(number)),
+        number = signals.wait() => (Ok(None), Some(number)),
     };
-    (facts.failed_by, facts.failed_because) = judged.iter().flatten().cloned().unzip();
+    let verdict = judged.as_ref().ok().and_then(Option::as_ref);
+    verdict.into_iter().for_each(|verdict| verdict.add_to(&mut facts));
+    let fails = verdict.is_some_and(Verdict::fails);
     // Written even after a signal, because a cancelled job is the one whose report is read.
     let reported = match &runner.report_file {
         Some(file) => write_report(file, &target, facts).await,
         None => Ok(()),
     };
     let (stopped, signalled) = stop(emulator, log, &mut signals, signalled).await;
-    let fails = judged.as_ref().is_ok_and(|kinds| !kinds.is_empty());
     let kept = args.report.as_ref().filter(|_| reported.is_ok() && !args.serve.quiet);
     let failures: Vec<Failure> = [judged.map(drop), reported, stopped].into_iter().filter_map(Result::err).collect();
     for failure in &failures {
@@ -303,8 +305,8 @@ async fn wait_for(
     }
 }
 
-/// Reads the verdict, prints it if it was requested, and reports it to a CI system; returns the kinds of problems that fail the run,
-/// each with a sentence. `ended` is the command's exit status, absent after a signal.
+/// Reads the verdict, prints it if it was requested, else why the command failed, and reports it to a CI system. `ended` is the command's
+/// exit status, absent after a signal.
 async fn judge(
     args: &ExecArgs,
     target: Target,
@@ -312,7 +314,7 @@ async fn judge(
     file: Option<&mut File>,
     waits_for_report: bool,
     ended: Option<u8>,
-) -> Result<Vec<(String, String)>, Failure> {
+) -> Result<Option<Verdict>, Failure> {
     let is_requested = !args.fail_on.is_empty() || args.verdict_format.is_some() || file.is_some();
     let ci = Ci::of_environment();
     let is_needed = is_requested || waits_for_report;
@@ -321,7 +323,7 @@ async fn judge(
     let reader = reader_of_report(args.report.as_deref());
     let verdict = match in_background(move || Verdict::ask(&target, "*", settle, &judging, reader)).await {
         // Nobody asked for it.
-        Err(_) if !is_needed => return Ok(Vec::new()),
+        Err(_) if !is_needed => return Ok(None),
         verdict => verdict?.after(ended),
     };
     let by_name = args.verdict_file.as_deref().and_then(VerdictFormat::of_file);
@@ -340,19 +342,21 @@ async fn judge(
             let text = render(&verdict, format, false);
             file.write_all(text.as_bytes())
                 .map_err(|error| Failure::io(format!("--verdict-file: cannot be written: {error}")))?;
-            if verdict.fails() || ci == Some(Ci::GitLab) {
+            if verdict.is_red() || ci == Some(Ci::GitLab) {
                 print_to_stderr(&shown(VerdictFormat::Text));
             }
         }
         None if is_requested || ci == Some(Ci::GitLab) => print_to_stderr(&shown(format)),
-        None => {
-            if let Some(message) = verdict.idle_message().filter(|_| !args.serve.quiet && ci.is_none()) {
-                note(message);
-            }
-        }
+        // A CI system shows the causes itself.
+        None if args.serve.quiet || ci.is_some() => {}
+        None => match (verdict.idle_message(), verdict.why(colored(&std::io::stderr()))) {
+            (Some(message), _) => note(message),
+            (None, Some(why)) if !is_json() => print_to_stderr(&why),
+            (None, _) => {}
+        },
     }
     if let Some(ci) = ci {
         ci.publish(&verdict.report(), verdict.is_red(), args.report.as_deref());
     }
-    Ok(verdict.failed_because())
+    Ok(Some(verdict))
 }

@@ -55,8 +55,8 @@ pub(super) fn saved(file: &Path, matches: &ArgMatches) -> Result<ExitCode, Failu
     let key = text("key").filter(|key| *key != "*");
     let mut id = text("id").unwrap_or(NEWEST);
     let mut cause = None;
-    let has_failed = |exec: &ExecFacts| exec.exit_status != 0 || !exec.failed_by.is_empty();
-    if matches.value_source("id") != Some(ValueSource::CommandLine) && run.records.exec.as_ref().is_none_or(has_failed)
+    if matches.value_source("id") != Some(ValueSource::CommandLine)
+        && run.records.exec.as_ref().is_none_or(ExecFacts::has_failed)
     {
         let is_of = |cause: &&Cause| {
             key.is_none_or(|key| cause.keys.iter().chain(cause.tests.iter().map(|test| &test.key)).any(|of| of == key))

@@ -14,22 +14,22 @@ use crate::redact::{Redactor, visible};
 
 /// Why a command ends with something other than 0.
 #[derive(Debug)]
-pub(super) struct Failure {
-    pub(super) status: u8,
-    pub(super) code: Code,
+pub(crate) struct Failure {
+    pub(crate) status: u8,
+    pub(crate) code: Code,
     /// One line.
-    pub(super) message: String,
+    pub(crate) message: String,
     /// The particulars, a line each, below the message.
-    pub(super) lines: Vec<String>,
-    pub(super) hint: Option<String>,
+    pub(crate) lines: Vec<String>,
+    pub(crate) hint: Option<String>,
     /// The answer of the emulator, if it refused a call.
-    pub(super) answer: Option<Box<Value>>,
+    pub(crate) answer: Option<Box<Value>>,
 }
 
 /// The kind of a failure: the `code` of `--json`, stable and documented in docs/cli.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Code {
+pub(crate) enum Code {
     /// A check found problems.
     Failed,
     /// What is named does not exist.
@@ -51,66 +51,66 @@ pub(super) enum Code {
 }
 
 impl Failure {
-    pub(super) fn new(status: u8, code: Code, message: impl Into<String>) -> Self {
+    pub(crate) fn new(status: u8, code: Code, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into(), lines: Vec::new(), hint: None, answer: None }
     }
 
-    pub(super) fn check_failed(message: impl Into<String>) -> Self {
+    pub(crate) fn check_failed(message: impl Into<String>) -> Self {
         Self::new(1, Code::Failed, message)
     }
 
-    pub(super) fn usage(message: impl Into<String>) -> Self {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(2, Code::Usage, message)
     }
 
-    pub(super) fn invalid_file(message: impl Into<String>) -> Self {
+    pub(crate) fn invalid_file(message: impl Into<String>) -> Self {
         Self::new(2, Code::InvalidFile, message)
     }
 
     /// 2: a file cannot be read or written, or a port is taken.
-    pub(super) fn io(message: impl Into<String>) -> Self {
+    pub(crate) fn io(message: impl Into<String>) -> Self {
         Self::new(2, Code::Io, message)
     }
 
-    pub(super) fn is_unreachable(&self) -> bool {
+    pub(crate) fn is_unreachable(&self) -> bool {
         self.code == Code::Unreachable
     }
 
-    pub(super) fn with_lines(self, lines: Vec<String>) -> Self {
+    pub(crate) fn with_lines(self, lines: Vec<String>) -> Self {
         Self { lines, ..self }
     }
 
     /// The message and its particulars.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         [std::slice::from_ref(&self.message), &self.lines].concat().join("\n")
     }
 
-    pub(super) fn with_hint(self, text: impl Into<String>) -> Self {
+    pub(crate) fn with_hint(self, text: impl Into<String>) -> Self {
         Self { hint: Some(text.into()), ..self }
     }
 }
 
 static AS_JSON: AtomicBool = AtomicBool::new(false);
 
-pub(super) fn set_json(as_json: bool) {
+pub(crate) fn set_json(as_json: bool) {
     AS_JSON.store(as_json, Ordering::Relaxed);
 }
 
 impl Failure {
     /// True if the emulator was too busy to begin the call.
-    pub(super) fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         let code = self.answer.as_ref().and_then(|answer| answer.pointer("/error/code"));
         code.is_some_and(|code| code == "busy")
     }
 }
 
 /// True if the command was given `--json`, so that all messages are JSON.
-pub(super) fn is_json() -> bool {
+pub(crate) fn is_json() -> bool {
     AS_JSON.load(Ordering::Relaxed)
 }
 
 /// Prints a failure on stderr and gives its exit code.
-pub(super) fn report(failure: &Failure) -> ExitCode {
+pub(crate) fn report(failure: &Failure) -> ExitCode {
     let Failure { status, code, message, lines, hint, answer } = failure;
     let redactor = Redactor::default();
     let hint = hint.as_deref().map(|hint| redactor.text(hint));
@@ -124,16 +124,16 @@ pub(super) fn report(failure: &Failure) -> ExitCode {
     ExitCode::from(*status)
 }
 
-pub(super) fn warn(message: &str) {
+pub(crate) fn warn(message: &str) {
     say("1;33", "warning", message, &[], json!({ "message": Redactor::default().text(message) }));
 }
 
-pub(super) fn note(message: &str) {
+pub(crate) fn note(message: &str) {
     note_with(message, &[]);
 }
 
 /// A note with particulars, a line each.
-pub(super) fn note_with(message: &str, lines: &[String]) {
+pub(crate) fn note_with(message: &str, lines: &[String]) {
     let text = [&[message.to_owned()], lines].concat().join("\n");
     say("", "note", message, lines, json!({ "message": Redactor::default().text(&text) }));
 }
@@ -159,7 +159,7 @@ pub(super) fn written(stream: Stream) -> Result<(), Failure> {
 }
 
 /// The exit code of the program: that of its command, unless its output is incomplete.
-pub(super) fn ended(code: ExitCode) -> ExitCode {
+pub(crate) fn ended(code: ExitCode) -> ExitCode {
     let failures = [Stream::Out, Stream::Err].into_iter().filter_map(|stream| written(stream).err());
     failures.fold(code, |code, failure| {
         let status = report(&failure);
@@ -168,7 +168,7 @@ pub(super) fn ended(code: ExitCode) -> ExitCode {
 }
 
 /// True if a stream shows colors: a terminal, and `NO_COLOR` is not set.
-pub(super) fn colored(stream: &impl IsTerminal) -> bool {
+pub(crate) fn colored(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 

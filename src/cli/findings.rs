@@ -11,12 +11,12 @@ use super::arguments::{OutputFile, Target, examples};
 use super::client::Call;
 use super::failure::{Failure, colored, note};
 use super::output::{YELLOW, cell, mark, painted, pretty, print_as_is};
-use super::report::{Case, Report};
+use super::report::{ReportCase, RunReport};
 use crate::advice::Audience;
 use crate::contract::nearest;
-use crate::control::api::{Finding, Findings, GetFindings};
+use crate::control::api::{Finding, Findings, GetFindings, Query};
+use crate::findings::{Check, Confidence, Severity, ShownGroup, check, checks};
 use crate::redact::visible_lines;
-use crate::review::findings::{Check, Confidence, Severity, ShownGroup, check, checks};
 use crate::util::file;
 use crate::util::wording::counted;
 
@@ -80,7 +80,8 @@ pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
     // A file that is wrong is found before anything is asked.
     let accepted = args.accept.as_deref().map(Accepted::read).transpose()?;
     let output = args.output.as_deref().map(|path| OutputFile::at("--output", path)).transpose()?;
-    let findings: Findings = Call::new(&args.target).send(&GetFindings { key: args.key.as_str().into() })?;
+    let request = Query { query: GetFindings { key: args.key.as_str().into() } };
+    let findings: Findings = Call::new(&args.target).send(&request)?;
     let review = Review::new(findings, Severity::from_name(&args.fail_on), args.likely, accepted.as_ref());
     let text = match if args.json { Format::Json } else { args.format } {
         Format::Text => text(&review, &args.target.reader(), args.output.is_none() && colored(&std::io::stdout())),
@@ -142,7 +143,7 @@ fn text(review: &Review, reader: &Audience, colors: bool) -> String {
 }
 
 /// A case for each check, and one for each accepted finding that fails. What does not fail the review is a note.
-fn report(review: &Review, reader: &Audience) -> Report {
+fn report(review: &Review, reader: &Audience) -> RunReport {
     let lines = |check: &Check| -> Vec<String> {
         let found = review.findings.data.iter().filter(|finding| finding.code == check.code);
         found.flat_map(|finding| finding.groups.iter()).map(ShownGroup::line).collect()
@@ -150,19 +151,19 @@ fn report(review: &Review, reader: &Audience) -> Report {
     let idle = |check: &Check| review.findings.not_exercised.iter().find(|idle| idle.code == check.code);
     let fails = |check: &Check| review.failing.iter().any(|code| code == check.code);
     let of_check = |check: &Check| match (check, idle(check)) {
-        (Check { code, .. }, Some(idle)) => Case::skipped(*code, format!("not exercised: {}", idle.line(reader))),
+        (Check { code, .. }, Some(idle)) => ReportCase::skipped(*code, format!("not exercised: {}", idle.line(reader))),
         (Check { code, title, remedy, severity, .. }, None) if fails(check) => {
-            Case::failed(*code, severity.name(), format!("{title}; {remedy}"), lines(check))
+            ReportCase::failed(*code, severity.name(), format!("{title}; {remedy}"), lines(check))
         }
-        (Check { code, .. }, None) => Case::passed(*code),
+        (Check { code, .. }, None) => ReportCase::passed(*code),
     };
     let of_accepted = |Acceptance { code, reason, outcome, .. }: &Acceptance| {
-        Case::failed(format!("accepted {code}"), "accepted", *outcome, vec![reason.clone()])
+        ReportCase::failed(format!("accepted {code}"), "accepted", *outcome, vec![reason.clone()])
     };
     let passed = checks().filter(|check| !fails(check));
     let notes = passed.flat_map(|check| lines(check).into_iter().map(move |line| format!("{}: {line}", check.code)));
     let cases = checks().map(of_check).chain(review.stale().map(of_accepted)).collect();
-    Report { name: "review", cases, warnings: Vec::new(), notes: notes.collect() }
+    RunReport { name: "review", cases, warnings: Vec::new(), notes: notes.collect() }
 }
 
 /// The file of `--accept`: the code of a finding and the reason, one a line.

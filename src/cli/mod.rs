@@ -2,35 +2,33 @@
 //!
 //! Data goes to stdout, messages go to stderr. Commands other than `serve` are clients of the control API.
 
-mod arguments;
+pub(crate) mod arguments;
 mod assumptions;
-mod calibrate;
 mod call_command;
 mod child;
 mod ci;
-mod client;
+pub(crate) mod client;
 mod completions;
 mod doctor;
 mod document;
 mod exec;
 mod expansion;
 mod explain;
-mod failure;
+pub(crate) mod failure;
 mod findings;
 mod har;
 mod listen;
 mod log;
 mod mcp;
-mod output;
+pub(crate) mod output;
 mod parse;
-mod probe;
-mod profile;
-mod report;
+pub(crate) mod profile;
+pub(crate) mod report;
 mod run;
 mod scenarios;
 mod serve;
-mod signals;
-mod signatures;
+pub(crate) mod signals;
+pub(crate) mod signatures;
 mod stream;
 mod trigger;
 mod trust;
@@ -53,6 +51,7 @@ use scenarios::ScenariosCommand;
 use trigger::DeliveriesCommand;
 
 use crate::clock::machine::check_machine;
+use crate::lab;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -136,7 +135,7 @@ enum Command {
     #[command(subcommand)]
     Review(ReviewCommand),
     /// Find out what the real service does where the contract is silent.
-    Calibrate(Box<calibrate::CalibrateArgs>),
+    Calibrate(Box<lab::calibrate::command::CalibrateArgs>),
     /// List, show, choose, reload and write scenarios.
     #[command(subcommand)]
     Scenarios(ScenariosCommand),
@@ -180,7 +179,7 @@ enum ReviewCommand {
     /// Report what the traffic shows about the client and its receivers.
     Findings(findings::FindingsArgs),
     /// Send a receiver deliveries, genuine and forged, and judge its answers. Needs no running emulator.
-    Probe(Box<probe::ProbeArgs>),
+    Probe(Box<lab::probe::command::ProbeArgs>),
 }
 
 /// Runs the program with the process's arguments.
@@ -225,8 +224,8 @@ fn dispatch() -> ExitCode {
         Some(Command::Forwards(command)) => profile::forwards(&command),
         Some(Command::Verdict(args)) => verdict::run(&args),
         Some(Command::Review(ReviewCommand::Findings(args))) => findings::run(&args),
-        Some(Command::Review(ReviewCommand::Probe(args))) => probe::run(*args),
-        Some(Command::Calibrate(args)) => calibrate::run(*args),
+        Some(Command::Review(ReviewCommand::Probe(args))) => lab::probe::command::run(*args),
+        Some(Command::Calibrate(args)) => lab::calibrate::command::run(*args),
         Some(Command::Scenarios(ScenariosCommand::New(args))) => scenarios::new(&args),
         Some(Command::Scenarios(ScenariosCommand::Schema)) => Ok(print_document(&crate::scenario::schema())),
         Some(Command::Check(args)) => scenarios::check(&args),

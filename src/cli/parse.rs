@@ -13,7 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use super::call_command::with_calls;
 use super::failure::{Failure, colored, note, report, set_json, warn};
 use super::stream::Stream;
-use crate::contract::nearest;
+use crate::contract::{DEFAULT_PORT, nearest};
 use crate::util::wording::shell_word;
 
 const PREFIX: &str = "WRS_EMULATOR";
@@ -200,7 +200,7 @@ fn way_out(command: &Command, words: &[&str], error: &clap::Error) -> Option<Str
         let port = whole.strip_prefix("--port=").or(after.copied()).filter(|port| port.parse::<u16>().is_ok());
         let leaf = words.iter().fold(command, |command, word| command.find_subcommand(word).unwrap_or(command));
         let flag = if has_flag(leaf, "listen") { "--listen 127.0.0.1" } else { "--url http://127.0.0.1" };
-        return Some(format!("use `{flag}:{}`", port.unwrap_or("9770")));
+        return Some(format!("use `{flag}:{}`", port.map_or_else(|| DEFAULT_PORT.to_string(), str::to_owned)));
     }
     let leaf = || words.iter().fold(command, |command, word| command.find_subcommand(word).unwrap_or(command));
     if found == "--key" && leaf().get_positionals().any(|argument| argument.get_id() == "id") {

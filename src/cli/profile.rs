@@ -14,12 +14,12 @@ use super::arguments::{CallArgs, Target, examples};
 use super::client::{Call, SHORT};
 use super::failure::{Code, Failure};
 use super::output::{cell, print, print_document, show, show_list};
-use crate::control::api::{ChangeSettings, OneKey, Patched, ShowProfile};
+use crate::control::api::{Body, ChangeSettings, OneKey, Patched, Query, ShowProfile};
 use crate::control::openapi_document;
 use crate::control::render::of_key;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::redact::{Redactor, mask_by};
-use crate::settings::openapi::document;
+use crate::settings::api_document::document;
 use crate::settings::{Draft, Forward, Layered, Preset, ProfileProblem, default_text, file_schema};
 use crate::util::file;
 use crate::util::wording::shell_word;
@@ -28,7 +28,7 @@ use crate::util::wording::shell_word;
 const MAX: u64 = 1024 * 1024;
 
 /// Merges the built-in defaults, a preset or a file that this flag names, and assignments, in this order, and then validates the result.
-pub(super) fn load_profile(flag: &str, named: Option<&Path>, assignments: &[String]) -> Result<Layered, Failure> {
+pub(crate) fn load_profile(flag: &str, named: Option<&Path>, assignments: &[String]) -> Result<Layered, Failure> {
     let mut draft = Draft::of(&Layered::default());
     let mut file = None;
     if let Some(named) = named {
@@ -69,7 +69,7 @@ pub(super) fn mask_by_rows<'r>(rows: impl Iterator<Item = (&'r str, &'r Value)>)
 }
 
 /// Adds forwards, as `--forward` has them, to a profile.
-pub(super) fn with_forwards(mut layered: Layered, rules: &[String]) -> Result<Layered, Failure> {
+pub(crate) fn with_forwards(mut layered: Layered, rules: &[String]) -> Result<Layered, Failure> {
     for rule in rules {
         let rule = Forward::parse(rule).map_err(|problem| Failure::usage(format!("--forward: {problem}")))?;
         let added = layered.with(|draft| draft.forward(&rule, "--forward"));
@@ -280,16 +280,16 @@ pub(super) fn forwards_in_force(
     key: &OneKey,
     limit: Duration,
 ) -> Result<BTreeMap<String, String>, Failure> {
-    let request = ShowProfile { key: key.clone(), ..Default::default() };
+    let request = Query { query: ShowProfile { key: key.clone(), ..Default::default() } };
     let profile = Call::new(target).limit(limit).send(&request)?;
-    let setting = profile.data.iter().find(|row| row.knob == "webhooks.forwards");
+    let setting = profile.data.iter().find(|row| row.setting == "webhooks.forwards");
     let rules = setting.and_then(|setting| setting.value.as_object()).into_iter().flatten();
     let rules = rules.filter_map(|(from, to)| Some((from.clone(), to.as_str()?.to_owned())));
     Ok(rules.filter(|(_, to)| !to.is_empty()).collect())
 }
 
 /// Forwards as a change of settings; null removes one.
-pub(super) fn patch_of_forwards(key: OneKey, rules: Map<String, Value>) -> ChangeSettings {
+pub(super) fn patch_of_forwards(key: OneKey, rules: Map<String, Value>) -> Body<ChangeSettings> {
     let settings = [("webhooks".to_owned(), json!({ "forwards": rules }))].into_iter().collect();
-    ChangeSettings { key, settings }
+    Body { body: ChangeSettings { key, settings } }
 }

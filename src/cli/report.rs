@@ -19,44 +19,44 @@ use crate::util::wording::counted;
 static BEGAN: LazyLock<(Timestamp, Instant)> = LazyLock::new(|| (machine::wall_time(), machine::monotonic()));
 
 /// Remembers when the program began.
-pub(super) fn begin() {
+pub(crate) fn begin() {
     LazyLock::force(&BEGAN);
 }
 
-pub(super) struct Report {
+pub(crate) struct RunReport {
     /// Its name in XML, after the program's: `verdict`.
-    pub(super) name: &'static str,
-    pub(super) cases: Vec<Case>,
+    pub(crate) name: &'static str,
+    pub(crate) cases: Vec<ReportCase>,
     /// What may be a problem and fails nothing.
-    pub(super) warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
     /// Why a report without problems may prove little; a summary.
-    pub(super) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
-pub(super) struct Case {
-    pub(super) name: String,
-    pub(super) result: CaseResult,
+pub(crate) struct ReportCase {
+    pub(crate) name: String,
+    pub(crate) result: CaseResult,
     /// What was found, or why it was not run.
-    pub(super) message: String,
-    pub(super) lines: Vec<String>,
+    pub(crate) message: String,
+    pub(crate) lines: Vec<String>,
     /// Why it failed; empty if the case says all.
-    pub(super) causes: Vec<ShownCause>,
+    pub(crate) causes: Vec<ShownCause>,
     /// True if it failed of nothing but the causes of a case before it.
-    pub(super) is_told: bool,
+    pub(crate) is_told: bool,
 }
 
 /// A cause as reports show it.
-pub(super) struct ShownCause {
+pub(crate) struct ShownCause {
     /// The names of the tests that failed for this reason, or else a name for the cause.
-    pub(super) names: Vec<String>,
-    pub(super) sentence: String,
+    pub(crate) names: Vec<String>,
+    pub(crate) sentence: String,
     /// What to do, whose it is, and the command that shows more.
-    pub(super) details: Vec<String>,
+    pub(crate) details: Vec<String>,
 }
 
 impl ShownCause {
     /// All of it in one line.
-    pub(super) fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let parts = std::iter::once(&self.sentence).chain(&self.details);
         parts.map(String::as_str).collect::<Vec<_>>().join("; ")
     }
@@ -66,7 +66,7 @@ impl ShownCause {
 const MAX_CAUSES: usize = 20;
 
 #[derive(PartialEq)]
-pub(super) enum CaseResult {
+pub(crate) enum CaseResult {
     Passed,
     /// It was not run, or proves nothing.
     Skipped,
@@ -77,29 +77,29 @@ pub(super) enum CaseResult {
 }
 
 /// A case in a table, whose lines are its particulars.
-pub(super) struct Row {
-    pub(super) outcome: String,
-    pub(super) shown: String,
+pub(crate) struct ReportRow {
+    pub(crate) outcome: String,
+    pub(crate) shown: String,
     /// The result in words, when the details of several cases are shown as one.
-    pub(super) done: String,
+    pub(crate) done: String,
     /// What to change; failed rows of one outcome and one remedy have one cause, and are shown as one.
-    pub(super) remedy: Option<String>,
-    pub(super) case: Case,
+    pub(crate) remedy: Option<String>,
+    pub(crate) case: ReportCase,
 }
 
 /// A report for people with a table of its cases.
-pub(super) struct TableReport {
-    pub(super) rows: Vec<Row>,
+pub(crate) struct TableReport {
+    pub(crate) rows: Vec<ReportRow>,
     /// What comes before the table, and after the particulars.
-    pub(super) before: String,
-    pub(super) after: String,
-    pub(super) summary: String,
+    pub(crate) before: String,
+    pub(crate) after: String,
+    pub(crate) summary: String,
     /// Its form in XML, with cases and notes that are not in the table.
-    pub(super) report: Report,
+    pub(crate) report: RunReport,
 }
 
-impl Case {
-    pub(super) fn passed(name: impl Into<String>) -> Self {
+impl ReportCase {
+    pub(crate) fn passed(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             result: CaseResult::Passed,
@@ -110,16 +110,16 @@ impl Case {
         }
     }
 
-    pub(super) fn skipped(name: impl Into<String>, why: impl Into<String>) -> Self {
+    pub(crate) fn skipped(name: impl Into<String>, why: impl Into<String>) -> Self {
         Self { result: CaseResult::Skipped, message: why.into(), ..Self::passed(name) }
     }
 
-    pub(super) fn idle(name: impl Into<String>, why: impl Into<String>) -> Self {
+    pub(crate) fn idle(name: impl Into<String>, why: impl Into<String>) -> Self {
         Self { result: CaseResult::Idle, message: why.into(), ..Self::passed(name) }
     }
 
     /// The kind of the problem, and its description; the lines show it.
-    pub(super) fn failed(
+    pub(crate) fn failed(
         name: impl Into<String>,
         kind: impl Into<String>,
         message: impl Into<String>,
@@ -128,23 +128,23 @@ impl Case {
         Self { result: CaseResult::Failed(kind.into()), message: message.into(), lines, ..Self::passed(name) }
     }
 
-    pub(super) fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         matches!(self.result, CaseResult::Failed(_))
     }
 }
 
-impl Report {
-    pub(super) fn empty(name: &'static str) -> Self {
+impl RunReport {
+    pub(crate) fn empty(name: &'static str) -> Self {
         Self { name, cases: Vec::new(), warnings: Vec::new(), notes: Vec::new() }
     }
 
     /// The cases that were run.
-    pub(super) fn judged(&self) -> impl Iterator<Item = &Case> {
+    pub(crate) fn judged(&self) -> impl Iterator<Item = &ReportCase> {
         self.cases.iter().filter(|case| case.result != CaseResult::Skipped)
     }
 
     /// A line for each case that was run, with its lines below it; then the notes.
-    pub(super) fn text(&self, colors: bool) -> String {
+    pub(crate) fn text(&self, colors: bool) -> String {
         let mut text = String::new();
         for case in self.judged() {
             let mark = match case.result {
@@ -169,7 +169,7 @@ impl Report {
     }
 
     /// A test case for each case, or of one that failed for each test that failed, and for each other cause.
-    pub(super) fn junit(&self) -> String {
+    pub(crate) fn junit(&self) -> String {
         let name = self.name;
         let (mut cases, mut tests, mut failures, mut skipped) = (String::new(), 0, 0, 0);
         let mut add = |class: &str, case_name: &str, inner: &str| {
@@ -230,10 +230,10 @@ impl Report {
 
 impl TableReport {
     fn text(&self, colors: bool) -> String {
-        let width = |of: fn(&Row) -> &str| self.rows.iter().map(|row| of(row).len()).max().unwrap_or_default();
+        let width = |of: fn(&ReportRow) -> &str| self.rows.iter().map(|row| of(row).len()).max().unwrap_or_default();
         let outcomes = width(|row| &row.outcome);
         let names = width(|row| &row.case.name);
-        let outcome = |row: &Row, width: usize| {
+        let outcome = |row: &ReportRow, width: usize| {
             let color = match row.case.result {
                 CaseResult::Passed => GREEN,
                 CaseResult::Skipped | CaseResult::Idle => YELLOW,
@@ -245,9 +245,9 @@ impl TableReport {
         for row in &self.rows {
             text.push_str(&format!("{}  {:names$}  {}\n", outcome(row, outcomes), row.case.name, cell(&row.shown)));
         }
-        let mut causes: Vec<Vec<&Row>> = Vec::new();
+        let mut causes: Vec<Vec<&ReportRow>> = Vec::new();
         for row in self.rows.iter().filter(|row| matches!(row.case.result, CaseResult::Failed(_))) {
-            let is_cause = |of: &&mut Vec<&Row>| {
+            let is_cause = |of: &&mut Vec<&ReportRow>| {
                 row.remedy.is_some() && (&of[0].outcome, &of[0].remedy) == (&row.outcome, &row.remedy)
             };
             match causes.iter_mut().find(is_cause) {
@@ -270,7 +270,7 @@ impl TableReport {
     }
 
     /// Prints the report, or its data as JSON, and writes the XML of `--junit`.
-    pub(super) fn publish(self, as_json: Option<&impl Serialize>, results: Option<&OutputFile>) -> Result<(), Failure> {
+    pub(crate) fn publish(self, as_json: Option<&impl Serialize>, results: Option<&OutputFile>) -> Result<(), Failure> {
         match as_json {
             Some(made_from) => print_json(made_from),
             None => print_as_is(&self.text(colored(&std::io::stdout()))),
@@ -306,9 +306,9 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn report(sent: &str) -> Report {
-        let case = Case::failed(sent, "a", sent, vec![sent.to_owned()]);
-        Report { cases: vec![case], notes: vec![sent.to_owned()], ..Report::empty("verdict") }
+    fn report(sent: &str) -> RunReport {
+        let case = ReportCase::failed(sent, "a", sent, vec![sent.to_owned()]);
+        RunReport { cases: vec![case], notes: vec![sent.to_owned()], ..RunReport::empty("verdict") }
     }
 
     #[test]

@@ -20,10 +20,13 @@ use super::client::{Call, MAX_SNAPSHOT, parsed, runtime};
 use super::document::{MAX, RunDocument, RunRecords};
 use super::failure::{Code, Failure, note};
 use super::har::archive;
+use super::log::LogFormat;
 use super::output::{print, print_as_is, ready_line, show};
+use super::serve::announce_token;
 use super::signals::{Adopted, Signals};
+use crate::app::token_for;
 use crate::control::api::{
-    DeliveryWhole, LoadSnapshot, SaveSnapshot, Sent, Since, Time, WorkspaceId, document_bound, plain,
+    ControlCall as _, DeliveryWhole, LoadSnapshot, Query, SaveSnapshot, Since, Time, WorkspaceId, document_bound, plain,
 };
 use crate::control::{Access, Viewer, operation_named};
 use crate::http::handler::Limits;
@@ -109,6 +112,11 @@ pub(super) struct ViewArgs {
     /// Where to serve the page; port 0 picks a free one.
     #[arg(long, env = "WRS_EMULATOR_RUN_VIEW_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     listen: String,
+    /// The token that the page asks for.
+    ///
+    /// Beyond loopback one is generated and printed unless given.
+    #[arg(long, env = "WRS_EMULATOR_CONTROL_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    control_token: Option<String>,
     /// Only print the address. The browser is opened at a terminal alone, and not where `CI` is set.
     #[arg(long)]
     no_open: bool,
@@ -156,6 +164,10 @@ async fn serve_view(args: &ViewArgs, listen: ListenAddress, document: String) ->
     Adopted::watch()?.reap_all();
     let (listener, local) = bound(listen)?;
     let url = format!("http://{local}/_emulator/");
+    let token = token_for(args.control_token.clone(), listen, false);
+    if let Some(token) = token.as_deref().filter(|token| args.control_token.as_deref() != Some(*token)) {
+        announce_token(token, if args.json { LogFormat::Json } else { LogFormat::Text });
+    }
     if args.json {
         print(&ready_line(json!({ "url": url })));
     } else {
@@ -165,7 +177,7 @@ async fn serve_view(args: &ViewArgs, listen: ListenAddress, document: String) ->
         }
     }
     let stop = Flag::default();
-    let viewer = Arc::new(Viewer::new(Access::new(None, &[]), document));
+    let viewer = Arc::new(Viewer::new(Access::new(token, &[]), document));
     let served = tokio::spawn(serve(listener, viewer, None, Limits::default(), stop.clone(), GRACE));
     signals.wait().await;
     stop.raise();
@@ -329,7 +341,7 @@ struct SavedSnapshot {
 
 pub(super) fn save_state(args: &SaveStateArgs) -> Result<ExitCode, Failure> {
     let call = Call::new(&args.common.target).limit(LIMIT).max_answer(MAX_SNAPSHOT);
-    let sent = Sent::of(&SaveSnapshot { key: args.key.as_str().into() });
+    let sent = Query { query: SaveSnapshot { key: args.key.as_str().into() } }.sent();
     let answer = call.exchange(&sent)?;
     let snapshot: SavedSnapshot = parsed(sent.path, &answer)?;
     let mut text = String::from_utf8_lossy(&answer).into_owned();
@@ -352,7 +364,7 @@ pub(super) fn load_state(args: &LoadStateArgs) -> Result<ExitCode, Failure> {
     serde_json::from_slice::<IgnoredAny>(&bytes)
         .map_err(|error| Failure { code: Code::InvalidFile, ..unreadable(format!("it is not JSON: {error}")) })?;
     let call = Call::new(&args.common.target).json(bytes).limit(LIMIT);
-    print_answer(call, &Sent::of(&LoadSnapshot::default()), args.common.json).map(|_| ExitCode::SUCCESS)
+    print_answer(call, &Query::<LoadSnapshot>::default().sent(), args.common.json).map(|_| ExitCode::SUCCESS)
 }
 
 pub(super) fn is_stream(file: &Path) -> bool {
@@ -364,13 +376,15 @@ pub(super) fn write_run(file: &OutputFile, run: &RunDocument) -> Result<(), Fail
     file.write_shared(contents(file, run))
 }
 
-pub(super) fn contents(file: &OutputFile, run: &RunDocument) -> String {
+pub(super) fn contents(file: &OutputFile, run: &RunDocument) -> Vec<u8> {
     match file.ending().as_deref() {
         Some("html" | "htm") => {
             let RunRecords { verification, exec, .. } = &run.records;
-            report(&run.json, &plain(verification, exec.as_ref(), &file.name()))
+            let (mut page, plain) = (Vec::new(), plain(verification, exec.as_ref(), &file.name()));
+            report(&mut page, &plain, |out| out.write_all(run.json.as_bytes())).expect("memory takes all of it");
+            page
         }
-        Some("har") => archive(&run.records),
-        _ => run.json.clone(),
+        Some("har") => archive(&run.records).into_bytes(),
+        _ => run.json.clone().into_bytes(),
     }
 }

@@ -21,6 +21,7 @@ use super::stream::Stream;
 use super::trust::{BUNDLE_VARIABLES, TrustFiles};
 use crate::app::{ClockSetting, Emulator, FileLimit, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
+use crate::contract::{DEFAULT_ADDRESS, DEFAULT_PORT};
 use crate::diagnostic::render_all;
 use crate::http::handler::Limits;
 use crate::http::host::host_name;
@@ -37,7 +38,7 @@ pub(super) struct ServeArgs {
     /// Where to serve; port 0 picks a free one.
     ///
     /// `localhost` is both `127.0.0.1` and `::1`.
-    #[arg(long, env, default_value = "127.0.0.1:9770", value_name = "ADDRESS")]
+    #[arg(long, env, default_value = DEFAULT_ADDRESS, value_name = "ADDRESS")]
     listen: String,
     /// Write the base URL to this file once ready.
     #[arg(long, env, value_name = "FILE")]
@@ -285,17 +286,7 @@ fn announce(args: &ServeArgs, emulator: &Emulator) -> Option<TrustFiles> {
         LogFormat::Json => print(&ready_line(json!({ "url": url }))),
     }
     if let Some(token) = emulator.control_token().filter(|token| args.control_token.as_deref() != Some(*token)) {
-        // A generated token is known only from this line.
-        let message = format!(
-            "control token: {token} (commands read it from WRS_EMULATOR_CONTROL_TOKEN; set your own there or with --control-token)"
-        );
-        let line = match args.log_format() {
-            LogFormat::Text => message,
-            LogFormat::Json => {
-                compact(&json!({ "event": "control_token", "control_token": token, "message": message }))
-            }
-        };
-        Stream::Err.write(line + "\n");
+        announce_token(token, args.log_format());
     }
     if args.quiet || args.log_format() != LogFormat::Text || !std::io::stderr().is_terminal() {
         return None;
@@ -305,6 +296,18 @@ fn announce(args: &ServeArgs, emulator: &Emulator) -> Option<TrustFiles> {
     let trust = TrustFiles::write(emulator, args.tls.as_ref()).ok().flatten();
     Stream::Err.write(&*visible_lines(&banner(emulator, profile.as_deref(), trust.as_ref())));
     trust
+}
+
+/// Prints a generated token, which is known only from this line.
+pub(super) fn announce_token(token: &str, format: LogFormat) {
+    let message = format!(
+        "control token: {token} (commands read it from WRS_EMULATOR_CONTROL_TOKEN; set your own there or with --control-token)"
+    );
+    let line = match format {
+        LogFormat::Text => message,
+        LogFormat::Json => compact(&json!({ "event": "control_token", "control_token": token, "message": message })),
+    };
+    Stream::Err.write(line + "\n");
 }
 
 /// The banner of a running emulator; `profile` is the preset or file that it was started with, `trust` what makes clients trust it.
@@ -367,7 +370,7 @@ async fn start_failure(error: StartError) -> Failure {
                 None => Failure::io(error.to_string()).with_hint(format!(
                     "another program listens there; stop it, or choose another port with --listen {}, and pass it to \
                      commands with --url or WRS_EMULATOR_URL",
-                    address.with_port(address.port().checked_add(1).unwrap_or(9770))
+                    address.with_port(address.port().checked_add(1).unwrap_or(DEFAULT_PORT))
                 )),
             }
         }
@@ -400,6 +403,7 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
         control_listen: args.control_listen.as_deref().map(|text| address("--control-listen", text)).transpose()?,
         // An empty token comes from an unset variable and would protect nothing.
         control_token: args.control_token.clone().filter(|token| !token.is_empty()),
+        wrong_token_pause: Settings::default().wrong_token_pause,
         control_open: args.control_open,
         allow_hosts: args.allow_host.clone(),
         profile: profile(args, "--profile", args.profile.as_deref())?,

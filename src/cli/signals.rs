@@ -14,15 +14,15 @@ use crate::util::file;
 use crate::util::process::next_ended;
 
 /// SIGTERM, SIGINT, SIGQUIT and SIGHUP.
-pub(super) struct Signals(Vec<(u8, Signal)>);
+pub(crate) struct Signals(Vec<(u8, Signal)>);
 
 impl Signals {
-    pub(super) fn install() -> Result<Self, Failure> {
+    pub(crate) fn install() -> Result<Self, Failure> {
         install().map(Self).map_err(|error| not_installed(&error))
     }
 
     /// Waits for any of them and returns its number.
-    pub(super) async fn wait(&mut self) -> u8 {
+    pub(crate) async fn wait(&mut self) -> u8 {
         poll_fn(|context| {
             let mut all = self.0.iter_mut();
             let received = all.find_map(|(number, signal)| signal.poll_recv(context).is_ready().then_some(*number));
@@ -38,16 +38,16 @@ fn not_installed(error: &io::Error) -> Failure {
 
 /// The processes that this one adopts if it is the first of a container: those whose parents have ended. Unless they are reaped,
 /// they stay in the table of processes until that is full.
-pub(super) struct Adopted(Option<Signal>);
+pub(crate) struct Adopted(Option<Signal>);
 
 impl Adopted {
     /// Leaves them unreaped, where several commands run at a time: reaping cannot tell whose child a process is.
-    pub(super) const fn ignored() -> Self {
+    pub(crate) const fn ignored() -> Self {
         Self(None)
     }
 
     /// Begins to watch for their ends.
-    pub(super) fn watch() -> Result<Self, Failure> {
+    pub(crate) fn watch() -> Result<Self, Failure> {
         let is_first = std::process::id() == 1;
         let ends = is_first.then(|| signal(SignalKind::child())).transpose().map_err(|error| not_installed(&error))?;
         Ok(Self(ends))
@@ -55,7 +55,7 @@ impl Adopted {
 
     /// Reaps them for ever. Reaping cannot leave one process out, so this returns how the process with the id `started` ended, if it
     /// comes upon it: no other part of the program can learn it later.
-    pub(super) async fn reap(&mut self, started: Option<u32>) -> ExitStatus {
+    pub(crate) async fn reap(&mut self, started: Option<u32>) -> ExitStatus {
         loop {
             let Some(ends) = &mut self.0 else { return std::future::pending().await };
             // The system has one signal for several ends.
@@ -67,7 +67,7 @@ impl Adopted {
     }
 
     /// Reaps them in the background, in a process that has started none itself, or waits for none any more.
-    pub(super) fn reap_all(mut self) {
+    pub(crate) fn reap_all(mut self) {
         if self.0.is_some() {
             tokio::spawn(async move { self.reap(None).await });
         }

@@ -22,20 +22,18 @@ use crate::redact::visible;
 use crate::settings::Layered;
 use crate::util::captured::{self, CapturedMessage, Header, header_line};
 use crate::util::file;
-use crate::util::wording::counted;
+use crate::util::wording::{any_of, counted};
 
 /// Most bytes of a file: far beyond any webhook, and harmless to memory.
 const MAX: u64 = 16 * 1024 * 1024;
 
 #[derive(Debug, Args)]
-pub(super) struct SigningArgs {
+pub(crate) struct SigningArgs {
     /// The signing secret. Repeatable while one replaces another, newest first. Prefer `WRS_WEBHOOK_SECRET`: other
     /// users of this machine can see the arguments of a process.
     #[arg(long, env = "WRS_WEBHOOK_SECRET", value_name = "SECRET", hide_env_values = true)]
     secret: Vec<String>,
-    /// `standard` (the default), `svix`, `stripe`, `github`, `slack`, `shopify` or `custom`, which --set
-    /// webhooks.custom.… describes.
-    #[arg(long, value_name = "SCHEME", value_delimiter = ',', value_parser = parse_scheme)]
+    #[arg(help = scheme_help(), long, value_name = "SCHEME", value_delimiter = ',', value_parser = parse_scheme)]
     scheme: Vec<SchemeName>,
     /// How the secret becomes a key: `auto` (as the scheme's libraries do), `base64`, `utf8`, `utf8_with_prefix` or `hex`.
     #[arg(long, value_name = "READING", value_parser = parse_reading)]
@@ -45,20 +43,29 @@ pub(super) struct SigningArgs {
     set: Vec<String>,
 }
 
-pub(super) struct Signing {
+fn scheme_help() -> String {
+    let names = SchemeName::ALL.map(|name| match name {
+        SchemeName::Standard => format!("`{name}` (the default)"),
+        SchemeName::Custom => format!("`{name}`, which --set webhooks.custom.… describes"),
+        _ => format!("`{name}`"),
+    });
+    any_of(&names)
+}
+
+pub(crate) struct Signing {
     /// The secrets, newest first. Each makes a valid key under every scheme.
-    pub(super) secrets: Vec<String>,
+    pub(crate) secrets: Vec<String>,
     /// At least one.
-    pub(super) schemes: Vec<Scheme>,
+    pub(crate) schemes: Vec<Scheme>,
     /// The custom scheme of the profile, whether or not it is in use.
-    pub(super) custom: CustomScheme,
-    pub(super) reading: KeyReading,
-    pub(super) settings: Layered,
+    pub(crate) custom: CustomScheme,
+    pub(crate) reading: KeyReading,
+    pub(crate) settings: Layered,
 }
 
 impl Signing {
     /// Resolves the flags; refuses a secret that does not make a key, with the reading that would.
-    pub(super) fn resolve(args: &SigningArgs) -> Result<Self, Failure> {
+    pub(crate) fn resolve(args: &SigningArgs) -> Result<Self, Failure> {
         let settings = load_profile("--profile", None, &args.set)?;
         let profile = settings.profile();
         let custom = profile.webhooks.custom.clone();
@@ -87,7 +94,7 @@ impl Signing {
     }
 
     /// Like [`Signing::resolve`], for a command that requires a secret and exactly one scheme.
-    pub(super) fn resolve_one(args: &SigningArgs) -> Result<(Self, Scheme), Failure> {
+    pub(crate) fn resolve_one(args: &SigningArgs) -> Result<(Self, Scheme), Failure> {
         let signing = Self::resolve(args)?;
         if signing.secrets.is_empty() {
             return Err(Failure::usage("expected a signing secret").with_hint(
@@ -104,12 +111,12 @@ impl Signing {
         Ok((signing, scheme))
     }
 
-    pub(super) fn keys(&self, scheme: &Scheme) -> Vec<SigningKey> {
+    pub(crate) fn keys(&self, scheme: &Scheme) -> Vec<SigningKey> {
         let keys = self.secrets.iter().map(|secret| SigningKey::read(secret, scheme, self.reading));
         keys.collect::<Result<_, _>>().expect("every secret was read when the flags were resolved")
     }
 
-    pub(super) fn warn(&self) {
+    pub(crate) fn warn(&self) {
         for (secret, scheme) in self.pairs() {
             for warning in secret_warnings(secret, scheme, self.reading) {
                 warn(&warning);
@@ -136,7 +143,7 @@ fn unknown_name(names: &[&str], text: &str) -> String {
     "sign --scheme stripe --timestamp 1700000000 body.json",
     "sign --scheme custom --set webhooks.custom.hash=sha512 - <body.json",
 ]))]
-pub(super) struct SignArgs {
+pub(crate) struct SignArgs {
     /// The body, exactly as it will be sent; `-` for stdin.
     file: String,
     #[command(flatten)]
@@ -156,7 +163,7 @@ pub(super) struct SignArgs {
     json: bool,
 }
 
-pub(super) fn run_sign(args: &SignArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn run_sign(args: &SignArgs) -> Result<ExitCode, Failure> {
     let (signing, scheme) = Signing::resolve_one(&args.signing)?;
     if args.id.is_empty() || HeaderValue::from_str(&args.id).is_err() || !args.id.is_ascii() {
         return Err(Failure::usage(format!("--id: `{}` cannot be sent in a header", args.id.escape_debug())));
@@ -184,7 +191,7 @@ pub(super) fn run_sign(args: &SignArgs) -> Result<ExitCode, Failure> {
     "verify --scheme github --header 'x-hub-signature-256: sha256=...' - <body.json",
     "deliveries show dlv_01k... --json | wrs-emulator verify --headers -",
 ]) + "\n\nExit status: 0 verified, 1 not, 2 wrong usage.")]
-pub(super) struct VerifyArgs {
+pub(crate) struct VerifyArgs {
     /// The body, exactly as it was received; `-` for stdin. Without it, the body in --headers.
     file: Option<String>,
     #[command(flatten)]
@@ -211,7 +218,7 @@ pub(super) struct VerifyArgs {
     json: bool,
 }
 
-pub(super) fn run_verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn run_verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let (signing, scheme) = Signing::resolve_one(&args.signing)?;
     if args.file.as_deref() == Some("-") && args.headers.as_deref() == Some("-") {
         return Err(Failure::usage("the body and --headers cannot both come from stdin"));
@@ -291,7 +298,7 @@ struct Checked {
 }
 
 /// Why a delivery did not verify, and what would make it verify.
-pub(super) fn rejected(rejection: &Rejection, remedies: &[Remedy], hint: Option<&str>) -> Value {
+pub(crate) fn rejected(rejection: &Rejection, remedies: &[Remedy], hint: Option<&str>) -> Value {
     let change = |change: &Change| json!({ "change": change.kind(), "value": change.value() });
     let remedy = |remedy: &Remedy| {
         let changes: Vec<Value> = remedy.changes.iter().map(change).collect();
@@ -357,7 +364,7 @@ fn unix_seconds(text: &str) -> Result<i64, String> {
 }
 
 /// A URL that may be signed, exactly as it was written.
-pub(super) fn check_url(text: &str) -> Result<(), Failure> {
+pub(crate) fn check_url(text: &str) -> Result<(), Failure> {
     if url::Url::parse(text).is_ok() && !text.chars().any(char::is_control) {
         return Ok(());
     }

@@ -15,8 +15,8 @@ use super::verdict::Kind;
 use crate::advice::{Advice, Audience};
 use crate::contract::signature::Tamper;
 use crate::control::api::{
-    self, AttemptResult, DeliveryId, DeliveryShown, DeliveryStatus, DeliveryWhole, DurationInput, Forgery, Integer,
-    Sent, WaitedFor,
+    self, AttemptResult, ControlCall as _, DeliveryId, DeliveryShown, DeliveryStatus, DeliveryWhole, DurationInput,
+    FireBody, FireQuery, Forgery, Integer, WaitedFor,
 };
 use crate::control::render::Text as _;
 use crate::control::story;
@@ -88,7 +88,7 @@ pub(super) struct TriggerArgs {
 pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     if args.emit.is_some() {
         let call = Call::new(&args.common.target);
-        return print_answer(call, &Sent::of(&planned(&args)), args.common.json).map(|_| ExitCode::SUCCESS);
+        return print_answer(call, &planned(&args).sent(), args.common.json).map(|_| ExitCode::SUCCESS);
     }
     let fire = fire(&args)?;
     // Checked when the flag was read.
@@ -134,7 +134,8 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
 
 /// The scenario defines the event.
 fn planned(args: &TriggerArgs) -> api::Fire {
-    api::Fire { key: args.key.as_str().into(), emit: args.emit.clone(), ..Default::default() }
+    let body = FireBody { key: args.key.as_str().into(), emit: args.emit.clone(), ..Default::default() };
+    api::Fire { query: FireQuery::default(), body }
 }
 
 fn fire(args: &TriggerArgs) -> Result<api::Fire, Failure> {
@@ -149,7 +150,8 @@ fn fire(args: &TriggerArgs) -> Result<api::Fire, Failure> {
         set.insert(path.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned())));
     }
     let data = args.data_json.as_deref().map(serde_json::from_str).transpose();
-    Ok(api::Fire {
+    let query = FireQuery { wait: args.wait.then(|| args.timeout.clone()) };
+    let body = FireBody {
         event_type: args.event.clone(),
         data: data.map_err(|error| Failure::usage(format!("--data-json: {error}")))?.flatten(),
         set,
@@ -160,10 +162,10 @@ fn fire(args: &TriggerArgs) -> Result<api::Fire, Failure> {
         duplicate: Some(Integer(args.duplicate)),
         shuffle: args.shuffle,
         drop: args.drop,
-        wait: args.wait.then(|| args.timeout.clone()),
         key: args.key.as_str().into(),
         emit: None,
-    })
+    };
+    Ok(api::Fire { query, body })
 }
 
 fn were(count: usize) -> &'static str {
@@ -212,8 +214,9 @@ pub(super) struct RedeliverArgs {
 }
 
 pub(super) fn redeliver(args: &RedeliverArgs) -> Result<ExitCode, Failure> {
-    let (id, wait) = (args.id.clone(), Some(DurationInput("30s".to_owned())));
-    let request = api::Redeliver { id, key: api::AnyKey::default(), wait };
+    let path = api::DeliveryPath { id: args.id.clone() };
+    let query = api::RedeliverQuery { wait: Some(DurationInput("30s".to_owned())) };
+    let request = api::Redeliver { path, query, body: api::OnlyKey::default() };
     let answer = Call::new(&args.common.target).limit(Duration::from_mins(1)).send(&request)?;
     show(args.common.json, &answer.delivery, || answer.text(&args.common.target.reader()));
     // A forged delivery is forged again, and succeeds if it is refused.

@@ -177,8 +177,7 @@ async fn run_under(
         verdict = judged => (Some(verdict?), signalled),
         number = signals.wait() => (None, Some(number)),
     };
-    let failed_because = verdict.as_ref().map(Verdict::failed_because).unwrap_or_default();
-    (facts.failed_by, facts.failed_because) = failed_because.into_iter().unzip();
+    verdict.iter().for_each(|verdict| verdict.add_to(&mut facts));
     let document = match runner.report_file {
         Some(_) => Some(whole_run(&target, facts.clone()).await?),
         None => None,

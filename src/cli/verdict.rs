@@ -17,14 +17,15 @@ use super::document::{RunDocument, RunRecords};
 use super::failure::{Failure, colored};
 use super::findings::{Accepted, Review};
 use super::output::{cell, pretty, print_as_is};
-use super::report::{Case, Report, ShownCause};
+use super::report::{ReportCase, RunReport, ShownCause};
 use super::run::is_stream;
 use crate::advice::{Advice, Audience};
 use crate::control::api::{
-    Cause, CauseKind, Coverage, DeliveryId, DurationInput, Findings, GetFindings, GetVerdict, GridRow, JudgedKey,
-    SharedGap, Verification, grid_rows, name_of,
+    Cause, CauseKind, Coverage, DeliveryId, DurationInput, ExecFacts, FailedFinding, Finding, Findings, GetFindings,
+    GetVerdict, GridRow, JudgedKey, Query, SharedGap, Verification, grid_rows, name_of,
 };
-use crate::review::findings::Severity;
+use crate::control::check_wait;
+use crate::findings::Severity;
 use crate::util::duration::parse_duration;
 use crate::util::wording::counted;
 
@@ -121,8 +122,7 @@ pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
 
 /// Parses a duration that the control API can wait.
 pub(super) fn parse_wait(text: &str) -> Result<Duration, String> {
-    let wait = parse_duration(text)?;
-    if wait > Duration::from_mins(5) { Err(format!("expected at most 300s, found {text}")) } else { Ok(wait) }
+    check_wait(parse_duration(text)?).map_err(|most| format!("expected {most}, found {text}"))
 }
 
 /// The verdict in a format, ending with a line end.
@@ -314,10 +314,10 @@ impl Verdict {
         reader: Audience,
     ) -> Result<Self, Failure> {
         let asked = DurationInput(format!("{}ms", wait.as_millis()));
-        let request = GetVerdict { key: key.into(), wait: Some(asked) };
+        let request = Query { query: GetVerdict { key: key.into(), wait: Some(asked) } };
         let body = Call::new(target).limit(wait + SHORT).send(&request)?;
         let review = if judging.fail_on.contains(&Kind::Findings) {
-            Some(judging.review(Call::new(target).send(&GetFindings { key: key.into() })?))
+            Some(judging.review(Call::new(target).send(&Query { query: GetFindings { key: key.into() } })?))
         } else {
             None
         };
@@ -407,7 +407,7 @@ impl Verdict {
     /// The causes of a kind's problems, and how many of them failed tests have.
     fn causes(&self, kind: Kind) -> (Vec<&Cause>, usize) {
         let of_kind =
-            self.body.causes.iter().filter(|cause| cause.tests.is_empty() && Some(cause.kind) == kind.cause());
+            self.body.causes.iter().filter(|cause| Some(cause.kind) == kind.cause() && !self.is_in_first_case(cause));
         if kind != Kind::Findings {
             let causes: Vec<&Cause> = of_kind.collect();
             let listed: usize = causes.iter().map(|cause| cause.count.max(1)).sum();
@@ -417,7 +417,7 @@ impl Verdict {
         for finding in self.review.iter().flat_map(Review::failing) {
             let is_of = |cause: &&Cause| {
                 cause.findings.contains(&finding.code)
-                    && (cause.kind != CauseKind::Finding || cause.sentence == finding.sentence())
+                    && (cause.kind != CauseKind::Finding || cause.confidence == Some(finding.confidence))
             };
             let before = causes.len();
             for cause in self.body.causes.iter().filter(is_of).filter(|cause| !self.is_above(cause)) {
@@ -434,7 +434,12 @@ impl Verdict {
     fn is_above(&self, cause: &Cause) -> bool {
         let is_judged =
             Kind::all().any(|kind| kind != Kind::Findings && self.judges(kind) && kind.cause() == Some(cause.kind));
-        !cause.tests.is_empty() || is_judged || self.explains_command(cause)
+        is_judged || self.is_in_first_case(cause)
+    }
+
+    /// True if the first case, of the tests or the command that failed, has this cause.
+    fn is_in_first_case(&self, cause: &Cause) -> bool {
+        !cause.tests.is_empty() || self.explains_command(cause)
     }
 
     /// Where a cause is explained.
@@ -474,9 +479,18 @@ impl Verdict {
         Kind::all().filter(move |kind| !is_empty && self.judges(*kind) && self.has(*kind))
     }
 
-    /// The names of these kinds, each with how many problems there are, in words.
-    pub(super) fn failed_because(&self) -> Vec<(String, String)> {
-        self.failed_by().map(|kind| (kind.name(), self.sentence(kind))).collect()
+    /// Adds what failed the run to the facts about its command.
+    pub(super) fn add_to(&self, facts: &mut ExecFacts) {
+        facts.failed_by = self.failed_by().map(Kind::name).collect();
+        facts.failed_because = self.failed_by().map(|kind| self.sentence(kind)).collect();
+        let failed = |it: &Finding| FailedFinding { code: it.code.clone(), confidence: it.confidence };
+        facts.failed_findings = self.review.iter().flat_map(Review::failing).map(failed).collect();
+    }
+
+    /// Why the command or its tests failed, without the kinds of problems; `None` if nothing that happened may be why.
+    pub(super) fn why(&self, colors: bool) -> Option<String> {
+        let case = self.failed_tests().or_else(|| self.failed_command())?;
+        Some(RunReport { cases: vec![case], ..RunReport::empty("verdict") }.text(colors))
     }
 
     /// How many problems of all reported kinds there are.
@@ -568,25 +582,22 @@ impl Verdict {
         warnings
     }
 
-    /// What may be why the command failed, if its tests do not tell: whatever went wrong that no kind below reports.
-    fn failed_command(&self) -> Option<Case> {
+    /// What may be why the command failed, if its tests do not tell: whatever went wrong.
+    fn failed_command(&self) -> Option<ReportCase> {
         let status = self.exit_status?;
         let causes = self.body.causes.iter().filter(|cause| self.explains_command(cause));
         let causes: Vec<ShownCause> = causes.map(|cause| self.shown(cause)).collect();
         let message = format!("it exited with {status}, and this went wrong");
-        (!causes.is_empty()).then(|| Case { causes, ..Case::failed("command", "command", message, Vec::new()) })
+        (!causes.is_empty())
+            .then(|| ReportCase { causes, ..ReportCase::failed("command", "command", message, Vec::new()) })
     }
 
     fn explains_command(&self, cause: &Cause) -> bool {
-        let is_below = Kind::all().any(|it| self.judges(it) && it.cause() == Some(cause.kind));
-        self.exit_status.is_some_and(|status| status != 0)
-            && self.body.tests == 0
-            && !is_below
-            && !matches!(cause.kind, CauseKind::Unfinished | CauseKind::Finding | CauseKind::Silent)
+        self.exit_status.is_some_and(|status| status != 0) && self.body.tests == 0 && cause.kind.may_fail_a_command()
     }
 
     /// Why the tests failed.
-    fn failed_tests(&self) -> Option<Case> {
+    fn failed_tests(&self) -> Option<ReportCase> {
         let failed = self.body.failed_tests;
         let causes: Vec<ShownCause> = self.of_tests().map(|cause| self.shown(cause)).collect();
         let listed: usize = causes.iter().map(|cause| cause.names.len()).sum();
@@ -595,18 +606,18 @@ impl Verdict {
             more => vec![format!("… and {}", counted(more, "more failed test"))],
         };
         let message = format!("{} failed", counted(failed, "test"));
-        (failed > 0).then(|| Case { causes, ..Case::failed("tests", "tests", message, lines) })
+        (failed > 0).then(|| ReportCase { causes, ..ReportCase::failed("tests", "tests", message, lines) })
     }
 
     /// The tests that failed, or the command, then the kinds of problems.
-    pub(super) fn report(&self) -> Report {
+    pub(super) fn report(&self) -> RunReport {
         let first = self.failed_tests().or_else(|| self.failed_command());
         let kinds = Kind::all().filter(|kind| self.judges(*kind)).map(|kind| self.of_kind(kind));
         let cases = first.into_iter().chain(kinds).collect();
-        Report { name: "verdict", cases, warnings: self.warnings(), notes: self.notes() }
+        RunReport { name: "verdict", cases, warnings: self.warnings(), notes: self.notes() }
     }
 
-    fn of_kind(&self, kind: Kind) -> Case {
+    fn of_kind(&self, kind: Kind) -> ReportCase {
         let count = self.count(kind);
         let refused = match (kind, self.body.refused_forgeries) {
             (Kind::Undelivered, 1) => "; 1 forged delivery was refused, as intended".to_owned(),
@@ -618,8 +629,10 @@ impl Verdict {
         if count == 0 {
             // A check that had nothing to judge has not passed.
             return match self.idle_of(kind) {
-                Some(why) => Case::idle(kind.name(), format!("{why}{refused}")),
-                None => Case { message: format!("{}{refused}", kind.sentence(0)), ..Case::passed(kind.name()) },
+                Some(why) => ReportCase::idle(kind.name(), format!("{why}{refused}")),
+                None => {
+                    ReportCase { message: format!("{}{refused}", kind.sentence(0)), ..ReportCase::passed(kind.name()) }
+                }
             };
         }
         let (causes, others) = self.causes(kind);
@@ -646,6 +659,10 @@ impl Verdict {
             Kind::Findings => format!("{}; {}", kind.sentence(count), self.reader.look(&Advice::ReviewFindings {})),
             _ => kind.sentence(count),
         };
-        Case { causes, is_told, ..Case::failed(kind.name(), kind.name(), format!("{sentence}{refused}"), lines) }
+        ReportCase {
+            causes,
+            is_told,
+            ..ReportCase::failed(kind.name(), kind.name(), format!("{sentence}{refused}"), lines)
+        }
     }
 }

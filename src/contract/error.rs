@@ -204,8 +204,7 @@ impl Error {
 }
 
 /// The error envelope as it is sent (contract: Errors).
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Error")]
+#[derive(Serialize)]
 pub struct Envelope<'e> {
     error: EnvelopeError<'e>,
 }
@@ -213,20 +212,17 @@ pub struct Envelope<'e> {
 /// The fields of every error, or of some; settings cannot add fields with these names.
 pub const ERROR_FIELDS: [&str; 4] = ["code", "message", "request_id", "details"];
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 struct EnvelopeError<'e> {
     /// Machine-readable; clients branch on this.
-    #[schemars(extend("x-assumed" = "errors.codes"))]
     code: &'e str,
     /// For people.
     message: &'e str,
     /// Form `req_<id>`.
     request_id: &'e str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(skip)]
     details: Option<Value>,
     #[serde(flatten)]
-    #[schemars(skip)]
     extra: &'e Map<String, Value>,
 }
 

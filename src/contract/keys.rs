@@ -11,6 +11,7 @@ use serde::Deserialize;
 use crate::contract::named::named;
 use crate::contract::setting::settings;
 use crate::contract::types::Environment;
+use crate::util::wording::shorten;
 
 /// The key of the examples, and the default of the control API.
 pub const SAMPLE_KEY: &str = "sk_test_local";
@@ -207,7 +208,7 @@ pub fn not_a_key(text: &str, refusal: KeyRefusal, rules: KeyRules<'_>) -> String
     };
     // A typing error must be visible; what may be a secret is masked.
     let is_slip = text.len() <= MAX_SLIP || text.starts_with(&keys.test_prefix);
-    let slip = || text.chars().take(80).collect::<String>().escape_debug().to_string();
+    let slip = || shorten(text, 80).escape_debug().to_string();
     let shown = if is_slip && !text.starts_with(&keys.live_prefix) { slip().into() } else { mask_key(text, keys) };
     format!("`{shown}` is not an API key: {reason}")
 }

@@ -3,7 +3,8 @@
 //! Everything here is a pure function or a plain value: no clock, no sockets, no storage; time and chance are arguments. What
 //! the published contract leaves open is a setting: each file declares those of its behaviour (`setting`).
 //! Reading order: `routes` (which operations exist, and how other paths are answered), `keys` (who may call them),
-//! `rules` (validation), `types` and `error` (answers), `variation` (what a body may be like), `signature` (webhooks), `clauses` (the clauses that findings name).
+//! `rules` (validation), `types` and `error` (answers), `variation` (what a body may be like), `signature` (webhooks),
+//! `openapi` (the API as a document), `clauses` (the clauses that findings name).
 
 pub mod clauses;
 pub mod error;
@@ -11,7 +12,9 @@ pub mod header_setting;
 pub mod ids;
 pub mod keys;
 pub(crate) mod named;
+pub mod openapi;
 pub mod quota;
+pub mod reserved_headers;
 pub mod routes;
 pub mod rules;
 pub mod setting;
@@ -22,6 +25,11 @@ pub mod variation;
 
 /// The version label of the emulated contract, as `GET /v1/system/status` carries it (contract: Versioning).
 pub const VERSION: &str = "v1.0";
+
+/// Where the emulator is served, unless it is told otherwise.
+pub const DEFAULT_PORT: u16 = 9770;
+pub const DEFAULT_ADDRESS: &str = "127.0.0.1:9770";
+pub const DEFAULT_URL: &str = "http://127.0.0.1:9770";
 
 /// The known name most like `typed`, if one is close enough for a likely typing error.
 pub fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {

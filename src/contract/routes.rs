@@ -1,7 +1,7 @@
 //! The route table as data: method, path, operation, credential (contract: Endpoints); and the answer to a path that leads to no
 //! endpoint, which names the nearest one, or all of them and how to answer the path from a scenario.
 //!
-//! The service and the `OpenAPI` document read this table.
+//! The service reads this table.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -36,8 +36,6 @@ pub struct Route {
     pub path: &'static str,
     pub operation: Operation,
     pub credential: Credential,
-    pub summary: &'static str,
-    pub description: &'static str,
 }
 
 /// What a request leads to: an endpoint, or a path that a scenario answers.
@@ -73,26 +71,14 @@ pub const ROUTES: &[Route] = &[
         path: "/v1/system/status",
         operation: Operation::SystemStatus,
         credential: Credential::Bearer,
-        summary: "Health and connection check",
-        description: "Confirms the host, the environment, and that the key is accepted.",
     },
     Route {
         method: Method::POST,
         path: "/v1/events/subscribe",
         operation: Operation::EventsSubscribe,
         credential: Credential::Bearer,
-        summary: "Register an HTTPS endpoint for webhook events",
-        description: "Subscribes an HTTPS endpoint to event types. Subscribing the same URL again updates the \
-                      subscription. A secret that the service generated is in this answer, and in no other.",
     },
-    Route {
-        method: Method::GET,
-        path: "/v1/hello",
-        operation: Operation::Hello,
-        credential: Credential::None,
-        summary: "Unauthenticated hello world",
-        description: "Answers without a key.",
-    },
+    Route { method: Method::GET, path: "/v1/hello", operation: Operation::Hello, credential: Credential::None },
 ];
 
 /// Something the contract announces without opening it.

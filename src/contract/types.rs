@@ -48,20 +48,17 @@ impl Events {
 }
 
 /// The answer of `GET /v1/system/status`.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SystemStatus {
     /// True when the service is reachable and the key is valid.
     pub ok: bool,
     /// `sandbox` or `production`.
     pub environment: Environment,
     /// API version label, form `v<major>.<minor>`.
-    #[schemars(regex(pattern = r"^v[0-9]+\.[0-9]+$"))]
     pub version: &'static str,
     /// ISO 8601 UTC timestamp.
-    #[schemars(with = "String", extend("format" = "date-time"))]
     pub checked_at: ShownTime,
     /// Dependency health, only with `include_checks=true`.
-    #[schemars(with = "Map<String, Value>", extend("x-assumed" = "status.checks"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checks: Option<Map<String, Value>>,
 }
@@ -100,77 +97,56 @@ pub enum Environment {
 }
 
 /// The body of `POST /v1/events/subscribe`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct SubscribeRequest {
     /// HTTPS endpoint that receives signed webhook POSTs, as the client wrote it.
     pub url: String,
     /// Event types to subscribe to, without repetition.
-    #[schemars(length(min = 1), extend("examples" = [[WORKFLOW_COMPLETED]]))]
     pub events: Vec<String>,
     /// Signing secret; when omitted the service generates one and returns it once. How it becomes a key is assumed.
-    #[schemars(length(min = 1), extend("x-assumed" = "webhooks.secret_key"))]
     pub secret: Option<String>,
     /// Short label.
     pub description: Option<String>,
 }
 
 /// The answer of `POST /v1/events/subscribe`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Subscription {
     /// Form `sub_<id>`.
-    #[schemars(regex(pattern = r"^sub_.+$"))]
     pub id: String,
     /// The endpoint, as the client wrote it.
-    #[schemars(extend("format" = "uri"))]
     pub url: String,
     /// Subscribed event types.
-    #[schemars(extend("examples" = [[WORKFLOW_COMPLETED]]))]
     pub events: Vec<String>,
     /// `active` is the only value the contract shows.
     pub status: SubscriptionStatus,
     /// ISO 8601 UTC timestamp of when the URL was first subscribed.
-    #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
 }
 
 /// True if events are delivered. The contract shows only `active`; `disabled` is what a 410 leads to and never appears
 /// in an answer of the emulated API, as subscribing again makes the subscription active.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SubscriptionStatus {
     /// Events are delivered.
     Active,
     /// A receiver answered 410 Gone.
-    #[schemars(skip)]
     Disabled,
 }
 
 /// What a subscribed endpoint receives (contract: Event envelope).
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EventEnvelope {
     /// Form `evt_<id>`.
-    #[schemars(regex(pattern = r"^evt_.+$"))]
     pub id: String,
     /// Event type, such as `workflow.completed`.
     #[serde(rename = "type")]
     pub event_type: String,
     /// ISO 8601 UTC timestamp.
-    #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
     /// Event-specific body.
     pub data: Map<String, Value>,
-}
-
-/// The `data` of `workflow.completed`, the only one that the contract shows (contract: Events).
-#[derive(JsonSchema)]
-pub struct WorkflowCompleted {
-    /// Form `wf_<id>`.
-    #[schemars(regex(pattern = r"^wf_.+$"))]
-    pub workflow_id: String,
-    /// `completed` is the only value.
-    #[schemars(extend("enum" = ["completed"]))]
-    pub status: String,
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::call::Context;
-use super::endpoint::{Call, Command, Endpoint};
+use super::call::{Body, ControlCall, Declaration, Tag};
+use super::command::CallCommand;
+use super::context::Context;
 use super::fields::OneKey;
 use super::render::{Text, cell, joined, of_key};
 use super::scenarios::{KeyList, lines, named, own_lists, refused, scenario_name};
@@ -29,32 +30,23 @@ pub(crate) struct Activate {
     pub(crate) active: Option<Vec<String>>,
 }
 
-impl Endpoint for Activate {
+impl ControlCall for Body<Activate> {
     type Answer = Activated;
-    const CALL: Call<Self> = Call::at_once("POST scenarios/active", activate);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Scenarios, "POST scenarios/active", activate);
 
-    fn commands() -> Vec<Command> {
+    fn commands() -> Vec<CallCommand> {
         let uses =
             &["scenarios use rate-limit-burst", "scenarios use key-revoked-midway slow-responses --key sk_test_mine"];
+        let off = &["scenarios off", "scenarios off --key sk_test_mine"];
+        let follow = &["scenarios follow --key sk_test_mine"];
+        let sent = |key, active| Self { body: Activate { key, active } }.sent();
         vec![
-            Command::with(
-                "scenarios use",
-                "Make these scenarios the active ones, in order",
-                uses,
-                |Use { active, key }| Self { key, active: Some(active) },
-            ),
-            Command::with(
-                "scenarios off",
-                "Turn scenarios off",
-                &["scenarios off", "scenarios off --key sk_test_mine"],
-                |key: OneKey| Self { key, active: Some(Vec::new()) },
-            ),
-            Command::with(
-                "scenarios follow",
-                "Let a key follow the scenarios of all keys again",
-                &["scenarios follow --key sk_test_mine"],
-                |Follow { key }| Self { key: OneKey { key: Some(key) }, active: None },
-            ),
+            CallCommand::new("scenarios use", uses, move |Use { active, key }| sent(key, Some(active)))
+                .about("Make these scenarios the active ones, in order"),
+            CallCommand::new("scenarios off", off, move |key: OneKey| sent(key, Some(Vec::new())))
+                .about("Turn scenarios off"),
+            CallCommand::new("scenarios follow", follow, move |Follow { key }| sent(OneKey { key: Some(key) }, None))
+                .about("Let a key follow the scenarios of all keys again"),
         ]
     }
 }
@@ -116,7 +108,8 @@ impl Text for Activated {
     }
 }
 
-fn activate(Activate { key, active }: Activate, cx: &Context) -> Result<Activated, ControlError> {
+fn activate(Body { body }: Body<Activate>, cx: &Context) -> Result<Activated, ControlError> {
+    let Activate { key, active } = body;
     let key = named(cx, &key)?;
     let names: Option<Vec<&str>> = active.as_ref().map(|names| names.iter().map(String::as_str).collect());
     if names.is_none() && key.is_none() {

@@ -1,292 +1,460 @@
-//! One call of the control API as its handler sees it: the emulator, who calls, the key that is meant, durations, and the requested
-//! page of a listing.
-//!
-//! Every call accepts `key` as a query parameter, and as a field of a JSON body. It names a workspace by key or by its id
-//! `ws_…`, and `*` means all; the meaning of its absence depends on the call.
+//! A control call as one type: its request, whose `path`, `query` and `body` are structs that serde reads by itself, its handler and its
+//! answer. And the call without its types, so that the list, the document and the path to its handler are compiled once.
 
-use std::fmt::Display;
-use std::ops::{Deref, RangeInclusive};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 
-use hyper::body::Bytes;
-use hyper::header::ACCEPT;
-use hyper::http::request::Parts;
-use serde::Deserialize;
-use url::form_urlencoded;
+use hyper::Method;
+use percent_encoding::percent_decode_str;
+use schemars::generate::Contract;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
-use super::fields::{AnyKey, ClockKey, DurationInput, OneKey, OwnKey, Page};
-use super::render::Text;
-use super::reply::{Reply, json, masked, text};
-use super::{Control, ControlError};
-use crate::advice::{Audience, READER};
-use crate::contract::keys::Keys;
-use crate::redact::Redactor;
-use crate::settings::Profile;
-use crate::state::engine::{Engine, KeyProblem};
-use crate::state::journal::{Entry, RequestRecord};
-use crate::state::workspace::Workspace;
-use crate::util::duration::parse_duration;
+use super::ControlError;
+use super::command::{CallCommand, Sent};
+use super::context::Context;
+use super::render::{AnyText, Text};
+use super::reply::Reply;
+use crate::util::schema::{inlined, present};
+use crate::util::wording::any_of;
 
-pub(crate) struct Context {
-    pub(super) control: Arc<Control>,
-    pub(super) parts: Parts,
-    pub(super) body: Bytes,
-    /// The variable segment of the path, percent-decoded.
-    pub(super) segment: String,
+/// The request of a call: [`Query`], [`Body`], or a struct with those of `path`, `query` and `body` that the call takes. The first
+/// paragraph of its comment says what the call does, the others explain it.
+pub(crate) trait ControlCall: DeserializeOwned + JsonSchema + Serialize + Send + Sync + 'static {
+    type Answer: Answer;
+    const CALL: Declaration<Self>;
+
+    /// The commands that make the call.
+    fn commands() -> Vec<CallCommand> {
+        Vec::new()
+    }
+
+    /// The call as the command line sends it.
+    fn sent(&self) -> Sent {
+        Sent::new(Self::CALL.line, serde_json::to_value(self).expect("texts and numbers always serialise"))
+    }
+}
+
+// These two have no comment of their own in the document: the one of the struct in them describes the call.
+
+// The request of a call that takes only a query.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct Query<Q> {
+    pub(crate) query: Q,
+}
+
+// The request of a call that takes only a body.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct Body<B> {
+    pub(crate) body: B,
+}
+
+pub(super) type CallResult<A> = Result<A, ControlError>;
+type CallFuture<A> = Pin<Box<dyn Future<Output = CallResult<A>> + Send>>;
+
+/// A call, besides its request and its answer.
+pub(crate) struct Declaration<C: ControlCall> {
+    tag: Tag,
+    /// The method, and the path below `/_emulator/`.
+    line: &'static str,
+    handler: Handler<C>,
+    options: Options,
+}
+
+enum Handler<C: ControlCall> {
+    AtOnce(fn(C, &Context) -> CallResult<C::Answer>),
+    Waits(fn(C, Arc<Context>) -> CallFuture<C::Answer>),
+}
+
+/// The groups in which the document lists calls.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tag {
+    Emulator,
+    Profile,
+    Requests,
+    Results,
+    Webhooks,
+    Scenarios,
+    State,
+}
+
+impl Tag {
+    pub(super) const ALL: [Self; 7] =
+        [Self::Emulator, Self::Profile, Self::Requests, Self::Results, Self::Webhooks, Self::Scenarios, Self::State];
+
+    /// Its name, and what its calls are about.
+    pub(super) const fn text(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Emulator => ("emulator", "The emulator itself and its documents."),
+            Self::Profile => ("profile", "Settings, and what the contract leaves open."),
+            Self::Requests => ("requests", "What clients sent and were answered."),
+            Self::Results => ("results", "What happened, why, and the problems found."),
+            Self::Webhooks => ("webhooks", "Subscriptions, events, deliveries and built-in receivers."),
+            Self::Scenarios => ("scenarios", "Stories that decide how requests are answered."),
+            Self::State => ("state", "The clock, and the state of keys."),
+        }
+    }
+}
+
+/// Options of a call.
+#[derive(Clone, Copy)]
+pub(super) struct Options {
+    /// The schema of a body that the handler reads itself.
+    pub(super) raw_body: Option<fn(&mut SchemaGenerator) -> Schema>,
+    /// True if the body may be TOML instead of JSON.
+    pub(super) takes_toml: bool,
+    /// Most bytes of the body, if not the usual limit.
+    pub(super) max_bytes: Option<usize>,
+    /// True if it requires no token and accepts any query: the health check of containers, and the certificate authority, which a
+    /// client needs before it can connect.
+    pub(super) is_open: bool,
+    /// The media types of the answer, if not those of its type; the caller chooses.
+    pub(super) media: Option<&'static [&'static str]>,
     /// True if the answer returns a secret, so that nothing is masked in it.
     pub(super) shows_secrets: bool,
-    /// The profile that decides how keys are masked.
-    pub(super) profile: Arc<Profile>,
-    /// True if the caller has closed its sending side, as it has if it is gone.
-    pub(super) is_disconnected: Arc<AtomicBool>,
+    /// Errors besides those that every call can return.
+    pub(super) errors: &'static [(u16, &'static str)],
 }
 
-impl Deref for Context {
-    type Target = Arc<Control>;
+/// The options of most calls.
+pub(super) const USUAL: Options = Options {
+    raw_body: None,
+    takes_toml: false,
+    max_bytes: None,
+    is_open: false,
+    media: None,
+    shows_secrets: false,
+    errors: &[],
+};
 
-    fn deref(&self) -> &Arc<Control> {
-        &self.control
+impl<C: ControlCall> Declaration<C> {
+    /// A call that is answered at once, on a blocking thread: calls that only read have a separate lane.
+    pub(super) const fn at_once(
+        tag: Tag,
+        line: &'static str,
+        handler: fn(C, &Context) -> CallResult<C::Answer>,
+    ) -> Self {
+        Self { tag, line, handler: Handler::AtOnce(handler), options: USUAL }
+    }
+
+    /// A call that is answered by the async worker, because it waits for something.
+    pub(super) const fn waits(
+        tag: Tag,
+        line: &'static str,
+        handler: fn(C, Arc<Context>) -> CallFuture<C::Answer>,
+    ) -> Self {
+        Self { tag, line, handler: Handler::Waits(handler), options: USUAL }
+    }
+
+    pub(super) const fn with(self, options: Options) -> Self {
+        Self { options, ..self }
     }
 }
 
-impl Context {
-    pub(super) fn redactor(&self) -> Redactor<'_> {
-        Redactor::new(&self.profile.keys)
-    }
+/// What a handler returns.
+pub(crate) trait Answer: Send + 'static {
+    type Schema: JsonSchema;
+    const MEDIA: &'static [&'static str];
 
-    /// The key that the call names: in its body, else in its query; `None` if it names none.
-    pub(super) fn key(&self) -> Result<Option<String>, ControlError> {
-        #[derive(Deserialize)]
-        struct Named {
-            key: Option<String>,
+    fn answered(self) -> Answered;
+}
+
+/// An answer without its type.
+pub(crate) enum Answered {
+    /// A record, to be written as JSON or as text.
+    Record(Box<dyn AnyText>),
+    Reply(Reply),
+}
+
+impl<A: Text + JsonSchema + Send + 'static> Answer for A {
+    type Schema = A;
+    const MEDIA: &'static [&'static str] = &["application/json", "text/plain"];
+
+    fn answered(self) -> Answered {
+        Answered::Record(Box::new(self))
+    }
+}
+
+/// A reply that the handler makes itself.
+pub(crate) struct Made<S>(Reply, PhantomData<fn(S)>);
+
+impl<S> From<Reply> for Made<S> {
+    fn from(reply: Reply) -> Self {
+        Self(reply, PhantomData)
+    }
+}
+
+impl<S: JsonSchema + 'static> Answer for Made<S> {
+    type Schema = S;
+    const MEDIA: &'static [&'static str] = &["application/json"];
+
+    fn answered(self) -> Answered {
+        Answered::Reply(self.0)
+    }
+}
+
+/// A call without its types.
+pub(crate) struct AnyCall {
+    pub(super) tag: Tag,
+    pub(super) method: Method,
+    /// The path below `/_emulator/`.
+    pub(super) path: &'static str,
+    pub(super) handler: AnyHandler,
+    pub(super) options: Options,
+    pub(super) media: &'static [&'static str],
+    pub(super) commands: fn() -> Vec<CallCommand>,
+    pub(super) answer: fn(&mut SchemaGenerator) -> Schema,
+    line: &'static str,
+    request: fn(&mut SchemaGenerator) -> Schema,
+    /// The schema of its request.
+    schema: OnceLock<Value>,
+}
+
+/// Reads the request from an object with its parts and answers it.
+#[derive(Clone, Copy)]
+pub(super) enum AnyHandler {
+    AtOnce(fn(Value, &Context) -> CallResult<Answered>),
+    Waits(fn(Value, Arc<Context>) -> CallFuture<Answered>),
+}
+
+fn at_once<C: ControlCall>(parts: Value, cx: &Context) -> CallResult<Answered> {
+    let Handler::AtOnce(handler) = C::CALL.handler else { unreachable!("the call says so") };
+    handler(request::<C>(parts)?, cx).map(C::Answer::answered)
+}
+
+fn waits<C: ControlCall>(parts: Value, cx: Arc<Context>) -> CallFuture<Answered> {
+    let Handler::Waits(handler) = C::CALL.handler else { unreachable!("the call says so") };
+    let answering = request::<C>(parts).map(|request| handler(request, cx));
+    Box::pin(async move { answering?.await.map(C::Answer::answered) })
+}
+
+fn request<C: ControlCall>(parts: Value) -> CallResult<C> {
+    serde_path_to_error::deserialize(parts).map_err(|error| wrong(&error.path().to_string(), error.inner()))
+}
+
+/// What is wrong with a field of the path, the query or the body.
+fn wrong(path: &str, problem: &serde_json::Error) -> ControlError {
+    let (part, field) = path.split_once('.').unwrap_or((path, ""));
+    let places = [if part == "body" { "body: " } else { "" }, field, if field.is_empty() { "" } else { ": " }];
+    ControlError::invalid(format!("{}{problem}", places.concat()))
+}
+
+impl AnyCall {
+    pub(crate) fn of<C: ControlCall>() -> Self {
+        let Declaration { tag, line, options, handler } = C::CALL;
+        let (method, path) = line.split_once(' ').expect("a call has a method and a path");
+        Self {
+            tag,
+            method: method.parse().expect("calls have methods of HTTP"),
+            path,
+            handler: match handler {
+                Handler::AtOnce(_) => AnyHandler::AtOnce(at_once::<C>),
+                Handler::Waits(_) => AnyHandler::Waits(waits::<C>),
+            },
+            options,
+            media: options.media.unwrap_or(C::Answer::MEDIA),
+            commands: C::commands,
+            answer: SchemaGenerator::subschema_for::<<C::Answer as Answer>::Schema>,
+            line,
+            request: SchemaGenerator::subschema_for::<C>,
+            schema: OnceLock::new(),
         }
-        // A body that is not an object has no key. What reads the request reports the problem.
-        let in_body = match serde_json::from_slice::<Named>(&self.body) {
-            Ok(named) if self.is_object() => named.key,
-            Err(error) if self.is_object() && error.is_data() => {
-                return Err(ControlError::invalid("body: key: expected a string"));
-            }
-            _ => None,
+    }
+
+    /// True if it changes anything.
+    pub(super) fn is_write(&self) -> bool {
+        self.method != Method::GET
+    }
+
+    /// The media types of the body; none if it changes nothing.
+    pub(super) fn accepted(&self) -> &'static [&'static str] {
+        match (self.is_write(), self.options.takes_toml) {
+            (false, _) => &[],
+            (true, false) => &["application/json"],
+            (true, true) => &["application/json", "application/toml"],
+        }
+    }
+
+    /// The parts of the path before and after its variable segment, and the segment's name; `None` if it has none.
+    pub(super) fn segment(&self) -> Option<(&'static str, &'static str, &'static str)> {
+        let (before, rest) = self.path.split_once('{')?;
+        let (name, after) = rest.split_once('}')?;
+        Some((before, name, after))
+    }
+
+    /// The variable segment if the path matches; empty if there is none.
+    pub(super) fn matches(&self, path: &str) -> Option<String> {
+        let Some((before, _, after)) = self.segment() else {
+            return (self.path == path).then(String::new);
         };
-        let in_query = || self.query().filter(|(name, _)| name == "key").last().map(|(_, key)| key);
-        Ok(in_body.or_else(in_query))
+        let segment = path.strip_prefix(before)?.strip_suffix(after)?;
+        let decoded = percent_decode_str(segment).decode_utf8().ok()?;
+        (!segment.is_empty() && !segment.contains('/')).then(|| decoded.into_owned())
     }
 
-    /// The parameters of the query, decoded.
-    pub(super) fn query(&self) -> impl Iterator<Item = (String, String)> {
-        form_urlencoded::parse(self.parts.uri.query().unwrap_or_default().as_bytes()).into_owned()
+    /// What it does, in a sentence without its full stop, and what explains it.
+    pub(super) fn about(&self) -> (String, String) {
+        let schema = self.schema();
+        let part = |part: &str| schema["properties"][part]["description"].as_str();
+        let text = schema["description"].as_str().or_else(|| part("query")).or_else(|| part("body"));
+        let text = text.unwrap_or_default();
+        let (summary, about) = text.split_once("\n\n").unwrap_or((text, ""));
+        let about: Vec<String> = about.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect();
+        (summary.trim_end_matches('.').replace('\n', " "), about.join("\n\n"))
     }
 
-    /// The answer of a typed call: JSON, or text if the caller wants it.
-    pub(super) fn reply<A: Text>(&self, answer: &A) -> Reply {
-        match (self.wants_text(), self.shows_secrets) {
-            (true, false) => text(&self.redactor().text(&answer.text(&self.reader()))),
-            (true, true) => text(&answer.text(&self.reader())),
-            (false, false) => masked(answer, self.redactor()),
-            (false, true) => json(answer),
-        }
+    /// The schema of a part of the request: `path`, `query` or `body`; `None` if the call has none.
+    pub(super) fn part(&self, part: &str) -> Option<&Map<String, Value>> {
+        self.schema()["properties"].get(part)?.as_object()
     }
 
-    /// Who reads the text: as the caller says, or else a person who calls the address where the emulator serves.
-    fn reader(&self) -> Audience {
-        let named = self.parts.headers.get(READER).and_then(|value| Audience::from_header(value.to_str().ok()?));
-        named.unwrap_or_else(|| Audience::person(&self.control_url))
+    /// The fields of a part, and their schemas.
+    pub(super) fn fields(&self, part: &str) -> impl Iterator<Item = (&String, &Value)> {
+        self.part(part).and_then(|part| part.get("properties")?.as_object()).into_iter().flatten()
     }
 
-    /// True if the answer is to be text: `Accept` names `text/plain` before JSON and before anything else that JSON satisfies.
-    fn wants_text(&self) -> bool {
-        let accepted = self.parts.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        let mut types = accepted.flat_map(|value| value.split(',')).filter_map(|range| range.split(';').next());
-        let known =
-            types.find(|media| matches!(media.trim(), "text/plain" | "application/json" | "application/*" | "*/*"));
-        known.is_some_and(|media| media.trim() == "text/plain")
+    /// The fields of all parts, and their schemas.
+    pub(crate) fn all_fields(&self) -> impl Iterator<Item = (&String, &Value)> {
+        ["path", "body", "query"].into_iter().flat_map(|part| self.fields(part))
     }
 
-    fn is_object(&self) -> bool {
-        self.body.trim_ascii_start().starts_with(b"{")
+    /// The names of the fields that a request must have.
+    pub(crate) fn required(&self) -> Vec<String> {
+        let of_part = |part: &str| self.part(part)?.get("required")?.as_array();
+        let names = ["path", "body", "query"].into_iter().filter_map(of_part).flatten();
+        names.filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
-    /// Refuses an invalid key. Opens no workspace.
-    pub(super) fn check_key(&self) -> Result<(), ControlError> {
-        let key = self.key()?.filter(|key| key != "*");
-        key.map_or(Ok(()), |key| Ok(self.workspace_name(Some(&key)).map(drop)?))
-    }
-
-    /// The key of a call, masked for a log line.
-    pub(super) fn whose(&self, workspace: Option<&str>) -> String {
-        workspace.map_or_else(|| "all keys".to_owned(), |name| self.redactor().key(name).into_owned())
-    }
-}
-
-/// A number that must be in a range.
-pub(super) fn number_in<N: Copy + Display + PartialOrd>(
-    name: &str,
-    number: Option<N>,
-    range: RangeInclusive<N>,
-) -> Result<Option<N>, ControlError> {
-    match number.filter(|number| !range.contains(number)) {
-        None => Ok(number),
-        Some(wrong) => {
-            let expected = format!("{} to {}", range.start(), range.end());
-            Err(ControlError::unexpected(name, &expected, &wrong.to_string()))
-        }
-    }
-}
-
-pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
-pub(crate) const MAX_WAIT: Duration = Duration::from_mins(5);
-
-pub(super) fn duration(field: &str, DurationInput(text): &DurationInput) -> Result<Duration, ControlError> {
-    parse_duration(text).map_err(|problem| ControlError::invalid(format!("{field}: {problem}")))
-}
-
-/// How long a call waits, by its field `timeout` or the usual time.
-pub(super) fn timeout(given: Option<&DurationInput>, usual: Duration) -> Result<Duration, ControlError> {
-    given.map_or(Ok(usual), |given| wait_limit("timeout", given))
-}
-
-/// How long a call waits, by a field of it.
-pub(super) fn wait_limit(field: &str, given: &DurationInput) -> Result<Duration, ControlError> {
-    let limit = duration(field, given)?;
-    if limit > MAX_WAIT { Err(ControlError::invalid(format!("{field}: at most 300s"))) } else { Ok(limit) }
-}
-
-pub(super) struct Paging {
-    pub(super) limit: usize,
-    /// Only entries with a number below this.
-    pub(super) before: Option<u64>,
-}
-
-impl Paging {
-    pub(super) fn read(limit: Option<u16>, cursor: Option<&str>) -> Result<Self, ControlError> {
-        let before = cursor.map(|text| {
-            let expected = "the `next_cursor` of another page";
-            text.parse().map_err(|_| ControlError::unexpected("cursor", expected, text))
-        });
-        let limit = number_in("limit", limit, 1..=1000)?.unwrap_or(20);
-        Ok(Self { limit: limit.into(), before: before.transpose()? })
-    }
-
-    /// Makes the page from numbered entries, of which there must be one more than `limit` if there is a next page.
-    pub(super) fn wrap<T>(&self, mut entries: Vec<(u64, T)>) -> Page<T> {
-        let has_more = entries.len() > self.limit;
-        entries.truncate(self.limit);
-        let next_cursor = entries.last().filter(|_| has_more).map(|(number, _)| number.to_string());
-        Page { data: entries.into_iter().map(|(_, entry)| entry).collect(), has_more, next_cursor }
-    }
-}
-
-/// The part of a listing, oldest first, that one answer has.
-pub(super) struct Listing {
-    limit: usize,
-    /// Only entries with a number above this.
-    pub(super) after: u64,
-}
-
-/// Once a page of a listing has so many bytes, it ends.
-const PAGE_BYTES: usize = 1024 * 1024;
-/// Most entries of such a page, unless the call names fewer.
-const LISTED: u16 = 1000;
-
-impl Listing {
-    pub(super) fn read(limit: Option<u16>, cursor: Option<&str>) -> Result<Self, ControlError> {
-        let limit = number_in("limit", limit, 1..=LISTED)?.unwrap_or(LISTED);
-        Ok(Self { limit: limit.into(), after: Paging::read(None, cursor)?.before.unwrap_or(0) })
-    }
-
-    /// The first so many.
-    pub(super) fn first(limit: usize) -> Self {
-        Self { limit, after: 0 }
-    }
-
-    /// The page of numbered entries above `after`, as they are shown. `bytes` is roughly the size of one.
-    pub(super) fn page<E, T>(
-        &self,
-        entries: impl Iterator<Item = (u64, E)>,
-        bytes: impl Fn(&E) -> usize,
-        shown: impl Fn(E) -> T,
-    ) -> Page<T> {
-        let (mut data, mut size, mut last) = (Vec::new(), 0, None);
-        for (number, entry) in entries {
-            if data.len() == self.limit || size >= PAGE_BYTES {
-                return Page { data, has_more: true, next_cursor: last };
+    fn schema(&self) -> &Value {
+        self.schema.get_or_init(|| {
+            let mut schema = inlined(self.request, Contract::Deserialize);
+            for (part, schema) in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
+                let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
+                for field in fields.into_iter().flat_map(Map::values_mut).filter_map(Value::as_object_mut) {
+                    // A flag of the query is `true` or `false` as text.
+                    let is_query = part == "query";
+                    let is_left_out = |default: &Value| default.is_null() || is_query && default.is_boolean();
+                    if field.get("default").is_some_and(is_left_out) {
+                        field.shift_remove("default");
+                    }
+                    if is_query {
+                        present(field);
+                    }
+                }
             }
-            size += bytes(&entry);
-            data.push(shown(entry));
-            last = Some(number.to_string());
+            schema
+        })
+    }
+
+    /// The parts of a request, as its struct is read from them. The body of a call that reads is ignored, and a raw one is left to
+    /// the handler.
+    pub(super) fn parts(&self, cx: &Context) -> CallResult<Value> {
+        let mut parts = Map::new();
+        if let Some((_, name, _)) = self.segment() {
+            parts.insert("path".to_owned(), Map::from_iter([(name.to_owned(), cx.segment.clone().into())]).into());
         }
-        Page { data, has_more: false, next_cursor: None }
-    }
-}
-
-/// One workspace, or with `None` all of them and what belongs to none.
-pub(super) struct Scope(pub(super) Option<Arc<Workspace>>);
-
-impl Scope {
-    /// True if the scope includes what belongs to `workspace`.
-    pub(super) fn covers(&self, workspace: Option<&Arc<str>>) -> bool {
-        self.0.as_ref().is_none_or(|meant| workspace == Some(meant.name()))
-    }
-
-    /// True if a request carries a key of the scope, even if it was never checked.
-    pub(super) fn covers_request(&self, request: &RequestRecord, keys: &Keys) -> bool {
-        self.0.as_ref().is_none_or(|meant| request.owner(keys).is_some_and(|owner| *owner == **meant.name()))
+        if self.options.is_open {
+            return Ok(parts.into());
+        }
+        let mut query = self.query(cx)?;
+        let key = cx.key()?.map(|key| ("key".to_owned(), key.into()));
+        if self.part("body").is_some() {
+            let mut body = self.body(cx)?;
+            body.extend(key);
+            parts.insert("body".to_owned(), body.into());
+        } else {
+            query.extend(key);
+        }
+        parts.insert("query".to_owned(), query.into());
+        Ok(parts.into())
     }
 
-    pub(super) fn covers_entry(&self, entry: &Entry, keys: &Keys) -> bool {
-        self.0.as_ref().is_none_or(|meant| entry.is_of(meant.name(), keys))
+    /// The parameters of the query besides `key`. Of several with one name, the last counts.
+    fn query(&self, cx: &Context) -> CallResult<Map<String, Value>> {
+        let known: Map<String, Value> = self
+            .fields("query")
+            .filter(|(name, _)| *name != "key")
+            .map(|(name, field)| (name.clone(), field.clone()))
+            .collect();
+        let given = || cx.query().filter(|(name, _)| name != "key");
+        if let Some((unknown, _)) = given().find(|(name, _)| !known.contains_key(name)) {
+            let names: Vec<&str> = ["key"].into_iter().chain(known.keys().map(String::as_str)).collect();
+            let (unknown, names) = (unknown.escape_debug(), names.join(", "));
+            return Err(ControlError::invalid(format!("unknown query parameter `{unknown}`; known: {names}")));
+        }
+        given().map(|(name, text)| Ok((name.clone(), typed(&name, text, &known[&name])?))).collect()
     }
 
-    /// The end of a message about something not found: whose things were searched.
-    pub(super) fn of_this_key(&self) -> &'static str {
-        if self.0.is_some() { " of this key" } else { "" }
-    }
-
-    /// The name of the workspace; `None` for all.
-    pub(super) fn key(&self) -> Option<Arc<str>> {
-        self.0.as_ref().map(|workspace| Arc::clone(workspace.name()))
-    }
-
-    pub(super) fn workspaces(&self, engine: &Arc<Engine>) -> Vec<Arc<Workspace>> {
-        self.0.as_ref().map_or_else(|| engine.registry.all(), |workspace| vec![Arc::clone(workspace)])
-    }
-}
-
-/// The scope of a key, by what the type of the field means if it is absent. If the call names one thing by its id, a key restricts it to
-/// that key's things.
-macro_rules! scopes {
-    ($($key:ident)*) => {$(
-        impl $key {
-            pub(super) fn scope(&self, engine: &Arc<Engine>) -> Result<Scope, ControlError> {
-                scope(engine, self.meant())
+    /// The body as an object, which an empty one is as well.
+    fn body(&self, cx: &Context) -> CallResult<Map<String, Value>> {
+        let text = if cx.body.trim_ascii().is_empty() { b"{}" } else { &*cx.body };
+        let body = match serde_json::from_slice(text) {
+            Ok(Value::Object(body)) => body,
+            Ok(other) => {
+                let found = kind(&other);
+                return Err(ControlError::invalid(format!("body: expected an object, found {found}")));
             }
-
-            /// For a call that waits: on a blocking thread, because the scenarios of a workspace that is opened may fire many events.
-            #[allow(dead_code, reason = "not each kind of key is one of a call that waits")]
-            pub(super) async fn scope_soon(&self, control: &Arc<Control>) -> Result<Scope, ControlError> {
-                let key = self.meant().map(str::to_owned);
-                control.run_to_end(move |control| scope(control, key.as_deref())).await
-            }
+            Err(error) => return Err(ControlError::invalid(format!("body: {error}"))),
+        };
+        let is_closed =
+            self.part("body").is_some_and(|part| part.get("additionalProperties") == Some(&Value::Bool(false)));
+        let is_known = |name: &String| self.fields("body").any(|(known, _)| known == name);
+        if let Some(unknown) = body.keys().find(|name| is_closed && !is_known(name)) {
+            let known: Vec<String> = self.fields("body").map(|(name, _)| format!("`{name}`")).collect();
+            let one_of = if known.len() > 2 { "one of " } else { "" };
+            let list = if known.len() > 2 { known.join(", ") } else { any_of(&known) };
+            return Err(ControlError::invalid(format!("body: unknown field `{unknown}`, expected {one_of}{list}")));
         }
-    )*};
+        Ok(body)
+    }
+
+    /// The call with these fields, unchecked; the emulator checks them.
+    pub(crate) fn sent(&self, fields: Map<String, Value>) -> Sent {
+        let is_in = |part: &str, name: &str| self.fields(part).any(|(known, _)| known == name);
+        let (mut path, mut query, mut body) = (Map::new(), Map::new(), Map::new());
+        for (name, value) in fields {
+            let part = if is_in("path", &name) {
+                &mut path
+            } else if is_in("body", &name) {
+                &mut body
+            } else {
+                &mut query
+            };
+            part.insert(name, value);
+        }
+        Sent::new(self.line, json!({ "path": path, "query": query, "body": body }))
+    }
 }
 
-scopes!(AnyKey ClockKey OneKey OwnKey);
-
-fn scope(engine: &Arc<Engine>, key: Option<&str>) -> Result<Scope, ControlError> {
-    let one = if key == Some("*") { None } else { Some(engine.workspace(key)?) };
-    Ok(Scope(one))
+/// The value of a query parameter, of the type that its schema names.
+fn typed(name: &str, text: String, schema: &Value) -> CallResult<Value> {
+    // A flag may be described as one of two texts.
+    let is_flag = schema["type"] == "boolean" || schema["enum"] == json!(["true", "false"]);
+    if is_flag {
+        let flag = text.parse::<bool>().map_err(|_| ControlError::unexpected(name, "true or false", &text));
+        return flag.map(Value::from);
+    }
+    if schema["type"] != "integer" {
+        return Ok(text.into());
+    }
+    let number: u32 = text.parse().map_err(|_| ControlError::unexpected(name, "a number such as 200", &text))?;
+    let (least, most) = (schema["minimum"].as_u64().unwrap_or(0), schema["maximum"].as_u64().unwrap_or(u64::MAX));
+    if !(least..=most).contains(&number.into()) {
+        return Err(ControlError::unexpected(name, &format!("{least} to {most}"), &text));
+    }
+    Ok(number.into())
 }
 
-impl From<KeyProblem> for ControlError {
-    fn from(problem: KeyProblem) -> Self {
-        let message = problem.to_string();
-        match problem {
-            KeyProblem::All | KeyProblem::NoRoom(_) => Self::invalid(message),
-            KeyProblem::UnknownId(_) => Self::not_found(message),
-            KeyProblem::Invalid(_) => Self::not_found(message).with(|error| error.parameter = Some("key".to_owned())),
-        }
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
     }
 }

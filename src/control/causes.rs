@@ -9,12 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use super::Control;
 use super::diagnosis::Diagnosis;
+use super::document::bytes_of;
 use super::render::cell;
 use super::story::{self, AFTER_429};
 use super::test_runs::{TestRun, TestRuns};
 use crate::clock::ClockMode;
+use crate::findings::{self, Confidence, Finding, Findings, Severity, Traffic};
 use crate::redact::Redactor;
-use crate::review::findings::{self, Confidence, Finding, Findings, Severity, Traffic};
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::journal::{Reason, RequestRecord};
 use crate::state::workspace::{AttemptOutcome, FailureReason, Forgery, TestOutcome};
@@ -44,6 +45,24 @@ pub(crate) struct Cause {
     pub(crate) count: usize,
     /// The codes of findings that show it as well.
     pub(crate) findings: Vec<String>,
+    /// How sure a finding is; absent for other kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) confidence: Option<Confidence>,
+    #[serde(default)]
+    pub(crate) standing: Standing,
+}
+
+/// What a cause means for the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Standing {
+    /// The run failed because of it, or would.
+    Failed,
+    Warning,
+    /// It is shown elsewhere: a part of a scenario that was not played, a finding that another cause names. Or nothing has happened yet.
+    #[default]
+    Elsewhere,
 }
 
 /// A test that failed.
@@ -84,6 +103,13 @@ pub(crate) enum CauseKind {
     Finding,
 }
 
+impl CauseKind {
+    /// True if a command may have failed because of it, where no test reported how it ended.
+    pub(crate) fn may_fail_a_command(self) -> bool {
+        !matches!(self, Self::Scripted | Self::Runner | Self::Unfinished | Self::Finding)
+    }
+}
+
 /// What is said if no request arrived at all.
 pub(super) const NO_REQUEST: &str = "0 requests arrived; does your code read WRS_BASE_URL?";
 
@@ -97,6 +123,10 @@ const MAX_ALSO: usize = 5;
 const MAX_CAUSES: usize = 1_000;
 /// Most failed tests named.
 const MAX_TESTS: usize = 5_000;
+/// Once the causes have so many bytes of JSON, there are no further ones.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+/// Most characters of a sentence: paths and URLs may be as long as a header block.
+const MAX_SENTENCE: usize = 1_000;
 
 /// Requests or deliveries that went wrong in the same way.
 struct Fact {
@@ -225,9 +255,15 @@ impl Judge<'_> {
         }));
         causes.all.sort_by_key(|cause| (cause.tests.is_empty(), cause.kind));
         causes.all.truncate(most);
-        for cause in &mut causes.all {
+        let mut bytes = 0;
+        causes.all.retain_mut(|cause| {
             cause.records.truncate(MAX_RECORDS);
-        }
+            let has_room = bytes < MAX_BYTES;
+            if has_room {
+                bytes += bytes_of(cause);
+            }
+            has_room
+        });
         (causes.all, runs.failed.len())
     }
 
@@ -329,6 +365,15 @@ impl Judge<'_> {
         Cause { remedy: Some(remedy.to_owned()), count: records.len(), records, ..plain }
     }
 
+    /// A text without credentials, and not too long.
+    fn shown(&self, text: &str) -> String {
+        let text = self.redactor.text(text);
+        match text.char_indices().nth(MAX_SENTENCE) {
+            Some((at, _)) => format!("{}…", &text[..at]),
+            None => text.into_owned(),
+        }
+    }
+
     /// What went wrong with a request; `None` if nothing did.
     fn of_request(&self, request: &RequestRecord) -> Option<Fact> {
         if request.is_incidental() {
@@ -380,11 +425,11 @@ impl Judge<'_> {
         let key = request.carried_key(self.redactor.key_settings());
         Some(Fact {
             kind,
-            name: self.redactor.text(&line).into_owned(),
-            what: self.redactor.text(&what).into_owned(),
+            name: self.shown(&line),
+            what: self.shown(&what),
             parts: BTreeMap::new(),
             outcome: None,
-            remedy,
+            remedy: remedy.map(|remedy| self.shown(&remedy)),
             records: vec![request.transcript.id().to_owned()],
             keys: key.map(|key| self.redactor.key(&key).into_owned()).into_iter().collect(),
             status: (request.status >= 400).then_some(request.status),
@@ -415,8 +460,8 @@ impl Judge<'_> {
         };
         Some(Fact {
             kind,
-            name: format!("{} to {}", delivery.event.event_type, self.redactor.text(delivery.planned.url.as_str())),
-            what: self.redactor.text(&what).into_owned(),
+            name: self.shown(&format!("{} to {}", delivery.event.event_type, delivery.planned.url)),
+            what: self.shown(&what),
             parts: BTreeMap::from([(part, 1)]),
             outcome: story::outcome_of(delivery).filter(|_| kind == CauseKind::Undelivered),
             remedy: Some(remedy),
@@ -472,6 +517,8 @@ impl Cause {
             records: Vec::new(),
             count: 0,
             findings: Vec::new(),
+            confidence: None,
+            standing: Standing::default(),
         }
     }
 
@@ -592,6 +639,7 @@ impl Causes {
                 let mut cause = Cause::plain(CauseKind::Finding, finding.code.clone(), finding.sentence());
                 cause.records = finding.shown_by().map(str::to_owned).collect();
                 (cause.count, cause.remedy) = (finding.count, Some(finding.remedy.clone()));
+                cause.confidence = Some(finding.confidence);
                 cause.findings.push(finding.code.clone());
                 self.all.push(cause);
             }

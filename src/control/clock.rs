@@ -10,8 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ControlError;
-use super::call::{Context, duration, timeout};
-use super::endpoint::{Call, Command, Endpoint};
+use super::call::{Body, ControlCall, Declaration, Query, Tag};
+use super::command::CallCommand;
+use super::context::{Context, duration, timeout};
 use super::fields::{ClockKey, DurationInput, Since, not_one_of};
 use super::render::{Text, cell};
 use crate::advice::Audience;
@@ -49,12 +50,13 @@ pub(crate) struct ShowClock {
     pub(crate) key: ClockKey,
 }
 
-impl Endpoint for ShowClock {
+impl ControlCall for Query<ShowClock> {
     type Answer = Clock;
-    const CALL: Call<Self> = Call::at_once("GET clock", show);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::State, "GET clock", show);
 
-    fn commands() -> Vec<Command> {
-        vec![Command::of::<Self>("clock show", &["clock show", "clock show --key sk_test_a --json"])]
+    fn commands() -> Vec<CallCommand> {
+        let examples = &["clock show", "clock show --key sk_test_a --json"];
+        vec![CallCommand::new("clock show", examples, |query| Self { query }.sent())]
     }
 }
 
@@ -78,14 +80,19 @@ pub(crate) struct MoveClock {
     pub(crate) timeout: Option<DurationInput>,
 }
 
-impl Endpoint for MoveClock {
+impl ControlCall for Body<MoveClock> {
     type Answer = Clock;
-    const CALL: Call<Self> = Call::waits("POST clock", |request, cx| Box::pin(change(request, cx)));
+    const CALL: Declaration<Self> =
+        Declaration::waits(Tag::State, "POST clock", |Self { body }, cx| Box::pin(change(body, cx)));
 
-    fn commands() -> Vec<Command> {
-        let mode = |mode| move |of: OfClock| Self { mode: Some(mode), ..of.into() };
-        let advance = |Advance { advance, of }: Advance| Self { advance: Some(advance), ..of.into() };
-        let set = |Set { set, of }: Set| Self { set: Some(set), ..of.into() };
+    fn commands() -> Vec<CallCommand> {
+        let mode = |name, about, examples, mode| {
+            let sent = move |of: OfClock| Self { body: MoveClock { mode: Some(mode), ..of.into() } }.sent();
+            CallCommand::new(name, examples, sent).about(about)
+        };
+        let advance =
+            |Advance { advance, of }: Advance| Self { body: MoveClock { advance: Some(advance), ..of.into() } }.sent();
+        let set = |Set { set, of }: Set| Self { body: MoveClock { set: Some(set), ..of.into() } }.sent();
         let advances = "Move the clock forward: windows open, retries and emissions happen, in order. Returns when everything due is done";
         let sets = "Set the time: a step forward lets time pass, a step back only changes the displayed time";
         let set_examples =
@@ -94,12 +101,12 @@ impl Endpoint for MoveClock {
         let resumes = "Let the clock run again from its current time";
         let follows = "Let a key's clock follow the emulator's again";
         vec![
-            Command::with("clock freeze", "Stop the clock", &["clock freeze"], mode(NewMode::Frozen)),
-            Command::with("clock auto", automates, &["clock auto", "clock auto --key sk_test_a"], mode(NewMode::Auto)),
-            Command::with("clock advance", advances, &["clock advance 60s", "clock advance 1h30m"], advance),
-            Command::with("clock set", sets, set_examples, set),
-            Command::with("clock resume", resumes, &["clock resume"], mode(NewMode::Real)),
-            Command::with("clock follow", follows, &["clock follow --key sk_test_a"], mode(NewMode::Follow)),
+            mode("clock freeze", "Stop the clock", &["clock freeze"], NewMode::Frozen),
+            mode("clock auto", automates, &["clock auto", "clock auto --key sk_test_a"], NewMode::Auto),
+            CallCommand::new("clock advance", &["clock advance 60s", "clock advance 1h30m"], advance).about(advances),
+            CallCommand::new("clock set", set_examples, set).about(sets),
+            mode("clock resume", resumes, &["clock resume"], NewMode::Real),
+            mode("clock follow", follows, &["clock follow --key sk_test_a"], NewMode::Follow),
         ]
     }
 }
@@ -170,7 +177,7 @@ const MAX_STEP: Duration = Duration::from_hours(24 * 3653);
 /// How long a call waits by default until everything due is done.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-fn show(request: ShowClock, cx: &Context) -> Result<Clock, ControlError> {
+fn show(Query { query: request }: Query<ShowClock>, cx: &Context) -> Result<Clock, ControlError> {
     // The emulator's clock without a key or with `*`.
     let mover = cx.mover(request.key.scope(cx)?.0);
     Ok(shown(&mover, mover.clock().now(), cx.redactor()))

@@ -9,9 +9,10 @@ use clap::{Args, value_parser};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::call::{Context, Listing, Paging, Scope, TIMEOUT, timeout, wait_limit};
-use super::endpoint::{Call, Command, Endpoint};
-use super::fields::{AnyKey, DurationInput, Integer, List, Page, count_parser};
+use super::call::{Body, ControlCall, Declaration, Query, Tag};
+use super::command::CallCommand;
+use super::context::{Context, Listing, Paging, Scope, TIMEOUT, timeout, wait_limit};
+use super::fields::{AnyKey, DurationInput, Integer, List, OnlyKey, Page, count_parser};
 use super::render::{Row, Text, body_text, cell, header_text, table};
 use super::reply::Nearest;
 use super::requests::{checked_count, shown_body, shown_headers};
@@ -60,17 +61,17 @@ pub(crate) struct ListDeliveries {
     pub(crate) cursor: Option<String>,
 }
 
-impl Endpoint for ListDeliveries {
+impl ControlCall for Query<ListDeliveries> {
     type Answer = Page<DeliveryRow>;
-    const CALL: Call<Self> = Call::at_once("GET deliveries", list);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "GET deliveries", list);
 
-    fn commands() -> Vec<Command> {
+    fn commands() -> Vec<CallCommand> {
         let examples = &[
             "deliveries list --status pending",
             "deliveries list --event evt_01k... --json",
             "deliveries list --follow",
         ];
-        vec![Command::of::<Self>("deliveries list", examples).follows("attempt")]
+        vec![CallCommand::new("deliveries list", examples, |query| Self { query }.sent()).follows("attempt")]
     }
 }
 
@@ -111,17 +112,18 @@ pub(crate) struct WaitForDeliveries {
     pub(crate) timeout: Option<DurationInput>,
 }
 
-impl Endpoint for WaitForDeliveries {
+impl ControlCall for Body<WaitForDeliveries> {
     type Answer = List<DeliveryRow>;
-    const CALL: Call<Self> = Call::waits("POST deliveries/wait", |request, cx| Box::pin(wait(request, cx)));
+    const CALL: Declaration<Self> =
+        Declaration::waits(Tag::Webhooks, "POST deliveries/wait", |Self { body }, cx| Box::pin(wait(body, cx)));
 
-    fn commands() -> Vec<Command> {
+    fn commands() -> Vec<CallCommand> {
         let about = "Wait until deliveries match; on timeout, show the nearest ones and what differs, and exit 1";
         let examples = &[
             "deliveries wait --status delivered --type workflow.completed --timeout 30s",
             "deliveries wait --count 3 --key sk_test_mine",
         ];
-        vec![Command::of::<Self>("deliveries wait", examples).about(about)]
+        vec![CallCommand::new("deliveries wait", examples, |body| Self { body }.sent()).about(about)]
     }
 }
 
@@ -143,23 +145,30 @@ fn of_id(text: &str, prefix: &str, what: &str) -> Result<String, String> {
 /// Each attempt with the signed content, the request, the receiver's answer, and when the next one is due.
 #[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct ShowDelivery {
-    /// Its id, as listings and answers show it.
-    pub(crate) id: String,
-    #[arg(skip)]
-    #[serde(default)]
-    pub(crate) key: AnyKey,
+    #[command(flatten)]
+    pub(crate) path: DeliveryPath,
+    #[command(flatten)]
+    pub(crate) query: OnlyKey,
 }
 
-impl Endpoint for ShowDelivery {
-    type Answer = DeliveryWhole;
-    const CALL: Call<Self> = Call::at_once("GET deliveries/{id}", |request, cx| {
-        Ok(whole(&find(cx, &request.key.scope(cx)?, &request.id)?, &cx.registry, cx.redactor()))
-    });
+#[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct DeliveryPath {
+    /// Its id, as listings and answers show it.
+    #[schemars(length(min = 1), extend("examples" = ["dlv_01kg9tbs8075j3q2a1zqxhg4v6"]))]
+    pub(crate) id: String,
+}
 
-    fn commands() -> Vec<Command> {
+impl ControlCall for ShowDelivery {
+    type Answer = DeliveryWhole;
+    const CALL: Declaration<Self> =
+        Declaration::at_once(Tag::Webhooks, "GET deliveries/{id}", |Self { path, query }, cx| {
+            Ok(whole(&find(cx, &query.key.scope(cx)?, &path.id)?, &cx.registry, cx.redactor()))
+        });
+
+    fn commands() -> Vec<CallCommand> {
         let about = "Show one delivery with each attempt: signed content, request and answer";
         let examples = &["deliveries show dlv_01k...", "deliveries show dlv_01k... --json"];
-        vec![Command::of::<Self>("deliveries show", examples).about(about)]
+        vec![CallCommand::new("deliveries show", examples, |request: Self| request.sent()).about(about)]
     }
 }
 
@@ -167,19 +176,24 @@ impl Endpoint for ShowDelivery {
 ///
 /// With the same body and id, and a new signature.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Redeliver {
-    pub(crate) id: String,
-    #[serde(default)]
-    pub(crate) key: AnyKey,
+    pub(crate) path: DeliveryPath,
+    pub(crate) query: RedeliverQuery,
+    pub(crate) body: OnlyKey,
+}
+
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct RedeliverQuery {
     /// At most 300s.
     pub(crate) wait: Option<DurationInput>,
 }
 
-impl Endpoint for Redeliver {
+impl ControlCall for Redeliver {
     type Answer = Redelivered;
-    const CALL: Call<Self> =
-        Call::waits("POST deliveries/{id}/redeliver", |request, cx| Box::pin(redeliver(request, cx))).query(&["wait"]);
+    const CALL: Declaration<Self> =
+        Declaration::waits(Tag::Webhooks, "POST deliveries/{id}/redeliver", |request, cx| {
+            Box::pin(redeliver(request, cx))
+        });
 }
 
 /// What a built-in receiver got.
@@ -187,7 +201,18 @@ impl Endpoint for Redeliver {
 /// What arrived at `https://NAME.sink.localhost`, and whether its signature was right.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct ShowSink {
+    path: SinkPath,
+    query: SinkQuery,
+}
+
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+struct SinkPath {
+    #[schemars(length(min = 1), extend("examples" = ["app"]))]
     name: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+struct SinkQuery {
     #[serde(default)]
     key: AnyKey,
     /// At most this many, the oldest first; fewer if they are large.
@@ -198,18 +223,24 @@ pub(crate) struct ShowSink {
     cursor: Option<String>,
 }
 
-impl Endpoint for ShowSink {
+impl ControlCall for ShowSink {
     type Answer = Page<Receipt>;
-    const CALL: Call<Self> = Call::at_once("GET sink/{name}", |request, cx| sink(&request, cx));
+    const CALL: Declaration<Self> =
+        Declaration::at_once(Tag::Webhooks, "GET sink/{name}", |request, cx| sink(&request, cx));
 }
 
 /// What a built-in receiver answers next.
 ///
 /// One status for each incoming request, in this order.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct ScriptSink {
-    name: String,
+    path: SinkPath,
+    body: Script,
+}
+
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Script {
     #[serde(default)]
     key: AnyKey,
     /// Statuses, one for each answer.
@@ -217,9 +248,9 @@ pub(crate) struct ScriptSink {
     respond: Vec<Integer<u16>>,
 }
 
-impl Endpoint for ScriptSink {
+impl ControlCall for ScriptSink {
     type Answer = Scripted;
-    const CALL: Call<Self> = Call::at_once("POST sink/{name}", script);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "POST sink/{name}", script);
 }
 
 /// The new delivery.
@@ -305,7 +336,7 @@ impl Row for Receipt {
 
 impl Text for Scripted {}
 
-fn list(request: ListDeliveries, cx: &Context) -> Result<Page<DeliveryRow>, ControlError> {
+fn list(Query { query: request }: Query<ListDeliveries>, cx: &Context) -> Result<Page<DeliveryRow>, ControlError> {
     let scope = request.key.scope(cx)?;
     let page = Paging::read(request.limit, request.cursor.as_deref())?;
     check_status(request.status.as_deref())?;
@@ -418,9 +449,10 @@ async fn until_enough(
 }
 
 /// Sends the same event, with the same id and body, to the same subscription again, with a new signature.
-async fn redeliver(Redeliver { id, key, wait }: Redeliver, cx: Arc<Context>) -> Result<Redelivered, ControlError> {
-    let wait = wait.map(|wait| wait_limit("wait", &wait)).transpose()?;
-    let old = find(&cx, &key.scope_soon(&cx).await?, &id)?;
+async fn redeliver(request: Redeliver, cx: Arc<Context>) -> Result<Redelivered, ControlError> {
+    let Redeliver { path, query, body } = request;
+    let wait = query.wait.map(|wait| wait_limit("wait", &wait)).transpose()?;
+    let old = find(&cx, &body.key.scope_soon(&cx).await?, &path.id)?;
     let Some(workspace) = cx.registry.find(&old.event.workspace) else {
         return Err(ControlError::not_found("the delivery's workspace is gone"));
     };
@@ -516,8 +548,8 @@ fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> AttemptResult {
     }
 }
 
-fn sink(request: &ShowSink, cx: &Context) -> Result<Page<Receipt>, ControlError> {
-    let listing = Listing::read(request.limit, request.cursor.as_deref())?;
+fn sink(ShowSink { path, query }: &ShowSink, cx: &Context) -> Result<Page<Receipt>, ControlError> {
+    let listing = Listing::read(query.limit, query.cursor.as_deref())?;
     let shown = |receipt: Arc<sink::Receipt>| {
         let sent = receipt.headers.iter().map(|(name, value)| (name.as_str(), Cow::Borrowed(value.as_str())));
         Receipt {
@@ -530,18 +562,18 @@ fn sink(request: &ShowSink, cx: &Context) -> Result<Page<Receipt>, ControlError>
             status: receipt.status,
         }
     };
-    let received = cx.sinks.received(&request.name).into_iter().filter(|(number, _)| *number > listing.after);
+    let received = cx.sinks.received(&path.name).into_iter().filter(|(number, _)| *number > listing.after);
     Ok(listing.page(received, |receipt| receipt.body.len() + receipt.target.len(), shown))
 }
 
-fn script(request: ScriptSink, cx: &Context) -> Result<Scripted, ControlError> {
-    let statuses: Vec<u16> = request.respond.iter().map(|Integer(status)| *status).collect();
+fn script(ScriptSink { path, body }: ScriptSink, cx: &Context) -> Result<Scripted, ControlError> {
+    let statuses: Vec<u16> = body.respond.iter().map(|Integer(status)| *status).collect();
     if let Some(status) = statuses.iter().find(|status| !(200..=599).contains(*status)) {
         return Err(ControlError::invalid(format!("respond: expected statuses from 200 to 599, found {status}")));
     }
     if statuses.len() > 1000 {
         return Err(ControlError::invalid("respond: at most 1000 statuses"));
     }
-    cx.sinks.script(&request.name, statuses).map_err(|full| ControlError::invalid(full.to_string()))?;
+    cx.sinks.script(&path.name, statuses).map_err(|full| ControlError::invalid(full.to_string()))?;
     Ok(Scripted { scripted: true })
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::{iter, unfold};
 use hyper::body::Bytes;
+use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 
 use super::ControlError;
@@ -17,6 +18,27 @@ use crate::util::tasks::Pool;
 pub(super) const SHORT: usize = 1024 * 1024;
 /// How long a document waits for others that are being sent.
 const MAX_WAIT: Duration = Duration::from_secs(10);
+
+/// How many bytes of JSON a record has.
+pub(super) fn bytes_of(record: &impl Serialize) -> usize {
+    let mut written = Written(0);
+    serde_json::to_writer(&mut written, record).expect("texts and numbers always serialise");
+    written.0
+}
+
+/// Counts the bytes that are written.
+struct Written(usize);
+
+impl io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// The document, if it is short enough to be made before it is sent.
 pub(super) fn short(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Option<Vec<u8>> {

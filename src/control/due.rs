@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Control;
-use super::call::Scope;
+use super::context::Scope;
 use crate::clock::{Instant, Now};
 use crate::redact::Redactor;
 use crate::state::engine::deliveries::DeliveryRecord;

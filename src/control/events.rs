@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Context, duration, wait_limit};
-use super::endpoint::{Call, Endpoint};
+use super::call::{ControlCall, Declaration, Tag};
+use super::context::{Context, duration, wait_limit};
 use super::fields::{DurationInput, Integer, OwnKey, not_one_of};
 use super::render::{Text, cell};
 use super::reply::{EventIdOnly, FiredEvent};
@@ -36,10 +36,23 @@ use crate::util::wording::counted;
 ///
 /// Names an event type, or with `emit` an emission of the active scenarios. With `wait`, the answer has what each receiver answered.
 /// `damage` names the deliberate fault and who asked for it. Events that match no subscription are a 404 `no_match`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+pub(crate) struct Fire {
+    pub(crate) query: FireQuery,
+    pub(crate) body: FireBody,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+pub(crate) struct FireQuery {
+    /// How long the call waits for each first attempt before it answers, at most 300s; for the end of each delivery if the clock is
+    /// automatic, as retries take no time then.
+    pub(crate) wait: Option<DurationInput>,
+}
+
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, JsonSchema)]
 #[schemars(extend("not" = not_one_of(&["type", "emit"]), "examples" = [{ "type": "workflow.completed" }]))]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Fire {
+pub(crate) struct FireBody {
     pub(crate) key: OwnKey,
     /// The event type, such as workflow.completed. Either this or `emit` is needed.
     #[serde(rename = "type")]
@@ -67,14 +80,12 @@ pub(crate) struct Fire {
     pub(crate) shuffle: bool,
     /// True if nothing is delivered, as if it were lost on the way.
     pub(crate) drop: bool,
-    /// How long the call waits for each first attempt before it answers, at most 300s; for the end of each delivery if the clock is
-    /// automatic, as retries take no time then.
-    pub(crate) wait: Option<DurationInput>,
 }
 
-impl Endpoint for Fire {
+impl ControlCall for Fire {
     type Answer = Fired;
-    const CALL: Call<Self> = Call::waits("POST events", |request, cx| Box::pin(fire(request, cx))).query(&["wait"]);
+    const CALL: Declaration<Self> =
+        Declaration::waits(Tag::Webhooks, "POST events", |request, cx| Box::pin(fire(request, cx)));
 }
 
 /// What was fired.
@@ -188,8 +199,8 @@ const MAX_EVENTS: usize = 10_000;
 const MAX_SHOWN: usize = 100;
 const MAX_SHOWN_BYTES: usize = 1024 * 1024;
 
-async fn fire(request: Fire, cx: Arc<Context>) -> Result<Fired, ControlError> {
-    let wait = request.wait.as_ref().map(|wait| wait_limit("wait", wait)).transpose()?;
+async fn fire(Fire { query, body: request }: Fire, cx: Arc<Context>) -> Result<Fired, ControlError> {
+    let wait = query.wait.as_ref().map(|wait| wait_limit("wait", wait)).transpose()?;
     if let Some(name) = &request.emit {
         if wait.is_some() {
             let message = "wait: an emission may fire later; leave it out, and follow `GET deliveries`";
@@ -376,7 +387,7 @@ struct Firing {
 }
 
 impl Firing {
-    fn of(request: &Fire) -> Result<Self, ControlError> {
+    fn of(request: &FireBody) -> Result<Self, ControlError> {
         let count = request.count.map_or(1, |Integer(count)| count);
         if !(1..=MAX_EVENTS).contains(&count) {
             return Err(ControlError::invalid(format!("count: expected 1 to {MAX_EVENTS}, found {count}")));
@@ -415,9 +426,9 @@ impl Firing {
 }
 
 /// Triggers a named emission of the active scenarios, which fires as the scenario defines.
-async fn fire_emission(request: &Fire, cx: &Context, name: &str) -> Result<Fired, ControlError> {
-    let rest = Fire { key: OwnKey::default(), emit: None, ..request.clone() };
-    if rest != Fire::default() {
+async fn fire_emission(request: &FireBody, cx: &Context, name: &str) -> Result<Fired, ControlError> {
+    let rest = FireBody { key: OwnKey::default(), emit: None, ..request.clone() };
+    if rest != FireBody::default() {
         return Err(ControlError::invalid(
             "emit: the scenario defines the events; only `key` may be given with `emit`",
         ));

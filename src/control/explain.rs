@@ -9,9 +9,10 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::call::{Context, Scope};
+use super::call::{ControlCall, Declaration, Tag};
+use super::command::CallCommand;
+use super::context::{Context, Scope};
 use super::diagnosis::{Diagnosis, Step, StepVerdict, damage_step};
-use super::endpoint::{Call, Command, Endpoint};
 use super::fields::AnyKey;
 use super::refusal::Reading;
 use super::render::{Text, cell, optional, warnings};
@@ -31,20 +32,33 @@ use crate::state::workspace::{EventRecord, SkipReason, SkippedSubscription};
 /// which rules after it match too, as recorded when it was answered.
 #[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct Explain {
+    #[command(flatten)]
+    pub(crate) path: ExplainPath,
+    #[command(flatten)]
+    pub(crate) query: ExplainQuery,
+}
+
+#[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct ExplainPath {
     /// The id of a request (`X-Emulator-Request-Id`, `request_id`), an event or a delivery; by default the newest request or delivery.
     #[arg(default_value = NEWEST)]
+    #[schemars(length(min = 1), extend("examples" = [NEWEST]))]
     pub(crate) id: String,
+}
+
+#[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct ExplainQuery {
     #[command(flatten)]
     #[serde(default)]
     pub(crate) key: AnyKey,
 }
 
-impl Endpoint for Explain {
+impl ControlCall for Explain {
     type Answer = Explanation;
-    const CALL: Call<Self> = Call::at_once("GET explain/{id}", explain);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Results, "GET explain/{id}", explain);
 
-    fn commands() -> Vec<Command> {
-        vec![Command::of::<Self>(
+    fn commands() -> Vec<CallCommand> {
+        vec![CallCommand::new(
             "explain",
             &[
                 "explain  the newest request or delivery",
@@ -53,6 +67,7 @@ impl Endpoint for Explain {
                 "explain dlv_01k...  what the receiver answered, and what to try",
                 "explain req_01k... --from report.html  of a saved run",
             ],
+            |request: Self| request.sent(),
         )]
     }
 }
@@ -132,10 +147,10 @@ impl Text for Explanation {
 /// The id that stands for the newest request or delivery.
 pub(crate) const NEWEST: &str = "latest";
 
-fn explain(request: Explain, cx: &Context) -> Result<Explanation, ControlError> {
-    let scope = request.key.scope(cx)?;
-    let newest = (request.id == NEWEST).then(|| newest(cx, &scope)).transpose()?;
-    let id = newest.as_deref().unwrap_or(&request.id);
+fn explain(Explain { path, query }: Explain, cx: &Context) -> Result<Explanation, ControlError> {
+    let scope = query.key.scope(cx)?;
+    let newest = (path.id == NEWEST).then(|| newest(cx, &scope)).transpose()?;
+    let id = newest.as_deref().unwrap_or(&path.id);
     let (registry, redactor) = (&cx.registry, cx.redactor());
     match id.split_once('_').map(|(prefix, _)| prefix) {
         Some("req") => {

@@ -56,6 +56,15 @@ keys! {
     ClockKey() = Some("*");
 }
 
+// A query or a body with nothing but a key, which the command that makes the call does not take.
+#[derive(Args, Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OnlyKey {
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+}
+
 /// `now`, or a timestamp.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[schemars(inline)]

@@ -1,4 +1,4 @@
-//! `GET findings`: what the traffic shows about the client and its receivers, judged by the rules of `review::findings`.
+//! `GET findings`: what the traffic shows about the client and its receivers, judged by the rules of `findings`.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Control;
-use super::call::Scope;
-use super::endpoint::{Call, Endpoint};
+use super::call::{ControlCall, Declaration, Query, Tag};
+use super::context::Scope;
 use super::fields::AnyKey;
 use super::render::{Text, cell};
 use crate::advice::Audience;
 use crate::clock::ClockMode;
-use crate::review::findings::{self, ShownGroup, Traffic};
-pub(crate) use crate::review::findings::{Finding, Findings};
+use crate::findings::{self, ShownGroup, Traffic};
+pub(crate) use crate::findings::{Finding, Findings};
 use crate::state::journal::{Entry, Fill};
 use crate::util::wording::counted;
 
@@ -27,9 +27,10 @@ pub(crate) struct GetFindings {
     pub(crate) key: AnyKey,
 }
 
-impl Endpoint for GetFindings {
+impl ControlCall for Query<GetFindings> {
     type Answer = Findings;
-    const CALL: Call<Self> = Call::at_once("GET findings", |request, cx| Ok(judge(cx, &request.key.scope(cx)?)));
+    const CALL: Declaration<Self> =
+        Declaration::at_once(Tag::Results, "GET findings", |Self { query }, cx| Ok(judge(cx, &query.key.scope(cx)?)));
 }
 
 impl Text for Findings {

@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::error::ErrorKind;
+use crate::contract::openapi::statuses_of_api;
 use crate::contract::routes::{Credential, Operation, ROUTES, Route};
 use crate::scenario::ScenarioSnapshot;
-use crate::settings::{Profile, openapi};
 use crate::state::journal::RequestRecord;
 use crate::util::wording::counted;
 
@@ -60,11 +60,11 @@ impl MetStatuses {
         }
     }
 
-    /// The grid under a profile, with the scenarios that fill its gaps.
-    pub(super) fn grid(self, profile: &Profile, snapshot: &ScenarioSnapshot) -> Vec<GridRow> {
+    /// The grid, with the scenarios that fill its gaps.
+    pub(super) fn grid(self, snapshot: &ScenarioSnapshot) -> Vec<GridRow> {
         let scenarios: Vec<_> = snapshot.names().iter().filter_map(|name| snapshot.find(name)).collect();
         let row = |route: &'static Route| {
-            let of_api = openapi::statuses_of_api(route, profile);
+            let of_api: Vec<u16> = statuses_of_api(route).collect();
             let mut cells: BTreeMap<u16, usize> = of_api.iter().map(|status| (*status, 0)).collect();
             let met = self.0.range((route.operation, 0)..=(route.operation, u16::MAX));
             cells.extend(met.map(|((_, status), requests)| (*status, *requests)));

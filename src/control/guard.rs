@@ -23,9 +23,6 @@ const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 /// A header that no form can set. With the value `1` it replaces the content type of a POST without a body.
 const MARK: HeaderName = HeaderName::from_static("x-emulator-control");
 
-/// How long a wrong token waits for its answer.
-pub(super) const WRONG_TOKEN_PAUSE: Duration = Duration::from_millis(100);
-
 /// Who may call.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
@@ -43,13 +40,26 @@ impl std::fmt::Debug for ControlToken {
 }
 
 /// Wrong tokens, reported in at most one line a second.
-#[derive(Debug, Default)]
-pub struct WrongTokens(Mutex<Option<(Instant, u64)>>);
+#[derive(Debug)]
+pub struct WrongTokens {
+    /// How long each waits for its answer.
+    pub(super) pause: Duration,
+    /// When the last line was, and how many came since.
+    last: Mutex<Option<(Instant, u64)>>,
+}
 
 impl WrongTokens {
+    pub fn new(pause: Duration) -> Self {
+        Self { pause, last: Mutex::default() }
+    }
+
     /// The line for one that came from this address; `None` if it is only counted, for the next line.
     pub(super) fn line(&self, peer: IpAddr) -> Option<String> {
-        let (now, mut last) = (machine::monotonic(), self.0.lock());
+        self.line_at(machine::monotonic(), peer)
+    }
+
+    fn line_at(&self, now: Instant, peer: IpAddr) -> Option<String> {
+        let mut last = self.last.lock();
         match &mut *last {
             Some((at, count)) if now.duration_since(*at) < Duration::from_secs(1) => {
                 *count += 1;
@@ -194,4 +204,22 @@ fn is_of_type(headers: &HeaderMap, expected: &str) -> bool {
         essence.trim_ascii().eq_ignore_ascii_case(expected.as_bytes())
     });
     matches && values.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_tokens_are_a_line_a_second() {
+        let (tokens, peer) = (WrongTokens::new(Duration::ZERO), IpAddr::from([192, 0, 2, 1]));
+        let begun = machine::monotonic();
+        let line = |millis| tokens.line_at(begun + Duration::from_millis(millis), peer);
+        assert_eq!(line(0).as_deref(), Some("a wrong control token came from 192.0.2.1"));
+        assert!((1..1_000).all(|millis| line(millis).is_none()));
+        assert_eq!(line(1_000).as_deref(), Some("1000 more wrong control tokens came, the last from 192.0.2.1"));
+        assert_eq!(line(1_500), None);
+        assert_eq!(line(2_000).as_deref(), Some("2 more wrong control tokens came, the last from 192.0.2.1"));
+        assert_eq!(line(9_000).as_deref(), Some("a wrong control token came from 192.0.2.1"));
+    }
 }

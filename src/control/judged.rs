@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Control;
-use super::call::Scope;
+use super::context::Scope;
 use super::render::cell;
 use super::test_outcome::shown;
 use super::test_runs::TestRuns;

@@ -9,18 +9,20 @@ mod activation;
 mod call;
 mod causes;
 mod clock;
+mod command;
+mod conclusion;
+mod context;
 mod deliveries;
 mod diagnosis;
 mod document;
 mod due;
-mod endpoint;
 mod events;
+mod exec_facts;
 mod explain;
 mod fields;
 mod findings;
 mod grid;
 mod guard;
-mod input;
 mod judged;
 mod openapi;
 mod page;
@@ -46,11 +48,12 @@ mod verdict;
 
 /// The calls that the command line makes, and their answers.
 pub(crate) mod api {
-    pub(crate) use crate::control::endpoint::{Answer, Command, Endpoint, Sent, properties, required};
+    pub(crate) use crate::control::call::{Answer, AnyCall, Body, ControlCall, Query};
+    pub(crate) use crate::control::command::{CallCommand, Sent};
     pub(crate) use crate::control::{
-        activation::*, causes::*, clock::*, deliveries::*, events::*, explain::*, fields::*, findings::*, grid::*,
-        judged::*, plain::*, profile::*, requests::*, run::*, scenarios::*, snapshot::*, stream::*, subscriptions::*,
-        system::*, verdict::*,
+        activation::*, causes::*, clock::*, deliveries::*, events::*, exec_facts::*, explain::*, fields::*,
+        findings::*, grid::*, judged::*, plain::*, profile::*, requests::*, run::*, scenarios::*, snapshot::*,
+        stream::*, subscriptions::*, system::*, verdict::*,
     };
     pub(crate) use crate::state::journal::record::*;
 }
@@ -61,6 +64,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
+pub(crate) use context::check_wait;
 pub(crate) use diagnosis::{Step, StepVerdict};
 pub use findings::LastFindings;
 pub use guard::{Access, WrongTokens};

@@ -3,51 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use schemars::Schema;
+use schemars::generate::{Contract, SchemaSettings};
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::PREFIX;
-use super::endpoint::{Described, Route, Schemas};
+use super::call::{AnyCall, Tag};
 use super::reply::Error;
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::SAMPLE_KEY;
-use crate::contract::types::WORKFLOW_COMPLETED;
-use crate::util::schema::{add_examples, plain};
-
-/// The groups in which the document lists calls: the name, the subject, and the beginning of their paths.
-const TAGS: [(&str, &str, &[&str]); 7] = [
-    ("emulator", "The emulator itself and its documents.", &["health", "ca.pem", "openapi.json", "v1"]),
-    ("profile", "Settings, and what the contract leaves open.", &["assumptions", "profile"]),
-    ("requests", "What clients sent and were answered.", &["requests"]),
-    (
-        "results",
-        "What happened, why, and the problems found.",
-        &["verdict", "findings", "run", "report.html", "explain", "outcome", "stream"],
-    ),
-    (
-        "webhooks",
-        "Subscriptions, events, deliveries and built-in receivers.",
-        &["subscriptions", "events", "deliveries", "sink"],
-    ),
-    ("scenarios", "Stories that decide how requests are answered.", &["scenarios"]),
-    ("state", "The clock, and the state of keys.", &["clock", "reset", "snapshot"]),
-];
-
-/// What examples have as the values of these names.
-const SAMPLES: [(&str, &str); 12] = [
-    ("active", "rate-limit-burst"),
-    ("cursor", "41"),
-    ("events", WORKFLOW_COMPLETED),
-    ("key", SAMPLE_KEY),
-    ("keys", SAMPLE_KEY),
-    ("method", "POST"),
-    ("next_cursor", "41"),
-    ("path", "/v1/events/subscribe"),
-    ("prefix", "rate_limit."),
-    ("secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
-    ("type", WORKFLOW_COMPLETED),
-    ("url", "https://app.example.com/hooks"),
-];
+use crate::util::schema::{inlined, plain};
 
 /// The JSON Schema of run documents, by itself.
 pub(super) fn run_schema(document: &Value) -> Value {
@@ -74,19 +39,23 @@ fn referenced(schema: &Value) -> Vec<String> {
     text.split("\"#/$defs/").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
 }
 
-pub(super) fn document(calls: &[Route]) -> Value {
-    let mut schemas = Schemas::new();
+pub(super) fn document(calls: &[AnyCall]) -> Value {
+    // What may be absent in a request is always there in an answer.
+    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
+        settings.definitions_path = "/components/schemas".into();
+        settings.meta_schema = None;
+    });
+    let mut answers = settings.into_generator();
     let mut paths: Map<String, Value> = Map::new();
-    for route in calls {
-        let described = (route.describe)(&mut schemas);
-        let path = paths.entry(format!("{PREFIX}{}", route.path)).or_insert_with(|| json!({}));
-        path[route.method.as_str().to_ascii_lowercase()] = operation(route, &described);
+    for call in calls {
+        let path = paths.entry(format!("{PREFIX}{}", call.path)).or_insert_with(|| json!({}));
+        path[call.method.as_str().to_ascii_lowercase()] = operation(call, &mut answers);
     }
-    let tags: Vec<Value> = TAGS.iter().map(|(name, text, _)| json!({ "name": name, "description": text })).collect();
-    let responses = shared_responses(&schemas.answers.subschema_for::<Error>());
-    let mut components = schemas.answers.take_definitions(true);
+    let tags = Tag::ALL.map(Tag::text).map(|(name, about)| json!({ "name": name, "description": about }));
+    let responses = shared_responses(&answers.subschema_for::<Error>());
+    let mut components = answers.take_definitions(true);
     components.values_mut().for_each(plain);
-    let mut document = json!({
+    json!({
         "openapi": "3.1.0",
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
         "info": {
@@ -114,96 +83,67 @@ pub(super) fn document(calls: &[Route]) -> Value {
             "responses": responses,
             "schemas": components,
         },
-    });
-    add_examples(&mut document, &SAMPLES);
-    document
+    })
 }
 
-fn operation(route: &Route, described: &Described) -> Value {
-    let mut parameters = Vec::new();
-    if let Some((_, name, _)) = route.segment() {
-        let schema = json!({ "type": "string", "minLength": 1, "examples": [segment_example(route)] });
-        parameters.push(json!({ "name": name, "in": "path", "required": true, "schema": schema }));
-    }
-    let query = |name: &str, schema: Value| json!({ "name": name, "in": "query", "required": false, "schema": schema });
-    parameters.extend(described.query.iter().map(|(name, schema)| query(name, present(schema.clone()))));
-    if !route.is_open {
+fn operation(call: &AnyCall, answers: &mut SchemaGenerator) -> Value {
+    let parameter = |(name, schema): (&String, &Value), place: &str| {
+        let mut schema = schema.clone();
+        // The path says what its segment is.
+        if place == "path" {
+            schema.as_object_mut().expect("it has keywords").shift_remove("description");
+        }
+        json!({ "name": name, "in": place, "required": place == "path", "schema": schema })
+    };
+    let query = call.fields("query").filter(|(name, _)| *name != "key");
+    let mut parameters: Vec<Value> = call.fields("path").map(|field| parameter(field, "path")).collect();
+    parameters.extend(query.map(|field| parameter(field, "query")));
+    if !call.options.is_open {
         let about = "An API key, or the name or id of its workspace; `*` means all.";
-        parameters.push(query("key", json!({ "type": "string", "description": about, "examples": [SAMPLE_KEY] })));
+        let schema = json!({ "type": "string", "description": about, "examples": [SAMPLE_KEY] });
+        parameters.push(parameter((&"key".to_owned(), &schema), "query"));
     }
+    let (summary, about) = call.about();
     let mut operation = json!({
-        "operationId": id(route),
-        "tags": [tag(route)],
-        "summary": described.summary,
-        "description": described.about,
+        "operationId": id(call),
+        "tags": [call.tag.text().0],
+        "summary": summary,
+        "description": about,
         "parameters": parameters,
     });
-    if route.is_write() {
-        operation["requestBody"] = body(route, &described.body);
+    if call.is_write() {
+        operation["requestBody"] = body(call);
     }
-    operation["responses"] = responses(route, described);
-    if route.is_open {
+    operation["responses"] = responses(call, answers);
+    if call.options.is_open {
         operation["security"] = json!([]);
     }
     operation
 }
 
 /// The name of a call that generators make a function of: `get_requests_by_id`.
-fn id(route: &Route) -> String {
-    let path = route.path.replace('{', "by_").replace('}', "").replace(['/', '.'], "_");
-    format!("{}_{path}", route.method.as_str().to_ascii_lowercase())
+fn id(call: &AnyCall) -> String {
+    let path = call.path.replace('{', "by_").replace('}', "").replace(['/', '.'], "_");
+    format!("{}_{path}", call.method.as_str().to_ascii_lowercase())
 }
 
-fn tag(route: &Route) -> &'static str {
-    let first = route.path.split('/').next().unwrap_or_default();
-    let found = TAGS.iter().find(|(.., paths)| paths.contains(&first));
-    found.unwrap_or_else(|| panic!("no tag has `{}`", route.path)).0
-}
-
-fn segment_example(route: &Route) -> &'static str {
-    match route.path.split('/').next() {
-        Some("scenarios") => "rate-limit-burst",
-        Some("sink") => "app",
-        Some("explain") => "latest",
-        Some("subscriptions") => "sub_01kg9tbs8075j3q2a1zqxhg4v6",
-        Some("deliveries") => "dlv_01kg9tbs8075j3q2a1zqxhg4v6",
-        _ => "req_01kg9tbs8075j3q2a1zqxhg4v6",
-    }
-}
-
-/// The schema of a parameter, which is never null: it is present or absent.
-fn present(mut schema: Value) -> Value {
-    for keyword in ["type", "enum", "anyOf"] {
-        let Some(kinds) = schema.get_mut(keyword).and_then(Value::as_array_mut) else { continue };
-        kinds.retain(|kind| !kind.is_null() && kind != "null" && kind.get("type").is_none_or(|kind| kind != "null"));
-        let [one] = &kinds[..] else { continue };
-        let one = one.clone();
-        match (keyword, one) {
-            ("anyOf", Value::Object(fields)) => {
-                let outer = schema.as_object_mut().expect("it has keywords");
-                outer.shift_remove(keyword);
-                for (name, part) in fields {
-                    outer.entry(name).or_insert(part);
-                }
-            }
-            ("type", one) => schema[keyword] = one,
-            _ => {}
-        }
-    }
-    schema
-}
-
-fn body(route: &Route, schema: &Value) -> Value {
+fn body(call: &AnyCall) -> Value {
+    let schema = if let Some(raw) = call.options.raw_body {
+        inlined(raw, Contract::Deserialize)
+    } else {
+        let mut schema = call.part("body").expect("a call that writes has a body").clone();
+        schema.shift_remove("description");
+        schema.into()
+    };
+    // A body is required only if one of its fields is.
+    let is_required =
+        call.options.takes_toml || schema.get("required").is_some() || schema.get("minProperties").is_some();
     let mut content = json!({ "application/json": { "schema": schema } });
-    if route.takes_toml {
+    if call.options.takes_toml {
         let example = "[[rule]]\ntimes = 3\nreply = { error = \"rate_limit_exceeded\" }\n";
         content["application/toml"] = json!({ "schema": { "type": "string" }, "example": example });
     }
-    // A body is required only if one of its fields is.
-    let required = route.takes_toml
-        || schema.get("required").is_some_and(|required| required.as_array().is_some_and(|fields| !fields.is_empty()))
-        || schema.get("minProperties").is_some();
-    json!({ "required": required, "content": content })
+    json!({ "required": is_required, "content": content })
 }
 
 /// Errors of every call.
@@ -243,16 +183,19 @@ fn error_answer(status: u16, text: &str, schema: &Schema) -> Value {
 }
 
 /// The answer of each status: what the call gives, and everything that can go wrong.
-fn responses(route: &Route, described: &Described) -> Value {
-    let guarded = GUARDED.into_iter().filter(|_| !route.is_open);
-    let reads = READS.into_iter().filter(|_| !route.is_write());
+fn responses(call: &AnyCall, answers: &mut SchemaGenerator) -> Value {
+    let mut answer = (call.answer)(answers).to_value();
+    plain(&mut answer);
+    let error = answers.subschema_for::<Error>();
+    let guarded = GUARDED.into_iter().filter(|_| !call.options.is_open);
+    let reads = READS.into_iter().filter(|_| !call.is_write());
     let reference = |status| json!({ "$ref": format!("#/components/responses/Error{status}") });
     let errors =
         COMMON.into_iter().chain(guarded).chain(reads).map(|(status, _)| (status.to_string(), reference(status)));
-    let own = route.errors.iter();
-    let own = own.map(|(status, text)| (status.to_string(), error_answer(*status, text, &described.error)));
-    let mut content = json!({ route.media[0]: { "schema": described.answer } });
-    for further in &route.media[1..] {
+    let own = call.options.errors.iter();
+    let own = own.map(|(status, text)| (status.to_string(), error_answer(*status, text, &error)));
+    let mut content = json!({ call.media[0]: { "schema": answer } });
+    for further in &call.media[1..] {
         content[further] = json!({ "schema": { "type": "string" } });
     }
     let done = [("200".to_owned(), json!({ "description": "Done.", "content": content }))];

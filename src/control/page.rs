@@ -60,6 +60,7 @@ impl Viewer {
             return Ok(to_page());
         }
         self.access.check_origin(&parts, &host, &[], false)?;
+        self.access.check_token(&parts)?;
         if path.strip_prefix(PREFIX) != Some("run") {
             return Err(ControlError::not_found("this address only shows a saved run; no emulator is running here"));
         }

@@ -8,8 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::Context;
-use super::endpoint::{Call, Command, Endpoint, Made};
+use super::call::{Body, ControlCall, Declaration, Made, Query, Tag};
+use super::command::CallCommand;
+use super::context::Context;
 use super::fields::{AnyKey, List, OneKey};
 use super::render::{Row, Text, cell, joined, of_key};
 use super::reply::json;
@@ -18,7 +19,9 @@ use super::{Control, ControlError};
 use crate::advice::Audience;
 use crate::redact::Redactor;
 use crate::scenario::{EffectiveConfig, PATCH_SOURCE, SettingPatch, generation_text};
-use crate::settings::{LedgerRow, ledger, openapi};
+use crate::settings::api_document::document;
+use crate::settings::{LedgerRow, ledger};
+use crate::util::wording::shorten;
 
 /// The points that the contract leaves open, and the assumptions about them.
 ///
@@ -31,19 +34,19 @@ pub(crate) struct GetAssumptions {
     pub(crate) key: AnyKey,
 }
 
-impl Endpoint for GetAssumptions {
+impl ControlCall for Query<GetAssumptions> {
     type Answer = List<LedgerRow>;
-    const CALL: Call<Self> = Call::at_once("GET assumptions", |request, cx| {
-        let name = request.key.scope(cx)?.key();
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Profile, "GET assumptions", |Self { query }, cx| {
+        let name = query.key.scope(cx)?.key();
         let mut data = in_force(cx, name.as_deref(), cx.redactor());
-        data.retain(|row| request.about.as_ref().is_none_or(|about| row.setting.contains(about)));
+        data.retain(|row| query.about.as_ref().is_none_or(|about| row.setting.contains(about)));
         Ok(List { data })
     });
 }
 
 /// Show every setting with its value and where it comes from.
 ///
-/// Each setting in force, with the comment above its assignment in a profile file; with a key, those of that key.
+/// Each setting in force; with a key, those of that key.
 #[derive(Args, Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct ShowProfile {
     /// Only settings whose names begin with this.
@@ -58,28 +61,29 @@ pub(crate) struct ShowProfile {
     pub(crate) key: OneKey,
 }
 
-impl Endpoint for ShowProfile {
+impl ControlCall for Query<ShowProfile> {
     type Answer = Profile;
-    const CALL: Call<Self> = Call::at_once("GET profile", show);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Profile, "GET profile", show);
 
-    fn commands() -> Vec<Command> {
-        vec![Command::of::<Self>("profile show", &["profile show", "profile show --key sk_test_a --json"])]
+    fn commands() -> Vec<CallCommand> {
+        let examples = &["profile show", "profile show --key sk_test_a --json"];
+        vec![CallCommand::new("profile show", examples, |query| Self { query }.sent())]
     }
 }
 
 /// The document of the emulated API.
 ///
-/// Made from the routes, the types and the settings in force; what the published contract does not state is marked with `x-assumed`.
+/// It follows the settings in force; what the published contract does not state is marked with `x-assumed`.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct GetEmulatedDocument {
     #[serde(default)]
     pub(crate) key: AnyKey,
 }
 
-impl Endpoint for GetEmulatedDocument {
+impl ControlCall for Query<GetEmulatedDocument> {
     type Answer = Made<Map<String, Value>>;
-    const CALL: Call<Self> = Call::at_once("GET v1/openapi.json", |request, cx| {
-        Ok(json(&openapi::document(&cx.profile_for(request.key.scope(cx)?.key().as_deref()))).into())
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Emulator, "GET v1/openapi.json", |Self { query }, cx| {
+        Ok(json(&document(&cx.profile_for(query.key.scope(cx)?.key().as_deref()))).into())
     });
 }
 
@@ -98,12 +102,9 @@ pub(crate) struct Profile {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Setting {
-    pub(crate) knob: String,
+    pub(crate) setting: String,
     pub(crate) value: Value,
     pub(crate) source: String,
-    /// The comment above its assignment in a profile file, at most 500 characters; absent without one.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) note: String,
 }
 
 /// Change settings, for all keys or one; null undoes a change.
@@ -120,25 +121,31 @@ pub(crate) struct ChangeSettings {
     pub(crate) settings: Map<String, Value>,
 }
 
-impl Endpoint for ChangeSettings {
+impl ControlCall for Body<ChangeSettings> {
     type Answer = Patched;
-    const CALL: Call<Self> = Call::at_once("PATCH profile", patch);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Profile, "PATCH profile", patch);
 
-    fn commands() -> Vec<Command> {
+    fn commands() -> Vec<CallCommand> {
         let set = "Change settings: `rate_limit.requests=5`. A value that is not valid TOML is taken as a string";
         let set_examples = &[
             "profile set rate_limit.requests=5 rate_limit.window=10s",
             "profile set webhooks.scheme=stripe --key sk_test_a",
         ];
         let unset = "Undo changes to a setting, or to a group of settings such as `rate_limit`";
+        let sent = |key, settings| Self { body: ChangeSettings { key, settings } }.sent();
         vec![
-            Command::with("profile set", set, set_examples, |Assignments { settings, key }| Self {
-                key,
-                settings: settings.into_iter().collect(),
-            }),
-            Command::with("profile unset", unset, &["profile unset rate_limit.requests"], |Paths { settings, key }| {
-                Self { key, settings: settings.into_iter().map(|path| (path, Value::Null)).collect() }
-            }),
+            CallCommand::new("profile set", set_examples, move |Assignments { settings, key }| {
+                sent(key, settings.into_iter().collect())
+            })
+            .about(set),
+            CallCommand::new(
+                "profile unset",
+                &["profile unset rate_limit.requests"],
+                move |Paths { settings, key }| {
+                    sent(key, settings.into_iter().map(|path| (path, Value::Null)).collect())
+                },
+            )
+            .about(unset),
         ]
     }
 }
@@ -199,8 +206,8 @@ pub(crate) struct Patched {
 }
 
 impl From<LedgerRow> for Setting {
-    fn from(LedgerRow { setting, value, source, note, .. }: LedgerRow) -> Self {
-        Self { knob: setting.into_owned(), value, source, note }
+    fn from(LedgerRow { setting, value, source, .. }: LedgerRow) -> Self {
+        Self { setting: setting.into_owned(), value, source }
     }
 }
 
@@ -208,9 +215,8 @@ impl Row for LedgerRow {
     fn table(rows: &[Self]) -> String {
         let paragraph = |row: &Self| {
             let from = if row.source == "default" { String::new() } else { format!("   (from {})", cell(&row.source)) };
-            let note = if row.note.is_empty() { String::new() } else { format!("    note:     {}\n", cell(&row.note)) };
             format!(
-                "{} = {}{from}\n{note}    contract: {}\n    assumed:  {}\n    may be:   {}\n    observed: {}\n",
+                "{} = {}{from}\n    contract: {}\n    assumed:  {}\n    may be:   {}\n    observed: {}\n",
                 row.setting, row.value, row.contract, row.assumed, row.values, row.observed_by
             )
         };
@@ -220,9 +226,9 @@ impl Row for LedgerRow {
 
 impl Text for Profile {
     fn text(&self, _: &Audience) -> String {
-        let line = |Setting { knob, value, source, .. }: &Setting| {
+        let line = |Setting { setting, value, source }: &Setting| {
             let from = if source == "default" { String::new() } else { format!("   (from {})", cell(source)) };
-            format!("{} = {value}{from}\n", cell(knob))
+            format!("{} = {value}{from}\n", cell(setting))
         };
         self.data.iter().map(line).collect()
     }
@@ -247,10 +253,10 @@ pub(super) fn in_force(control: &Control, name: Option<&str>, redactor: Redactor
     rows
 }
 
-fn show(request: ShowProfile, cx: &Context) -> Result<Profile, ControlError> {
+fn show(Query { query: request }: Query<ShowProfile>, cx: &Context) -> Result<Profile, ControlError> {
     let mut profile = settings(cx, request.key.scope(cx)?.key().as_deref(), cx.redactor());
     let prefix = request.prefix.as_deref().unwrap_or_default();
-    profile.data.retain(|row| row.knob.starts_with(prefix));
+    profile.data.retain(|row| row.setting.starts_with(prefix));
     if profile.data.is_empty() {
         return Err(ControlError::not_found(format!("no setting begins with `{}`", prefix.escape_debug())));
     }
@@ -277,7 +283,8 @@ pub(super) fn differing(config: &EffectiveConfig, other: &EffectiveConfig) -> Ve
 
 /// Changes settings for all keys, or for one: nested like a scenario's `[profile]`, by dotted names, or both; `null` undoes a
 /// change.
-fn patch(ChangeSettings { key, settings }: ChangeSettings, cx: &Context) -> Result<Patched, ControlError> {
+fn patch(Body { body }: Body<ChangeSettings>, cx: &Context) -> Result<Patched, ControlError> {
+    let ChangeSettings { key, settings } = body;
     if settings.is_empty() {
         return Err(ControlError::invalid("body: expected settings, such as {\"rate_limit\": {\"requests\": 5}}"));
     }
@@ -314,25 +321,25 @@ fn compared(
     let (mut changes, mut unchanged) = (Vec::new(), Vec::new());
     let is_below = |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('.'));
     for (before, after) in before.iter().zip(after) {
-        let knob = &*after.setting;
-        let is_named = paths.iter().any(|path| path == knob || is_below(path, knob));
-        if !is_named && !paths.iter().any(|path| is_below(knob, path)) {
+        let path = &*after.setting;
+        let is_named = paths.iter().any(|named| named == path || is_below(named, path));
+        if !is_named && !paths.iter().any(|named| is_below(path, named)) {
             continue;
         }
         let text = |setting: &LedgerRow| {
             let mut value = setting.value.clone();
-            redactor.setting(knob, &mut value);
+            redactor.setting(path, &mut value);
             value.to_string()
         };
         let (was, value) = shortened(&text(before), &text(after));
         match (before.value == after.value, before.source == after.source) {
-            (true, true) if is_named => unchanged.push(format!("{knob} = {value} (from {})", after.source)),
+            (true, true) if is_named => unchanged.push(format!("{path} = {value} (from {})", after.source)),
             (true, true) => {}
             (true, false) if after.source == PATCH_SOURCE => {
-                changes.push(format!("{knob} = {value} (as it was from {})", before.source));
+                changes.push(format!("{path} = {value} (as it was from {})", before.source));
             }
-            _ if after.source == PATCH_SOURCE => changes.push(format!("{knob} = {value} (was {was})")),
-            _ => changes.push(format!("{knob} = {value} again (from {})", after.source)),
+            _ if after.source == PATCH_SOURCE => changes.push(format!("{path} = {value} (was {was})")),
+            _ => changes.push(format!("{path} = {value} again (from {})", after.source)),
         }
     }
     (changes, unchanged)
@@ -346,9 +353,8 @@ fn shortened(before: &str, after: &str) -> (String, String) {
     let start = if before.chars().count().max(after.chars().count()) > MAX { same.saturating_sub(CONTEXT) } else { 0 };
     let part = |text: &str| {
         let head = if start > 0 { "…" } else { "" };
-        let shown: String = text.chars().skip(start).take(MAX).collect();
-        let tail = if text.chars().count() > start + MAX { "…" } else { "" };
-        format!("{head}{shown}{tail}")
+        let rest: String = text.chars().skip(start).collect();
+        format!("{head}{}", shorten(&rest, MAX))
     };
     (part(before), part(after))
 }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Control;
-use super::call::Scope;
+use super::context::Scope;
 use super::verdict::{ScenarioPlayer, configs, players};
 use crate::redact::Redactor;
 use crate::scenario::{Scenario, ScenarioSnapshot, StoryProgress};

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::advice::Audience;
 use crate::redact::visible;
@@ -14,6 +15,22 @@ pub(crate) trait Text: Serialize {
     fn text(&self, _: &Audience) -> String {
         let value = serde_json::to_value(self).expect("texts and numbers always serialise");
         format!("{value:#}\n")
+    }
+}
+
+/// An answer without its type.
+pub(crate) trait AnyText: Send {
+    fn text(&self, reader: &Audience) -> String;
+    fn json(&self) -> Value;
+}
+
+impl<A: Text + Send> AnyText for A {
+    fn text(&self, reader: &Audience) -> String {
+        Text::text(self, reader)
+    }
+
+    fn json(&self) -> Value {
+        serde_json::to_value(self).expect("texts and numbers always serialise")
     }
 }
 

@@ -1,17 +1,21 @@
 //! `GET report.html`: the run document as a page to be saved.
 
+use std::io;
+use std::sync::Arc;
+
 use hyper::StatusCode;
 use hyper::header::{CONTENT_DISPOSITION, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ControlError;
-use super::call::Context;
-use super::endpoint::{Call, Endpoint, Made};
+use super::call::{ControlCall, Declaration, Made, Options, Query, Tag, USUAL};
+use super::context::Context;
 use super::fields::AnyKey;
 use super::plain::plain;
-use super::run::GetRun;
+use super::run::{GetRun, Run};
 use crate::http::answer::{answer, header_value};
+use crate::redact::Redactor;
 use crate::ui;
 
 /// The same as one HTML file, which any browser shows without a network.
@@ -26,26 +30,29 @@ pub(crate) struct GetReport {
     pub(crate) limit: Option<u32>,
 }
 
-impl Endpoint for GetReport {
+impl ControlCall for Query<GetReport> {
     type Answer = Made<String>;
-    const CALL: Call<Self> = Call::at_once("GET report.html", report).media(&["text/html"]);
+    const CALL: Declaration<Self> =
+        Declaration::waits(Tag::Results, "GET report.html", |Self { query }, cx| Box::pin(report(query, cx)))
+            .with(Options { media: Some(&["text/html"]), ..USUAL });
 }
 
 /// The name that a browser saves it by.
 const FILE: &str = "report.html";
 
 /// The document within a page, to be saved: it need not be opened on the emulator's address.
-fn report(GetReport { key, limit }: GetReport, cx: &Context) -> Result<Made<String>, ControlError> {
-    let run = GetRun { key, limit }.document(cx)?;
-    // Masked, like the document.
-    let verdict = serde_json::from_value(cx.redactor().shown(&run.verification)).expect("its texts stay texts");
-    let plain = plain(&verdict, None, FILE);
-    let document = run.text(cx.redactor());
-    let document = String::from_utf8_lossy(&document);
+async fn report(GetReport { key, limit }: GetReport, cx: Arc<Context>) -> Result<Made<String>, ControlError> {
+    let page = GetRun { key, limit }.sent(&cx, write).await?;
     let html = HeaderValue::from_static("text/html; charset=utf-8");
-    let mut response = answer(StatusCode::OK, html, ui::report(&document, &plain));
+    let mut response = answer(StatusCode::OK, html, page);
     let disposition = header_value(&format!("attachment; filename=\"{FILE}\""));
     response.headers_mut().insert(CONTENT_DISPOSITION, disposition);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     Ok(response.into())
+}
+
+fn write(run: Run, redactor: Redactor<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+    // Masked, like the document.
+    let verdict = serde_json::from_value(redactor.shown(&run.verification)).expect("its texts stay texts");
+    ui::report(out, &plain(&verdict, None, FILE), |out| run.write(redactor, out))
 }

@@ -15,9 +15,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ControlError;
-use super::call::{Context, Paging, Scope, TIMEOUT, timeout};
-use super::endpoint::{Call, Command, Endpoint};
-use super::fields::{AnyKey, DurationInput, Integer, List, OwnKey, Page, Since, count_parser};
+use super::call::{Body, ControlCall, Declaration, Query, Tag};
+use super::command::CallCommand;
+use super::context::{Context, Paging, Scope, TIMEOUT, timeout};
+use super::fields::{AnyKey, DurationInput, Integer, List, OnlyKey, OwnKey, Page, Since, count_parser};
 use super::render::{Row, Text, body_text, cell, header_text, optional, table, warnings};
 use super::reply::Nearest;
 use crate::advice::{Advice, Audience};
@@ -28,6 +29,7 @@ use crate::redact::Redactor;
 use crate::state::journal::record::{Answer, Bytes, Connection, Headers, QuotaState, Request, RequestWhole, time};
 use crate::state::journal::{Entry, Interest, Journal, Reason, RequestInterest, RequestRecord};
 use crate::state::quota::QuotaCheck;
+use crate::util::wording::shorten;
 
 /// List requests, newest first.
 ///
@@ -64,17 +66,17 @@ pub(crate) struct ListRequests {
     pub(crate) cursor: Option<String>,
 }
 
-impl Endpoint for ListRequests {
+impl ControlCall for Query<ListRequests> {
     type Answer = Page<Request>;
-    const CALL: Call<Self> = Call::at_once("GET requests", list);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Requests, "GET requests", list);
 
-    fn commands() -> Vec<Command> {
+    fn commands() -> Vec<CallCommand> {
         let examples = &[
             "requests list --operation events.subscribe --status 422",
             "requests list --key sk_test_mine --limit 100 --json",
             "requests list --follow",
         ];
-        vec![Command::of::<Self>("requests list", examples).follows("request")]
+        vec![CallCommand::new("requests list", examples, |query| Self { query }.sent()).follows("request")]
     }
 }
 
@@ -114,17 +116,18 @@ pub(crate) struct WaitForRequests {
     pub(crate) timeout: Option<DurationInput>,
 }
 
-impl Endpoint for WaitForRequests {
+impl ControlCall for Body<WaitForRequests> {
     type Answer = List<Request>;
-    const CALL: Call<Self> = Call::waits("POST requests/wait", |request, cx| Box::pin(wait(request, cx)));
+    const CALL: Declaration<Self> =
+        Declaration::waits(Tag::Requests, "POST requests/wait", |Self { body }, cx| Box::pin(wait(body, cx)));
 
-    fn commands() -> Vec<Command> {
+    fn commands() -> Vec<CallCommand> {
         let about = "Wait until requests match; on timeout, show the nearest ones and what differs, and exit 1";
         let examples = &[
             "requests wait --operation events.subscribe --timeout 30s",
             "requests wait --status 429 --count 3 --since now",
         ];
-        vec![Command::of::<Self>("requests wait", examples).about(about)]
+        vec![CallCommand::new("requests wait", examples, |body| Self { body }.sent()).about(about)]
     }
 }
 
@@ -134,21 +137,29 @@ impl Endpoint for WaitForRequests {
 /// absent or unusable part.
 #[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct ShowRequest {
-    /// Its id, as listings and answers show it.
-    pub(crate) id: String,
-    #[arg(skip)]
-    #[serde(default)]
-    pub(crate) key: AnyKey,
+    #[command(flatten)]
+    pub(crate) path: RequestPath,
+    #[command(flatten)]
+    pub(crate) query: OnlyKey,
 }
 
-impl Endpoint for ShowRequest {
-    type Answer = RequestWhole;
-    const CALL: Call<Self> = Call::at_once("GET requests/{id}", |request, cx| {
-        Ok(whole(&*find(cx, &request.key.scope(cx)?, &request.id)?, cx.redactor()))
-    });
+#[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct RequestPath {
+    /// Its id, as listings and answers show it.
+    #[schemars(length(min = 1), extend("examples" = ["req_01kg9tbs8075j3q2a1zqxhg4v6"]))]
+    pub(crate) id: String,
+}
 
-    fn commands() -> Vec<Command> {
-        vec![Command::of::<Self>("requests show", &["requests show req_01k...", "requests show req_01k... --json"])]
+impl ControlCall for ShowRequest {
+    type Answer = RequestWhole;
+    const CALL: Declaration<Self> =
+        Declaration::at_once(Tag::Requests, "GET requests/{id}", |Self { path, query }, cx| {
+            Ok(whole(&*find(cx, &query.key.scope(cx)?, &path.id)?, cx.redactor()))
+        });
+
+    fn commands() -> Vec<CallCommand> {
+        let examples = &["requests show req_01k...", "requests show req_01k... --json"];
+        vec![CallCommand::new("requests show", examples, |request: Self| request.sent())]
     }
 }
 
@@ -162,9 +173,9 @@ pub(crate) struct ClearRequests {
     pub(crate) key: OwnKey,
 }
 
-impl Endpoint for ClearRequests {
+impl ControlCall for Body<ClearRequests> {
     type Answer = Cleared;
-    const CALL: Call<Self> = Call::at_once("DELETE requests", clear);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Requests, "DELETE requests", clear);
 }
 
 /// The status of an answer, or 0 for a broken connection.
@@ -243,7 +254,7 @@ fn operation_names() -> Vec<&'static str> {
     Operation::ALL.map(Operation::name).to_vec()
 }
 
-fn list(request: ListRequests, cx: &Context) -> Result<Page<Request>, ControlError> {
+fn list(Query { query: request }: Query<ListRequests>, cx: &Context) -> Result<Page<Request>, ControlError> {
     let scope = request.key.scope(cx)?;
     let page = Paging::read(request.limit, request.cursor.as_deref())?;
     let ListRequests { operation, status, since, method, path, .. } = &request;
@@ -310,7 +321,7 @@ async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<List<Request
     Err(ControlError::new(ErrorKind::RequestTimeout, message).with(|error| error.nearest = Some(nearest.collect())))
 }
 
-fn clear(request: ClearRequests, cx: &Context) -> Result<Cleared, ControlError> {
+fn clear(Body { body: request }: Body<ClearRequests>, cx: &Context) -> Result<Cleared, ControlError> {
     match request.key.scope(cx)?.key() {
         Some(cleared) => cx.journal.clear(|entry| entry.is_of(&cleared, &cx.profile.keys)),
         None => cx.journal.clear_all(),
@@ -375,7 +386,7 @@ fn error_message(request: &RequestRecord) -> Option<String> {
         return None;
     }
     let answered: Envelope = serde_json::from_slice(request.transcript.answer_body()).ok()?;
-    Some(answered.error.message.chars().take(MAX_MESSAGE).collect())
+    Some(shorten(&answered.error.message, MAX_MESSAGE).into_owned())
 }
 
 pub(super) fn whole(request: &RequestRecord, redactor: Redactor<'_>) -> RequestWhole {

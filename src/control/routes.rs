@@ -12,10 +12,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::Context;
-use super::endpoint::{Call, Command, Endpoint, Made, Route, RouteHandler};
+use super::call::{Answered, AnyCall, AnyHandler, Body, CallResult, ControlCall, Declaration, Made, Query, Tag};
+use super::command::CallCommand;
+use super::context::Context;
 use super::fields::AnyKey;
-use super::guard::WRONG_TOKEN_PAUSE;
 use super::page::page;
 use super::reply::json;
 use super::{
@@ -29,62 +29,63 @@ use crate::http::body::{RequestBody, ResponseBody};
 use crate::http::connection_state::ConnectionState;
 use crate::redact::Redactor;
 use crate::util::tasks::{Busy, MAX_READS};
+use crate::util::wording::shorten;
 
 macro_rules! calls {
-    ($($request:ty),* $(,)?) => { vec![$(Route::of::<$request>()),*] };
+    ($($request:ty),* $(,)?) => { vec![$(AnyCall::of::<$request>()),*] };
 }
 
 /// Every call. The `OpenAPI` document and the help list them and their commands in this order.
-static CALLS: LazyLock<Vec<Route>> = LazyLock::new(|| {
+static CALLS: LazyLock<Vec<AnyCall>> = LazyLock::new(|| {
     calls![
         system::AskHealth,
         system::GetAuthority,
-        profile::GetAssumptions,
-        profile::ShowProfile,
-        profile::ChangeSettings,
-        GetDocument,
-        profile::GetEmulatedDocument,
-        requests::ListRequests,
-        requests::ClearRequests,
+        Query<profile::GetAssumptions>,
+        Query<profile::ShowProfile>,
+        Body<profile::ChangeSettings>,
+        Query<GetDocument>,
+        Query<profile::GetEmulatedDocument>,
+        Query<requests::ListRequests>,
+        Body<requests::ClearRequests>,
         requests::ShowRequest,
-        requests::WaitForRequests,
-        verdict::GetVerdict,
-        findings::GetFindings,
-        run::GetRun,
-        report::GetReport,
+        Body<requests::WaitForRequests>,
+        Query<verdict::GetVerdict>,
+        Query<findings::GetFindings>,
+        Query<run::GetRun>,
+        Query<report::GetReport>,
         explain::Explain,
-        subscriptions::ListSubscriptions,
-        subscriptions::Subscribe,
+        Query<subscriptions::ListSubscriptions>,
+        Body<subscriptions::Subscribe>,
         subscriptions::ShowSubscription,
         subscriptions::RotateSecret,
         subscriptions::DeleteSubscription,
         subscriptions::ChangeSubscription,
         events::Fire,
-        deliveries::ListDeliveries,
+        Query<deliveries::ListDeliveries>,
         deliveries::ShowDelivery,
-        deliveries::WaitForDeliveries,
-        stream::FollowStream,
+        Body<deliveries::WaitForDeliveries>,
+        Query<stream::FollowStream>,
         deliveries::Redeliver,
-        scenarios::ListScenarios,
+        Query<scenarios::ListScenarios>,
         scenarios::ShowScenario,
         scenarios::PutScenario,
         scenarios::RemoveScenario,
-        activation::Activate,
-        scenarios::ReloadScenarios,
-        clock::ShowClock,
-        clock::MoveClock,
-        test_outcome::ReportOutcome,
-        snapshot::Reset,
-        snapshot::SaveSnapshot,
-        snapshot::LoadSnapshot,
-        snapshot::Fork,
+        Body<activation::Activate>,
+        Body<scenarios::ReloadScenarios>,
+        Query<clock::ShowClock>,
+        Body<clock::MoveClock>,
+        Body<test_outcome::ReportOutcome>,
+        Body<snapshot::Reset>,
+        Query<snapshot::SaveSnapshot>,
+        Query<snapshot::LoadSnapshot>,
+        Body<snapshot::Fork>,
         deliveries::ShowSink,
         deliveries::ScriptSink,
     ]
 });
 
 /// The commands that make one call each.
-pub(crate) fn commands() -> Vec<Command> {
+pub(crate) fn commands() -> Vec<CallCommand> {
     CALLS.iter().flat_map(|route| (route.commands)()).collect()
 }
 
@@ -109,9 +110,10 @@ struct GetDocument {
     key: AnyKey,
 }
 
-impl Endpoint for GetDocument {
+impl ControlCall for Query<GetDocument> {
     type Answer = Made<Map<String, Value>>;
-    const CALL: Call<Self> = Call::at_once("GET openapi.json", |_, _| Ok(json(openapi_document()).into()));
+    const CALL: Declaration<Self> =
+        Declaration::at_once(Tag::Emulator, "GET openapi.json", |_, _| Ok(json(openapi_document()).into()));
 }
 
 impl Control {
@@ -133,7 +135,7 @@ impl Control {
             if let Some(line) = self.wrong_tokens.line(connection.peer()) {
                 self.note(None, line, true);
             }
-            tokio::time::sleep(WRONG_TOKEN_PAUSE).await;
+            tokio::time::sleep(self.wrong_tokens.pause).await;
         }
         match answered {
             Ok(mut reply) => {
@@ -155,20 +157,20 @@ impl Control {
         let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default().to_owned();
         let found = find(&parts.method, &path);
         let (accepted, is_open) =
-            found.as_ref().map_or((&[][..], false), |(route, _)| (route.accepted(), route.is_open));
+            found.as_ref().map_or((&[][..], false), |(route, _)| (route.accepted(), route.options.is_open));
         self.access.check_origin(&parts, host, accepted, !body.is_empty())?;
         if !is_open {
             self.access.check_token(&parts)?;
         }
         // Which paths exist is only shown to those who may call.
         let (route, segment) = found?;
-        let read = self.bodies.read_content(route.max_bytes, &parts.headers, &body).await;
+        let read = self.bodies.read_content(route.options.max_bytes, &parts.headers, &body).await;
         let body = read.map_err(|problem| ControlError::new(problem.kind(), problem.to_string()))?;
         let is_disconnected = Arc::clone(connection.is_disconnected());
-        let (control, shows_secrets, profile) = (Arc::clone(self), route.shows_secrets, self.profile());
+        let (control, shows_secrets, profile) = (Arc::clone(self), route.options.shows_secrets, self.profile());
         let cx = Context { control, parts, body, segment, shows_secrets, profile, is_disconnected };
         // Every call refuses an invalid key. The one with a large body checks it itself, because parsing that body is slow.
-        if !route.is_open && route.max_bytes.is_none() {
+        if !route.options.is_open && route.options.max_bytes.is_none() {
             cx.check_key()?;
         }
         let reply = tokio::select! {
@@ -190,26 +192,32 @@ impl Control {
         charged.map(|body| Response::from_parts(head, body))
     }
 
-    async fn call_handler(self: &Arc<Self>, route: &Route, cx: Context) -> Result<Reply, ControlError> {
-        match route.handler {
-            RouteHandler::Waits(answer) => {
-                let _writing = route.is_write().then(|| self.begin_write());
-                answer(Arc::new(cx)).await
+    async fn call_handler(self: &Arc<Self>, call: &'static AnyCall, cx: Context) -> CallResult<Reply> {
+        match call.handler {
+            AnyHandler::Waits(answer) => {
+                let _writing = call.is_write().then(|| self.begin_write());
+                let cx = Arc::new(cx);
+                match answer(call.parts(&cx)?, Arc::clone(&cx)).await? {
+                    Answered::Reply(reply) => Ok(reply),
+                    // Serializing a large answer is slow.
+                    Answered::Record(record) => Ok(self.run_to_end(move |_| cx.reply(&*record)).await),
+                }
             }
-            RouteHandler::AtOnce(answer) if route.is_write() => {
+            AnyHandler::AtOnce(answer) if call.is_write() => {
                 // Released after the change, even if the caller has hung up.
                 let writing = self.begin_write();
                 let change = move |control: &Self| {
                     let _writing = writing;
-                    let reply = answer(&cx);
+                    let reply = call.parts(&cx).and_then(|parts| Ok(written(answer(parts, &cx)?, &cx)));
                     control.fire_changed();
                     reply
                 };
                 self.run_to_end(change).await
             }
-            RouteHandler::AtOnce(answer) => {
+            AnyHandler::AtOnce(answer) => {
                 let is_disconnected = Arc::clone(&cx.is_disconnected);
-                self.read(&is_disconnected, move |_| answer(&cx)).await?
+                let read = move |_: &Self| Ok(written(answer(call.parts(&cx)?, &cx)?, &cx));
+                self.read(&is_disconnected, read).await?
             }
         }
     }
@@ -235,9 +243,16 @@ impl Control {
     }
 }
 
+fn written(answered: Answered, cx: &Context) -> Reply {
+    match answered {
+        Answered::Record(record) => cx.reply(&*record),
+        Answered::Reply(reply) => reply,
+    }
+}
+
 /// The call that a method and path mean, and its variable segment, decoded. A path that is in the table literally never matches a
 /// variable segment; HEAD counts as GET.
-fn find(method: &Method, path: &str) -> Result<(&'static Route, String), ControlError> {
+fn find(method: &Method, path: &str) -> Result<(&'static AnyCall, String), ControlError> {
     let method = if *method == Method::HEAD { &Method::GET } else { method };
     let is_literal = CALLS.iter().any(|route| route.path == path);
     let mut allowed: Vec<&Method> = Vec::new();
@@ -256,7 +271,7 @@ fn nearest_path(path: &str) -> Option<String> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let first_of = |pattern: &'static str| pattern.split('/').next().unwrap_or_default();
     let first = nearest(segments.first()?, CALLS.iter().map(|route| first_of(route.path)))?;
-    let likeness = |route: &Route| {
+    let likeness = |route: &AnyCall| {
         let distance = route.path.split('/').count().abs_diff(segments.len());
         // The name of a variable segment resembles no value of it.
         let pattern =
@@ -270,7 +285,7 @@ fn nearest_path(path: &str) -> Option<String> {
 
 /// The 404 for an unknown path, with the one that was probably meant.
 fn unknown_path(path: &str) -> ControlError {
-    let shown: String = path.chars().take(80).collect();
+    let shown = shorten(path, 80);
     let way_out = match nearest_path(path) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!(
@@ -278,4 +293,23 @@ fn unknown_path(path: &str) -> ControlError {
         ),
     };
     ControlError::not_found(format!("there is no {PREFIX}{}; {way_out}", shown.escape_debug()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_request_has_the_parts_that_its_call_reads() {
+        for call in CALLS.iter() {
+            let path = call.path;
+            let has = |part: &str, name: &str| call.fields(part).any(|(known, _)| known == name);
+            let segment: Vec<&str> = call.segment().into_iter().map(|(_, name, _)| name).collect();
+            assert_eq!(call.fields("path").map(|(name, _)| name).collect::<Vec<_>>(), segment, "{path}");
+            let has_body = call.part("body").is_some();
+            assert_eq!(has_body || call.options.raw_body.is_some(), call.is_write(), "{path}");
+            assert_ne!(has(if has_body { "body" } else { "query" }, "key"), call.options.is_open, "{path}");
+            assert!(!call.about().0.is_empty(), "{path}");
+        }
+    }
 }

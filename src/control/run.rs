@@ -13,10 +13,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::call::{Context, Listing, Scope, number_in};
+use super::call::{ControlCall, Declaration, Made, Query, Tag};
 use super::clock::Clock;
+use super::context::{Context, Listing, Scope};
 use super::due::{Due, due};
-use super::endpoint::{Call, Endpoint, Made};
+use super::exec_facts::ExecFacts;
 use super::explain::Explanation;
 use super::fields::{AnyKey, List};
 use super::profile::{Profile, Setting};
@@ -31,10 +32,10 @@ use super::{
     stream, subscriptions, test_outcome,
 };
 use crate::contract::keys::Keys;
+use crate::findings::Findings;
 use crate::http::answer::{JSON, answer};
 use crate::http::body::ResponseBody;
 use crate::redact::Redactor;
-use crate::review::findings::Findings;
 use crate::scenario::ScenarioSnapshot;
 use crate::settings::LedgerRow;
 use crate::state::engine::deliveries::DeliveryRecord;
@@ -60,9 +61,10 @@ pub(crate) struct GetRun {
     pub(crate) limit: Option<u32>,
 }
 
-impl Endpoint for GetRun {
+impl ControlCall for Query<GetRun> {
     type Answer = Made<Run>;
-    const CALL: Call<Self> = Call::waits("GET run", |request, cx| Box::pin(send(request, cx)));
+    const CALL: Declaration<Self> =
+        Declaration::waits(Tag::Results, "GET run", |Self { query }, cx| Box::pin(send(query, cx)));
 }
 
 /// What happened so far and the present state, with the newest records of each kind. Credentials are masked.
@@ -135,59 +137,6 @@ pub(crate) struct EmulatorFacts {
     pub(crate) control: bool,
     /// The folders that scenarios are read from.
     pub(crate) scenario_folders: Vec<String>,
-}
-
-/// A command that was run with an emulator, and how it ended.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
-#[schemars(inline, deny_unknown_fields)]
-pub(crate) struct ExecFacts {
-    /// The command and its arguments, credentials masked.
-    pub(crate) command: Vec<String>,
-    /// Its exit status, by the rules of shells: 128 and the number of a signal, 127 if it is not there, 126 if it cannot be run.
-    pub(crate) exit_status: u8,
-    /// The signal that ended it.
-    pub(crate) signal: Option<i32>,
-    /// Why it could not be run.
-    pub(crate) problem: Option<String>,
-    /// The end of its output, at most 64 KiB, credentials masked. Output to a terminal is not in it.
-    #[serde(default)]
-    pub(crate) output: Option<String>,
-    /// The kinds of problems that were to fail the run.
-    #[serde(default)]
-    pub(crate) fail_on: Vec<String>,
-    /// Those of them that were found.
-    #[serde(default)]
-    pub(crate) failed_by: Vec<String>,
-    /// A sentence about each of these.
-    #[serde(default)]
-    pub(crate) failed_because: Vec<String>,
-    /// How it ended under each reading of `exec --under`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) under: Option<ReadingGrid>,
-}
-
-/// A command under several readings of what the contract leaves open.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[schemars(inline, deny_unknown_fields)]
-pub(crate) struct ReadingGrid {
-    /// The reading of this document: the first under which the command failed, or `contract`.
-    pub(crate) reading: String,
-    /// What the rows show.
-    pub(crate) sentence: String,
-    /// In the order in which they were requested, `contract` first.
-    pub(crate) readings: Vec<ReadingRow>,
-}
-
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[schemars(inline, deny_unknown_fields)]
-pub(crate) struct ReadingRow {
-    pub(crate) reading: String,
-    /// The command's, or 1 if it succeeded and the verdict failed the run.
-    pub(crate) exit_status: u8,
-    /// The problems in its verdict.
-    pub(crate) problems: usize,
-    /// The first test that failed, if its runner reported any.
-    pub(crate) failed_test: Option<String>,
 }
 
 /// A key and its usage.
@@ -299,39 +248,38 @@ pub(crate) const MAX_RECORDS: usize = 2_000;
 pub(crate) const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 impl GetRun {
-    pub(super) fn document(&self, cx: &Context) -> Result<Run, ControlError> {
+    fn document(&self, cx: &Context) -> Result<Run, ControlError> {
         let scope = self.key.scope(cx)?;
-        let limit = number_in("limit", self.limit, 0..=100_000)?;
-        Ok(run(cx, &scope, limit.map(|limit| limit as usize), cx.redactor()))
+        Ok(run(cx, &scope, self.limit.map(|limit| limit as usize), cx.redactor()))
+    }
+
+    /// The document as `write` writes it: made whole if it is short, or else while it is sent.
+    pub(super) async fn sent(
+        self,
+        cx: &Arc<Context>,
+        write: fn(Run, Redactor<'_>, &mut dyn io::Write) -> io::Result<()>,
+    ) -> Result<ResponseBody, ControlError> {
+        self.key.scope_soon(cx).await?;
+        let of = Arc::clone(cx);
+        let write = move |out: &mut dyn io::Write| {
+            let document = self.document(&of).map_err(|_| io::Error::other("the key is gone"))?;
+            write(document, of.redactor(), out)
+        };
+        let short = write.clone();
+        match cx.control.read(&cx.is_disconnected, |_| document::short(short)).await? {
+            Some(text) => Ok(ResponseBody::from(text)),
+            None => document::made_while_sent(&cx.blocking.runs, write).await,
+        }
     }
 }
 
 /// A long document is made by few callers at a time, and while it is sent.
 async fn send(request: GetRun, cx: Arc<Context>) -> Result<Made<Run>, ControlError> {
-    request.key.scope_soon(&cx).await?;
-    number_in("limit", request.limit, 0..=100_000)?;
-    let of = Arc::clone(&cx);
-    let write = move |out: &mut dyn io::Write| {
-        let document = request.document(&of).map_err(|_| io::Error::other("the key is gone"))?;
-        document.write(of.redactor(), out)
-    };
-    let short = write.clone();
-    let body = if let Some(text) = cx.control.read(&cx.is_disconnected, |_| document::short(short)).await? {
-        ResponseBody::from(text)
-    } else {
-        document::made_while_sent(&cx.blocking.runs, write).await?
-    };
+    let body = request.sent(&cx, |document, redactor, out| document.write(redactor, out)).await?;
     Ok(answer(StatusCode::OK, JSON, body).into())
 }
 
 impl Run {
-    /// The document as text, which is kept whole.
-    pub(super) fn text(self, redactor: Redactor<'_>) -> Vec<u8> {
-        let mut text = Vec::new();
-        self.write(redactor, &mut text).expect("memory takes all that is written");
-        text
-    }
-
     /// Writes it with credentials masked, one record after the other: masked as a whole, it would take several times as much memory.
     pub(super) fn write(mut self, redactor: Redactor<'_>, out: &mut dyn io::Write) -> io::Result<()> {
         let (requests, deliveries) = (std::mem::take(&mut self.requests), std::mem::take(&mut self.deliveries));
@@ -480,33 +428,12 @@ fn newest<T, S: Serialize>(records: impl IntoIterator<Item = T>, most: usize, sh
     let mut written = 0;
     let next = |record| {
         let record = shown(record);
-        written += bytes_of(&record);
+        written += document::bytes_of(&record);
         (record, written)
     };
     let mut before = 0;
     let has_room = |(_, after): &(S, usize)| std::mem::replace(&mut before, *after) < MAX_BYTES;
     records.into_iter().take(most).map(next).take_while(has_room).map(|(record, _)| record).collect()
-}
-
-/// How many bytes of JSON a record has.
-pub(super) fn bytes_of(record: &impl Serialize) -> usize {
-    let mut written = Written(0);
-    serde_json::to_writer(&mut written, record).expect("texts and numbers always serialise");
-    written.0
-}
-
-/// Counts the bytes that are written.
-struct Written(usize);
-
-impl io::Write for Written {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Keeps at most a fixed number of records of a kind, and returns how many were left out.

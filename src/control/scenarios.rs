@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use clap::Args;
 use hyper::header::CONTENT_TYPE;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ControlError;
-use super::call::Context;
-use super::endpoint::{Call, Command, Endpoint};
-use super::fields::{AnyKey, OneKey};
+use super::call::{Body, ControlCall, Declaration, Options, Query, Tag, USUAL};
+use super::command::CallCommand;
+use super::context::Context;
+use super::fields::{AnyKey, OneKey, OnlyKey};
 use super::render::{Text, cell, joined, optional, table};
 use crate::advice::Audience;
 use crate::diagnostic::Diagnostic;
@@ -34,12 +35,13 @@ pub(crate) struct ListScenarios {
     pub(crate) key: OneKey,
 }
 
-impl Endpoint for ListScenarios {
+impl ControlCall for Query<ListScenarios> {
     type Answer = Scenarios;
-    const CALL: Call<Self> = Call::at_once("GET scenarios", list);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Scenarios, "GET scenarios", list);
 
-    fn commands() -> Vec<Command> {
-        vec![Command::of::<Self>("scenarios list", &["scenarios list", "scenarios list --key sk_test_mine --json"])]
+    fn commands() -> Vec<CallCommand> {
+        let examples = &["scenarios list", "scenarios list --key sk_test_mine --json"];
+        vec![CallCommand::new("scenarios list", examples, |query| Self { query }.sent())]
     }
 }
 
@@ -48,20 +50,27 @@ impl Endpoint for ListScenarios {
 /// With its details, rules and emissions.
 #[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct ShowScenario {
-    /// The scenario's name.
-    #[arg(value_parser = scenario_name)]
-    pub(crate) name: String,
-    #[arg(skip)]
-    #[serde(default)]
-    pub(crate) key: AnyKey,
+    #[command(flatten)]
+    pub(crate) path: ScenarioPath,
+    #[command(flatten)]
+    pub(crate) query: OnlyKey,
 }
 
-impl Endpoint for ShowScenario {
-    type Answer = ScenarioWhole;
-    const CALL: Call<Self> = Call::at_once("GET scenarios/{name}", show);
+#[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct ScenarioPath {
+    /// The scenario's name.
+    #[arg(value_parser = scenario_name)]
+    #[schemars(length(min = 1), extend("examples" = ["rate-limit-burst"]))]
+    pub(crate) name: String,
+}
 
-    fn commands() -> Vec<Command> {
-        vec![Command::of::<Self>("scenarios show", &["scenarios show rate-limit-burst > scenarios/mine.toml"])]
+impl ControlCall for ShowScenario {
+    type Answer = ScenarioWhole;
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Scenarios, "GET scenarios/{name}", show);
+
+    fn commands() -> Vec<CallCommand> {
+        let examples = &["scenarios show rate-limit-burst > scenarios/mine.toml"];
+        vec![CallCommand::new("scenarios show", examples, |request: Self| request.sent())]
     }
 }
 
@@ -71,7 +80,12 @@ impl Endpoint for ShowScenario {
 /// `dry_run=true` a valid one changes nothing either.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct PutScenario {
-    pub(crate) name: String,
+    pub(crate) path: ScenarioPath,
+    pub(crate) query: PutQuery,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct PutQuery {
     /// Only check the text.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) dry_run: bool,
@@ -79,26 +93,27 @@ pub(crate) struct PutScenario {
     pub(crate) key: AnyKey,
 }
 
-impl Endpoint for PutScenario {
+impl ControlCall for PutScenario {
     type Answer = Added;
-    const CALL: Call<Self> =
-        Call::at_once("PUT scenarios/{name}", put).query(&["dry_run"]).body::<ScenarioFile>().toml();
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Scenarios, "PUT scenarios/{name}", put).with(Options {
+        raw_body: Some(SchemaGenerator::subschema_for::<ScenarioFile>),
+        takes_toml: true,
+        ..USUAL
+    });
 }
 
 /// Remove a scenario that was added here.
 ///
 /// Scenarios in folders and in the program stay.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct RemoveScenario {
-    pub(crate) name: String,
-    #[serde(default)]
-    pub(crate) key: AnyKey,
+    pub(crate) path: ScenarioPath,
+    pub(crate) body: OnlyKey,
 }
 
-impl Endpoint for RemoveScenario {
+impl ControlCall for RemoveScenario {
     type Answer = Removed;
-    const CALL: Call<Self> = Call::at_once("DELETE scenarios/{name}", remove);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Scenarios, "DELETE scenarios/{name}", remove);
 }
 
 /// Read the scenario folders again now.
@@ -113,12 +128,12 @@ pub(crate) struct ReloadScenarios {
     pub(crate) key: AnyKey,
 }
 
-impl Endpoint for ReloadScenarios {
+impl ControlCall for Body<ReloadScenarios> {
     type Answer = Reloaded;
-    const CALL: Call<Self> = Call::at_once("POST scenarios/reload", reload);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Scenarios, "POST scenarios/reload", reload);
 
-    fn commands() -> Vec<Command> {
-        vec![Command::of::<Self>("scenarios reload", &["scenarios reload"])]
+    fn commands() -> Vec<CallCommand> {
+        vec![CallCommand::new("scenarios reload", &["scenarios reload"], |body| Self { body }.sent())]
     }
 }
 
@@ -280,7 +295,7 @@ impl Text for Reloaded {
     }
 }
 
-fn list(request: ListScenarios, cx: &Context) -> Result<Scenarios, ControlError> {
+fn list(Query { query: request }: Query<ListScenarios>, cx: &Context) -> Result<Scenarios, ControlError> {
     let snapshot = cx.library.load();
     let key = named(cx, &request.key)?;
     let active: Vec<String> = match key.as_deref() {
@@ -343,9 +358,9 @@ fn row(snapshot: &ScenarioSnapshot, name: &str, scenario: Option<&Scenario>) -> 
     }
 }
 
-fn show(request: ShowScenario, cx: &Context) -> Result<ScenarioWhole, ControlError> {
+fn show(ShowScenario { path, .. }: ShowScenario, cx: &Context) -> Result<ScenarioWhole, ControlError> {
     let snapshot = cx.library.load();
-    let scenario = snapshot.find(&request.name).ok_or_else(|| unknown(&snapshot, &request.name))?;
+    let scenario = snapshot.find(&path.name).ok_or_else(|| unknown(&snapshot, &path.name))?;
     Ok(whole(&snapshot, &scenario.name))
 }
 
@@ -375,7 +390,8 @@ fn file_example() -> Value {
     serde_json::json!({ "rule": [{ "times": 3, "reply": { "error": "rate_limit_exceeded" } }] })
 }
 
-fn put(PutScenario { name, dry_run, .. }: PutScenario, cx: &Context) -> Result<Added, ControlError> {
+fn put(PutScenario { path, query }: PutScenario, cx: &Context) -> Result<Added, ControlError> {
+    let (name, dry_run) = (path.name, query.dry_run);
     let text = std::str::from_utf8(&cx.body).map_err(|_| ControlError::invalid("body: is not UTF-8"))?;
     let content_type = cx.parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let text = if content_type.trim_ascii_start().to_ascii_lowercase().starts_with("application/toml") {
@@ -403,7 +419,8 @@ fn without_key(text: &str) -> Cow<'_, str> {
     }
 }
 
-fn remove(RemoveScenario { name, .. }: RemoveScenario, cx: &Context) -> Result<Removed, ControlError> {
+fn remove(RemoveScenario { path, .. }: RemoveScenario, cx: &Context) -> Result<Removed, ControlError> {
+    let name = path.name;
     let present = cx.library.load().find(&name);
     if let Some(scenario) = present.filter(|scenario| scenario.origin != ScenarioOrigin::Inline) {
         let message = format!("`{}` was not added over the control API, so it cannot be removed here", scenario.name);
@@ -415,7 +432,7 @@ fn remove(RemoveScenario { name, .. }: RemoveScenario, cx: &Context) -> Result<R
 }
 
 /// Reads the folders again now. If a file is broken, the answer is a 422 and all others are loaded.
-fn reload(_: ReloadScenarios, cx: &Context) -> Result<Reloaded, ControlError> {
+fn reload(_: Body<ReloadScenarios>, cx: &Context) -> Result<Reloaded, ControlError> {
     let files = cx.scenario_folders.read();
     let count = files.iter().filter(|(_, text)| text.as_ref().err().is_none_or(|problem| problem.is_error())).count();
     let reload = cx.reload_changed(files);

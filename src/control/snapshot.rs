@@ -1,16 +1,18 @@
 //! `GET snapshot`, `PUT snapshot`, `POST snapshot/fork`, `POST reset`: saves the state of one key, or of everything, as a document, loads
 //! it, copies that of a key, or restores the state before the first request.
 
+use std::io::Cursor;
 use std::sync::Arc;
 
 use clap::Args;
 use hyper::StatusCode;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Context, Scope};
-use super::endpoint::{Call, Command, Endpoint, Made};
+use super::call::{Body, ControlCall, Declaration, Made, Options, Query, Tag, USUAL};
+use super::command::CallCommand;
+use super::context::{Context, Scope};
 use super::fields::{AnyKey, OwnKey};
 use super::render::{Text, cell, joined};
 use super::{Control, ControlError, document, scenarios};
@@ -38,9 +40,10 @@ pub(crate) struct SaveSnapshot {
     pub(crate) key: OwnKey,
 }
 
-impl Endpoint for SaveSnapshot {
-    type Answer = Made<Snapshot>;
-    const CALL: Call<Self> = Call::waits("GET snapshot", |request, cx| Box::pin(save(request, cx)));
+impl ControlCall for Query<SaveSnapshot> {
+    type Answer = Made<SnapshotDocument>;
+    const CALL: Declaration<Self> =
+        Declaration::waits(Tag::State, "GET snapshot", |Self { query }, cx| Box::pin(save(query, cx)));
 }
 
 /// Put a saved state in place.
@@ -52,9 +55,13 @@ pub(crate) struct LoadSnapshot {
     pub(crate) key: AnyKey,
 }
 
-impl Endpoint for LoadSnapshot {
+impl ControlCall for Query<LoadSnapshot> {
     type Answer = Loaded;
-    const CALL: Call<Self> = Call::at_once("PUT snapshot", load).body::<Snapshot>().max_bytes(MAX_BYTES);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::State, "PUT snapshot", load).with(Options {
+        raw_body: Some(SchemaGenerator::subschema_for::<SnapshotDocument>),
+        max_bytes: Some(MAX_BYTES),
+        ..USUAL
+    });
 }
 
 /// Copy the state of a key to a new one.
@@ -73,12 +80,13 @@ pub(crate) struct Fork {
     key: String,
 }
 
-impl Endpoint for Fork {
+impl ControlCall for Body<Fork> {
     type Answer = Forked;
-    const CALL: Call<Self> = Call::at_once("POST snapshot/fork", fork);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::State, "POST snapshot/fork", fork);
 
-    fn commands() -> Vec<Command> {
-        vec![Command::of::<Self>("snapshot fork", &["snapshot fork --from sk_test_prepared --key sk_test_a"])]
+    fn commands() -> Vec<CallCommand> {
+        let examples = &["snapshot fork --from sk_test_prepared --key sk_test_a"];
+        vec![CallCommand::new("snapshot fork", examples, |body| Self { body }.sent())]
     }
 }
 
@@ -99,7 +107,8 @@ impl Text for Forked {
     }
 }
 
-fn fork(Fork { from, key }: Fork, cx: &Context) -> Result<Forked, ControlError> {
+fn fork(Body { body }: Body<Fork>, cx: &Context) -> Result<Forked, ControlError> {
+    let Fork { from, key } = body;
     let (from, new) = (cx.workspace(Some(&from))?, cx.workspace_name(Some(&key))?);
     let shown = cx.redactor().key(&new).into_owned();
     if cx.registry.find(&new).is_some() {
@@ -123,18 +132,17 @@ pub(crate) struct Reset {
     pub(crate) key: OwnKey,
 }
 
-impl Endpoint for Reset {
+impl ControlCall for Body<Reset> {
     type Answer = WasReset;
-    const CALL: Call<Self> = Call::at_once("POST reset", reset);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::State, "POST reset", reset);
 
-    fn commands() -> Vec<Command> {
+    fn commands() -> Vec<CallCommand> {
         let examples = &[
             "reset --key sk_test_a  # forget what one key did",
             "reset --all  # as after the start: every key, the journal, the clock, scenarios",
         ];
-        vec![Command::with("reset", "Forget what a key did, or everything", examples, |ResetArgs { key, all }| Self {
-            key: if all { "*".into() } else { key },
-        })]
+        let sent = |ResetArgs { key, all }| Self { body: Reset { key: if all { "*".into() } else { key } } }.sent();
+        vec![CallCommand::new("reset", examples, sent).about("Forget what a key did, or everything")]
     }
 }
 
@@ -151,7 +159,7 @@ struct ResetArgs {
 #[derive(JsonSchema)]
 #[schemars(inline)]
 #[expect(dead_code, reason = "a schema")]
-pub(crate) struct Snapshot {
+pub(crate) struct SnapshotDocument {
     #[schemars(extend("const" = crate::state::workspace::SNAPSHOT_FORMAT))]
     format: String,
     #[schemars(extend("const" = crate::state::workspace::SNAPSHOT_VERSION))]
@@ -209,7 +217,7 @@ impl Text for WasReset {
     }
 }
 
-async fn save(request: SaveSnapshot, cx: Arc<Context>) -> Result<Made<Snapshot>, ControlError> {
+async fn save(request: SaveSnapshot, cx: Arc<Context>) -> Result<Made<SnapshotDocument>, ControlError> {
     let control = &cx.control;
     let scope = request.key.scope_soon(control).await?;
     wait_idle_briefly(&scope.workspaces(control)).await;
@@ -226,10 +234,10 @@ async fn save(request: SaveSnapshot, cx: Arc<Context>) -> Result<Made<Snapshot>,
     Ok(answer(StatusCode::OK, JSON, body).into())
 }
 
-fn load(request: LoadSnapshot, cx: &Context) -> Result<Loaded, ControlError> {
+fn load(Query { query: request }: Query<LoadSnapshot>, cx: &Context) -> Result<Loaded, ControlError> {
     let scope = request.key.scope(cx)?;
-    let snapshot = cx.read_snapshot(|| Ok(serde_json::Deserializer::from_slice(&cx.body))).map_err(refused)?;
-    let names = || snapshot.workspaces.iter().map(|restored| restored.workspace.name());
+    let snapshot = cx.read_snapshot(Cursor::new(&cx.body)).map_err(refused)?;
+    let names = || snapshot.workspaces.iter().map(|saved| &saved.key);
     if let Scope(Some(workspace)) = scope {
         let only = snapshot.whole.is_none() && snapshot.workspaces.len() == 1;
         if !only || names().next() != Some(workspace.name()) {
@@ -247,7 +255,7 @@ fn load(request: LoadSnapshot, cx: &Context) -> Result<Loaded, ControlError> {
     Ok(Loaded { loaded, keys, generation, warnings })
 }
 
-fn reset(request: Reset, cx: &Context) -> Result<WasReset, ControlError> {
+fn reset(Body { body: request }: Body<Reset>, cx: &Context) -> Result<WasReset, ControlError> {
     let (forgotten, whose, name) = if let Scope(Some(workspace)) = request.key.scope(cx)? {
         cx.reset(&workspace);
         let (whose, name) = (cx.whose(Some(workspace.name())), Arc::clone(workspace.name()));

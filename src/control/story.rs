@@ -56,8 +56,15 @@ pub(crate) fn decision(request: &RequestRecord) -> (&'static str, String) {
 
 /// Why a request matched no endpoint; `None` if it matched one.
 pub(super) fn no_endpoint(request: &RequestRecord) -> Option<String> {
-    let (check, why) = decision(request);
-    ["http", "route"].contains(&check).then_some(why)
+    is_unmatched(request).then(|| decision(request).1)
+}
+
+/// True if a request matched no endpoint.
+pub(super) fn is_unmatched(request: &RequestRecord) -> bool {
+    match &request.reason {
+        Reason::Refused(..) => request.operation.is_none(),
+        reason => matches!(reason, Reason::NotFound(_) | Reason::Announced(_) | Reason::MethodNotAllowed(_)),
+    }
 }
 
 /// True if the API itself refused a request, by its own rules. A scenario's rule that only delays or changes an answer leaves the refusal

@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::call::{Context, Scope};
-use super::endpoint::{Call, Endpoint, Made};
+use super::call::{ControlCall, Declaration, Made, Options, Query, Tag, USUAL};
+use super::context::{Context, Scope};
 use super::fields::AnyKey;
 use super::render::cell;
 use super::story::{damage_text, destination, outcome_text};
@@ -50,11 +50,13 @@ pub(crate) struct FollowStream {
     pub(crate) kind: Option<String>,
 }
 
-impl Endpoint for FollowStream {
+impl ControlCall for Query<FollowStream> {
     type Answer = Made<String>;
-    const CALL: Call<Self> = Call::at_once("GET stream", follow)
-        .media(&[EVENT_STREAM])
-        .errors(&[(429, "Too many viewers follow the stream already.")]);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Results, "GET stream", follow).with(Options {
+        media: Some(&[EVENT_STREAM]),
+        errors: &[(429, "Too many viewers follow the stream already.")],
+        ..USUAL
+    });
 }
 
 /// An attempt as the stream shows it.
@@ -171,7 +173,7 @@ impl Texts {
     }
 }
 
-fn follow(request: FollowStream, cx: &Context) -> Result<Made<String>, ControlError> {
+fn follow(Query { query: request }: Query<FollowStream>, cx: &Context) -> Result<Made<String>, ControlError> {
     let kinds = kinds(request.kind.as_deref())?;
     let (scope, control) = (request.key.scope(cx)?, &cx.control);
     let Ok(permit) = Arc::clone(&control.viewers).try_acquire_owned() else {

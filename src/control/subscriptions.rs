@@ -7,9 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Context, Listing, Scope};
-use super::endpoint::{Call, Command, Endpoint};
-use super::fields::{AnyKey, OwnKey, Page};
+use super::call::{Body, ControlCall, Declaration, Options, Query, Tag, USUAL};
+use super::command::CallCommand;
+use super::context::{Context, Listing, Scope};
+use super::fields::{AnyKey, OnlyKey, OwnKey, Page};
 use super::render::{Row, Text, cell, optional, table};
 use super::{Control, ControlError};
 use crate::advice::{Advice, Audience};
@@ -21,6 +22,9 @@ use crate::redact::Redactor;
 use crate::settings::Profile;
 use crate::state::journal::record::{SubscriptionId, Time, WorkspaceId, name_of};
 use crate::state::workspace::{Secret, SubscriptionRecord, Workspace};
+
+/// The answer has a secret.
+const SECRET: Options = Options { shows_secrets: true, ..USUAL };
 
 /// A subscription, without its secret.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -61,30 +65,30 @@ impl ListSubscriptions {
     /// All of a key, page by page; `send` makes the call.
     pub(crate) fn all<F>(
         key: AnyKey,
-        send: impl Fn(&Self) -> Result<Page<Subscription>, F>,
+        send: impl Fn(&Query<Self>) -> Result<Page<Subscription>, F>,
     ) -> Result<Vec<Subscription>, F> {
-        let (mut request, mut all) = (Self { key, limit: None, cursor: None }, Vec::new());
+        let (mut request, mut all) = (Query { query: Self { key, limit: None, cursor: None } }, Vec::new());
         loop {
             let Page { data, next_cursor, .. } = send(&request)?;
             all.extend(data);
-            request.cursor = next_cursor;
-            if request.cursor.is_none() {
+            request.query.cursor = next_cursor;
+            if request.query.cursor.is_none() {
                 return Ok(all);
             }
         }
     }
 }
 
-impl Endpoint for ListSubscriptions {
+impl ControlCall for Query<ListSubscriptions> {
     type Answer = Page<Subscription>;
-    const CALL: Call<Self> = Call::at_once("GET subscriptions", |request, cx| {
-        let listing = Listing::read(request.limit, request.cursor.as_deref())?;
-        Ok(page_of(cx, &request.key.scope(cx)?, &listing, cx.redactor()).0)
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "GET subscriptions", |Self { query }, cx| {
+        let listing = Listing::read(query.limit, query.cursor.as_deref())?;
+        Ok(page_of(cx, &query.key.scope(cx)?, &listing, cx.redactor()).0)
     });
 
-    fn commands() -> Vec<Command> {
+    fn commands() -> Vec<CallCommand> {
         let examples = &["subscriptions list", "subscriptions list --key sk_test_a --json"];
-        vec![Command::of::<Self>("subscriptions list", examples)]
+        vec![CallCommand::new("subscriptions list", examples, |query| Self { query }.sent())]
     }
 }
 
@@ -93,8 +97,21 @@ impl Endpoint for ListSubscriptions {
 /// With `secret=true` the answer has the current signing secret, in case you lost it.
 #[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct ShowSubscription {
+    #[command(flatten)]
+    pub(crate) path: SubscriptionPath,
+    #[command(flatten)]
+    pub(crate) query: ShowSubscriptionQuery,
+}
+
+#[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct SubscriptionPath {
     /// Its id, as listings and answers show it.
+    #[schemars(length(min = 1), extend("examples" = ["sub_01kg9tbs8075j3q2a1zqxhg4v6"]))]
     pub(crate) id: String,
+}
+
+#[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct ShowSubscriptionQuery {
     #[arg(skip)]
     #[serde(default)]
     pub(crate) key: AnyKey,
@@ -105,13 +122,13 @@ pub(crate) struct ShowSubscription {
     pub(crate) secret: bool,
 }
 
-impl Endpoint for ShowSubscription {
+impl ControlCall for ShowSubscription {
     type Answer = ShownSubscription;
-    const CALL: Call<Self> = Call::at_once("GET subscriptions/{id}", show).shows_secrets();
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "GET subscriptions/{id}", show).with(SECRET);
 
-    fn commands() -> Vec<Command> {
+    fn commands() -> Vec<CallCommand> {
         let examples = &["subscriptions show sub_01k...", "subscriptions show sub_01k... --secret"];
-        vec![Command::of::<Self>("subscriptions show", examples)]
+        vec![CallCommand::new("subscriptions show", examples, |request: Self| request.sent())]
     }
 }
 
@@ -168,17 +185,17 @@ pub(crate) struct Subscribe {
     pub(crate) key: OwnKey,
 }
 
-impl Endpoint for Subscribe {
+impl ControlCall for Body<Subscribe> {
     type Answer = Created;
-    const CALL: Call<Self> = Call::at_once("POST subscriptions", create).shows_secrets();
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "POST subscriptions", create).with(SECRET);
 
-    fn commands() -> Vec<Command> {
+    fn commands() -> Vec<CallCommand> {
         let about = "Subscribe a URL, as a client of the key would, without counting a request";
         let examples = &[
             "subscriptions create https://app.example.com/hooks",
             "subscriptions create https://app.example.com/hooks --events workflow.completed --key sk_test_a",
         ];
-        vec![Command::of::<Self>("subscriptions create", examples).about(about)]
+        vec![CallCommand::new("subscriptions create", examples, |body| Self { body }.sent()).about(about)]
     }
 }
 
@@ -196,9 +213,14 @@ pub(crate) struct Created {
 ///
 /// Validated like a client's request. Deliveries under way keep their URL.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct ChangeSubscription {
-    pub(crate) id: String,
+    pub(crate) path: SubscriptionPath,
+    pub(crate) body: SubscriptionChange,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SubscriptionChange {
     #[serde(default)]
     pub(crate) key: AnyKey,
     #[serde(default)]
@@ -213,55 +235,44 @@ pub(crate) struct ChangeSubscription {
     pub(crate) status: Option<SubscriptionState>,
 }
 
-impl Endpoint for ChangeSubscription {
+impl ControlCall for ChangeSubscription {
     type Answer = Subscription;
-    const CALL: Call<Self> = Call::at_once("PUT subscriptions/{id}", change);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "PUT subscriptions/{id}", change);
 
-    fn commands() -> Vec<Command> {
-        let status = |status| move |OneId { id }: OneId| Self { id, status: Some(status), ..Self::default() };
-        let disable = status(SubscriptionState::Disabled);
+    fn commands() -> Vec<CallCommand> {
+        let status = |name, examples, status| {
+            let body = move || SubscriptionChange { status: Some(status), ..SubscriptionChange::default() };
+            CallCommand::new(name, examples, move |path| Self { path, body: body() }.sent())
+        };
+        let disable = &["subscriptions disable sub_01k..."];
+        let enable = &["subscriptions enable sub_01k..."];
         vec![
-            Command::with(
-                "subscriptions disable",
-                "Stop deliveries to a subscription, as a 410 would",
-                &["subscriptions disable sub_01k..."],
-                disable,
-            ),
-            Command::with(
-                "subscriptions enable",
-                "Resume deliveries to a subscription",
-                &["subscriptions enable sub_01k..."],
-                status(SubscriptionState::Active),
-            ),
+            status("subscriptions disable", disable, SubscriptionState::Disabled)
+                .about("Stop deliveries to a subscription, as a 410 would"),
+            status("subscriptions enable", enable, SubscriptionState::Active)
+                .about("Resume deliveries to a subscription"),
         ]
     }
-}
-
-#[derive(Args)]
-struct OneId {
-    /// Its id, as listings and answers show it.
-    id: String,
 }
 
 /// Delete a subscription.
 ///
 /// Later events no longer go to its URL.
 #[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct DeleteSubscription {
-    /// Its id, as listings and answers show it.
-    pub(crate) id: String,
-    #[arg(skip)]
-    #[serde(default)]
-    pub(crate) key: AnyKey,
+    #[command(flatten)]
+    pub(crate) path: SubscriptionPath,
+    #[command(flatten)]
+    pub(crate) body: OnlyKey,
 }
 
-impl Endpoint for DeleteSubscription {
+impl ControlCall for DeleteSubscription {
     type Answer = Deleted;
-    const CALL: Call<Self> = Call::at_once("DELETE subscriptions/{id}", delete);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "DELETE subscriptions/{id}", delete);
 
-    fn commands() -> Vec<Command> {
-        vec![Command::of::<Self>("subscriptions delete", &["subscriptions delete sub_01k..."])]
+    fn commands() -> Vec<CallCommand> {
+        let examples = &["subscriptions delete sub_01k..."];
+        vec![CallCommand::new("subscriptions delete", examples, |request: Self| request.sent())]
     }
 }
 
@@ -292,10 +303,16 @@ pub(crate) struct Deleted {
 ///
 /// The new secret is shown only here. `webhooks.rotation_grace` sets how long the old one keeps signing.
 #[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct RotateSecret {
-    /// Its id, as listings and answers show it.
-    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) path: SubscriptionPath,
+    #[command(flatten)]
+    pub(crate) body: NewSecret,
+}
+
+#[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewSecret {
     #[arg(skip)]
     #[serde(default)]
     pub(crate) key: AnyKey,
@@ -305,14 +322,15 @@ pub(crate) struct RotateSecret {
     pub(crate) secret: Option<String>,
 }
 
-impl Endpoint for RotateSecret {
+impl ControlCall for RotateSecret {
     type Answer = Rotated;
-    const CALL: Call<Self> = Call::at_once("POST subscriptions/{id}/rotate", rotate).shows_secrets();
+    const CALL: Declaration<Self> =
+        Declaration::at_once(Tag::Webhooks, "POST subscriptions/{id}/rotate", rotate).with(SECRET);
 
-    fn commands() -> Vec<Command> {
+    fn commands() -> Vec<CallCommand> {
         let about = "Give a subscription a new secret and print it; the old one keeps signing for a while";
         let examples = &["subscriptions rotate sub_01k...", "subscriptions rotate sub_01k... --secret whsec_..."];
-        vec![Command::of::<Self>("subscriptions rotate", examples).about(about)]
+        vec![CallCommand::new("subscriptions rotate", examples, |request: Self| request.sent()).about(about)]
     }
 }
 
@@ -409,18 +427,16 @@ pub(super) fn page_of(
     (listing.page(rest, bytes, shown), count)
 }
 
-fn show(
-    ShowSubscription { id, key, secret }: ShowSubscription,
-    cx: &Context,
-) -> Result<ShownSubscription, ControlError> {
-    let workspace = owner(cx, &key, &id)?;
+fn show(ShowSubscription { path, query }: ShowSubscription, cx: &Context) -> Result<ShownSubscription, ControlError> {
+    let id = path.id;
+    let workspace = owner(cx, &query.key, &id)?;
     let subscription = view(cx, &workspace, &id)?;
     let newest_secret = || {
         let (state, now) = (workspace.lock(), workspace.clock().now());
         let secrets = state.subscriptions.get(&id)?.signing_secrets(now);
         secrets.first().map(|secret| secret.reveal().to_owned())
     };
-    Ok(ShownSubscription { subscription, secret: secret.then(newest_secret).flatten() })
+    Ok(ShownSubscription { subscription, secret: query.secret.then(newest_secret).flatten() })
 }
 
 fn view(cx: &Context, workspace: &Workspace, id: &str) -> Result<Subscription, ControlError> {
@@ -453,7 +469,7 @@ fn shown(
 
 /// Subscribes a URL for a key, with the validation of the emulated API but without counting a request. The answer has the secret
 /// only if it was generated.
-fn create(request: Subscribe, cx: &Context) -> Result<Created, ControlError> {
+fn create(Body { body: request }: Body<Subscribe>, cx: &Context) -> Result<Created, ControlError> {
     let workspace = cx.workspace(request.key.meant())?;
     let profile = cx.profile_for(Some(workspace.name()));
     let every_type = || profile.events.types().map(str::to_owned).collect();
@@ -473,8 +489,11 @@ fn create(request: Subscribe, cx: &Context) -> Result<Created, ControlError> {
 }
 
 /// Changes a subscription; absent fields stay. The validation is that of the emulated API.
-fn change(request: ChangeSubscription, cx: &Context) -> Result<Subscription, ControlError> {
-    let id = &request.id;
+fn change(
+    ChangeSubscription { path, body: request }: ChangeSubscription,
+    cx: &Context,
+) -> Result<Subscription, ControlError> {
+    let id = &path.id;
     let workspace = owner(cx, &request.key, id)?;
     let profile = cx.profile_for(Some(workspace.name()));
     // Locked from reading to writing, so that two concurrent changes do not undo each other.
@@ -497,15 +516,17 @@ fn change(request: ChangeSubscription, cx: &Context) -> Result<Subscription, Con
     view(cx, &workspace, id)
 }
 
-fn delete(DeleteSubscription { id, key }: DeleteSubscription, cx: &Context) -> Result<Deleted, ControlError> {
-    let workspace = owner(cx, &key, &id)?;
+fn delete(DeleteSubscription { path, body }: DeleteSubscription, cx: &Context) -> Result<Deleted, ControlError> {
+    let id = path.id;
+    let workspace = owner(cx, &body.key, &id)?;
     workspace.lock().subscriptions.remove(&id);
     Ok(Deleted { deleted: id.as_str().into() })
 }
 
 /// Gives the subscription a new secret and returns it; the old one keeps signing for the grace period.
-fn rotate(RotateSecret { id, key, secret: given }: RotateSecret, cx: &Context) -> Result<Rotated, ControlError> {
-    let workspace = owner(cx, &key, &id)?;
+fn rotate(RotateSecret { path, body }: RotateSecret, cx: &Context) -> Result<Rotated, ControlError> {
+    let (id, given) = (path.id, body.secret);
+    let workspace = owner(cx, &body.key, &id)?;
     let (profile, now) = (cx.profile_for(Some(workspace.name())), workspace.clock().now());
     if let Some(secret) = &given {
         for scheme in profile.schemes() {

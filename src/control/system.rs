@@ -7,8 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ControlError;
-use super::call::Context;
-use super::endpoint::{Call, Command, Endpoint, Made};
+use super::call::{ControlCall, Declaration, Made, Options, Tag, USUAL};
+use super::command::CallCommand;
+use super::context::Context;
 use super::fields::DurationInput;
 use super::render::Text;
 use crate::advice::Audience;
@@ -22,16 +23,19 @@ use crate::scenario::generation_text;
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct AskHealth {}
 
-impl Endpoint for AskHealth {
+impl ControlCall for AskHealth {
     type Answer = Made<Ready>;
     // Answered by the async worker, so that it tells whether that one is alive, however busy the other threads are.
-    const CALL: Call<Self> = Call::waits("GET health", |_, cx| Box::pin(async move { Ok(health(&cx)) }))
-        .open()
-        .media(&["application/json", "text/plain"]);
+    const CALL: Declaration<Self> =
+        Declaration::waits(Tag::Emulator, "GET health", |_, cx| Box::pin(async move { Ok(health(&cx)) }))
+            .with(Options { is_open: true, media: Some(&["application/json", "text/plain"]), ..USUAL });
 
-    fn commands() -> Vec<Command> {
+    fn commands() -> Vec<CallCommand> {
         let examples = &["health", "health --wait 10s", "health --url http://emulator:9770"];
-        vec![Command::with("health", "Exit with 0 when the emulator is ready", examples, |_: HealthArgs| Self {})]
+        vec![
+            CallCommand::new("health", examples, |_: HealthArgs| Self {}.sent())
+                .about("Exit with 0 when the emulator is ready"),
+        ]
     }
 }
 
@@ -54,11 +58,13 @@ pub(crate) struct Ready {
     /// True if all scenarios match their saved files.
     #[schemars(extend("enum" = ["as saved", "last good"]))]
     pub(crate) scenarios: String,
+    /// The bytes that the process has allocated, of `--max-memory-bytes`; 0 if it does not count them.
+    pub(crate) memory_bytes: usize,
 }
 
 impl Text for Ready {
     fn text(&self, _: &Audience) -> String {
-        let Self { status, version, generation, scenarios } = self;
+        let Self { status, version, generation, scenarios, .. } = self;
         format!("{status} (version {version}, {}, scenarios {scenarios})\n", generation_text(*generation))
     }
 }
@@ -71,6 +77,7 @@ fn health(cx: &Context) -> Made<Ready> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         generation: cx.library.load().number,
         scenarios: scenarios.to_owned(),
+        memory_bytes: cx.journal.budget().allocated(),
     };
     cx.reply(&ready).into()
 }
@@ -81,12 +88,14 @@ fn health(cx: &Context) -> Made<Ready> {
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct GetAuthority {}
 
-impl Endpoint for GetAuthority {
+impl ControlCall for GetAuthority {
     type Answer = Made<String>;
-    const CALL: Call<Self> = Call::at_once("GET ca.pem", authority)
-        .open()
-        .media(&["application/x-pem-file"])
-        .errors(&[(404, "There is none without --tls self-signed.")]);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Emulator, "GET ca.pem", authority).with(Options {
+        is_open: true,
+        media: Some(&["application/x-pem-file"]),
+        errors: &[(404, "There is none without --tls self-signed.")],
+        ..USUAL
+    });
 }
 
 fn authority(_: GetAuthority, cx: &Context) -> Result<Made<String>, ControlError> {

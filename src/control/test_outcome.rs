@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ControlError;
-use super::call::Context;
-use super::endpoint::{Call, Endpoint};
+use super::call::{Body, ControlCall, Declaration, Tag};
+use super::context::Context;
 use super::fields::OwnKey;
 use super::render::{Text, cell};
 use crate::advice::Audience;
@@ -32,9 +32,9 @@ pub(crate) struct ReportOutcome {
     pub(crate) output: Option<String>,
 }
 
-impl Endpoint for ReportOutcome {
+impl ControlCall for Body<ReportOutcome> {
     type Answer = TestOutcome;
-    const CALL: Call<Self> = Call::at_once("POST outcome", report);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::Results, "POST outcome", report);
 }
 
 impl Text for TestOutcome {
@@ -48,8 +48,8 @@ fn line(TestOutcome { test, outcome, message, .. }: &TestOutcome) -> String {
     format!("{} {}{message}", cell(test), name_of(*outcome))
 }
 
-fn report(request: ReportOutcome, cx: &Context) -> Result<TestOutcome, ControlError> {
-    let ReportOutcome { key, test, outcome, message, output } = request;
+fn report(Body { body }: Body<ReportOutcome>, cx: &Context) -> Result<TestOutcome, ControlError> {
+    let ReportOutcome { key, test, outcome, message, output } = body;
     let new = TestOutcome { test, outcome, message, output };
     // Masked first, because a credential that was cut is no longer recognised.
     let new = shown(&new, cx.redactor()).shortened();

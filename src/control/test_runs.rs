@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Control;
-use super::call::Scope;
+use super::context::Scope;
 use super::test_outcome::{Ending, TestOutcome, shown};
 use crate::redact::Redactor;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};

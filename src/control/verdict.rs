@@ -11,10 +11,13 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::call::{Context, Scope, wait_limit};
+use super::call::{ControlCall, Declaration, Query, Tag};
 use super::causes::{Cause, Judge, NO_REQUEST};
+use super::conclusion::{Headline, conclude};
+use super::context::{Context, Scope, wait_limit};
 use super::diagnosis::Diagnosis;
-use super::endpoint::{Call, Endpoint};
+use super::document::bytes_of;
+use super::exec_facts::ExecFacts;
 use super::fields::{AnyKey, DurationInput};
 use super::findings::Findings;
 use super::grid::{Coverage, GridRow, MetStatuses};
@@ -46,9 +49,10 @@ pub(crate) struct GetVerdict {
     pub(crate) wait: Option<DurationInput>,
 }
 
-impl Endpoint for GetVerdict {
+impl ControlCall for Query<GetVerdict> {
     type Answer = Verification;
-    const CALL: Call<Self> = Call::waits("GET verdict", |request, cx| Box::pin(verify(request, cx)));
+    const CALL: Declaration<Self> =
+        Declaration::waits(Tag::Results, "GET verdict", |Self { query }, cx| Box::pin(verify(query, cx)));
 }
 
 /// The problems found, by kind, the oldest first; `counts` has the number of all.
@@ -69,7 +73,10 @@ pub(crate) struct Verification {
     /// The keys of the scope, those of tests first; at most 1,000.
     #[serde(default)]
     pub(crate) keys: Vec<JudgedKey>,
-    /// Why the tests failed, and every other problem, once: those of failed tests first, then the worst.
+    /// The first sentence about the run.
+    #[serde(default)]
+    pub(crate) headline: Headline,
+    /// Why the tests failed, and every other problem, once: what failed the run first, then the causes of failed tests, then the worst.
     #[serde(default)]
     pub(crate) causes: Vec<Cause>,
     /// How many tests reported how they ended, how many of them failed, and how many others had neither a request nor a delivery.
@@ -153,7 +160,7 @@ pub(crate) struct Unused {
 }
 
 impl Verification {
-    /// The same with what follows from it: the kinds that had nothing to judge. The lists are shortened, `counts` has counted all already.
+    /// The same with what follows from it: the kinds that had nothing to judge.
     pub(super) fn concluded(mut self, is_of_key: bool) -> Self {
         let no_requests = if is_of_key {
             "0 requests arrived with this key; does your code read WRS_BASE_URL and WRS_API_KEY?"
@@ -175,17 +182,18 @@ impl Verification {
             unused.map(|(_, kind, message)| Unused { kind: kind.to_owned(), message: message.to_owned() }).collect();
         self.counts.unused = self.unused.len();
         self.coverage = Coverage::of(&self.grid);
-        self.unmatched.truncate(MAX_SHOWN);
-        self.undelivered.truncate(MAX_SHOWN);
-        self.forged.truncate(MAX_SHOWN);
-        self.unfinished.truncate(MAX_SHOWN);
         self.keys.sort_by(|a, b| (a.test.is_none(), &a.key).cmp(&(b.test.is_none(), &b.key)));
         self.keys.truncate(MAX_SHOWN);
+        self.conclude(None);
         self
     }
-}
 
-impl Verification {
+    /// Judges which causes failed the run, after the command of `exec` if there was one.
+    pub(crate) fn conclude(&mut self, exec: Option<&ExecFacts>) {
+        let judged = (self.judged_requests, self.judged_deliveries);
+        self.headline = conclude(&mut self.causes, self.tests, judged, exec);
+    }
+
     /// The tests of keys, in words, by key.
     pub(crate) fn test_of_key(&self) -> HashMap<&str, String> {
         self.keys.iter().filter(|key| key.test.is_some()).map(|key| (&*key.key, key.text())).collect()
@@ -237,6 +245,8 @@ impl Text for Verification {
 const UNREACHED: &str = "no request reached it";
 /// Most entries shown of each kind, the oldest first; `counts` counts all.
 pub(crate) const MAX_SHOWN: usize = 1_000;
+/// Once the entries of a kind have so many bytes of JSON, no further one is shown.
+pub(super) const MAX_SHOWN_BYTES: usize = 1024 * 1024;
 /// How long attempts that became due during a wait may last beyond it.
 const LAST_ATTEMPTS: Duration = Duration::from_secs(1);
 
@@ -284,43 +294,45 @@ pub(super) fn judge(
         }
     };
     let failed = deliveries.iter().filter(|it| it.status != DeliveryStatus::Delivered && !story::is_on_purpose(it));
-    let undelivered: Vec<_> = failed.map(lost).collect();
+    let undelivered = Problems::of(failed, lost);
     let answered = |forgery: Forgery| deliveries.iter().filter(move |it| it.forgery() == Some(forgery));
-    let forged: Vec<_> = answered(Forgery::Accepted).map(|it| problem(it, story::accepted_forgery(it))).collect();
+    let forged = Problems::of(answered(Forgery::Accepted), |it| problem(it, story::accepted_forgery(it)));
     let unfinished = unfinished(control, scope, &snapshot, &configs, redactor);
     let active: BTreeSet<&str> =
         configs.iter().flat_map(|config| config.active.iter()).map(|scenario| scenario.name.as_ref()).collect();
     let counts = ProblemCounts {
-        unmatched: unmatched.len(),
-        undelivered: undelivered.len(),
-        forged: forged.len(),
-        unfinished: unfinished.len(),
+        unmatched: unmatched.count,
+        undelivered: undelivered.count,
+        forged: forged.count,
+        unfinished: unfinished.count,
         unused: 0,
     };
     let keys = judged_keys(control, scope, &runs, &deliveries, redactor);
     let of: HashMap<&WorkspaceId, &String> = keys.iter().map(|key| (&key.workspace, &key.key)).collect();
     let key =
         |part: &Unfinished| part.workspace.as_ref().and_then(|workspace| of.get(workspace)).map(|key| (*key).clone());
-    let parts = unfinished.iter().map(|part| (format!("scenario {}", part.scenario), part.message.clone(), key(part)));
+    let parts =
+        unfinished.shown.iter().map(|part| (format!("scenario {}", part.scenario), part.message.clone(), key(part)));
     let (causes, failed_tests) = Judge { control, redactor }.causes(&runs, &deliveries, parts, findings);
     let failed: HashSet<&str> = runs.failed.iter().map(|run| run.workspace.id()).collect();
     let is_silent = |key: &&JudgedKey| key.is_silent() && !failed.contains(&*key.workspace.0);
     let (tests, silent_tests) =
         (keys.iter().filter(|key| key.test.is_some()).count(), keys.iter().filter(is_silent).count());
     let verification = Verification {
-        unmatched,
-        undelivered,
-        forged,
-        unfinished,
+        unmatched: unmatched.shown,
+        undelivered: undelivered.shown,
+        forged: forged.shown,
+        unfinished: unfinished.shown,
         unused: Vec::new(),
         counts,
         keys,
+        headline: Headline::default(),
         causes,
         tests,
         failed_tests,
         silent_tests,
         active_scenarios: active.into_iter().map(str::to_owned).collect(),
-        grid: met.grid(&control.profile_for(scope.key().as_deref()), &snapshot),
+        grid: met.grid(&snapshot),
         coverage: Coverage::default(),
         // A poll is no sign that the code under test called.
         judged_requests: runs.requests.iter().filter(|request| !request.is_incidental()).count(),
@@ -347,6 +359,8 @@ async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration)
                 ClockMode::Auto => Duration::MAX,
             };
             wait_idle_ahead(workspace, ahead).await;
+            // Of ten thousand keys with nothing due, none would let other calls run.
+            tokio::task::coop::consume_budget().await;
         }
     };
     let settled = control.while_time_passes(scope.0.clone(), settled);
@@ -354,15 +368,44 @@ async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration)
     let _ = tokio::time::timeout(limit + limit.min(LAST_ATTEMPTS), settled).await;
 }
 
+/// The problems of a kind: the first, as they are shown, and how many there are. A full journal has ten times as many as are shown.
+struct Problems<T> {
+    shown: Vec<T>,
+    bytes: usize,
+    count: usize,
+}
+
+impl<T: Serialize> Problems<T> {
+    fn none() -> Self {
+        Self { shown: Vec::new(), bytes: 0, count: 0 }
+    }
+
+    fn of<R>(records: impl Iterator<Item = R>, shown: impl Fn(R) -> T) -> Self {
+        let mut problems = Self::none();
+        records.for_each(|record| problems.add(|| shown(record)));
+        problems
+    }
+
+    /// Counts one, and shows it if there is room.
+    fn add(&mut self, shown: impl FnOnce() -> T) {
+        self.count += 1;
+        if self.shown.len() < MAX_SHOWN && self.bytes < MAX_SHOWN_BYTES {
+            let problem = shown();
+            self.bytes += bytes_of(&problem);
+            self.shown.push(problem);
+        }
+    }
+}
+
 /// Requests that matched no endpoint, oldest first.
-fn unmatched(runs: &TestRuns, redactor: Redactor<'_>) -> Vec<ProblemWith<Request>> {
-    let entry = |request: &Arc<RequestRecord>| {
-        let why = story::no_endpoint(request).filter(|_| !request.is_incidental())?;
+fn unmatched(runs: &TestRuns, redactor: Redactor<'_>) -> Problems<ProblemWith<Request>> {
+    let is_unmatched = |request: &&Arc<RequestRecord>| !request.is_incidental() && story::is_unmatched(request);
+    Problems::of(runs.requests.iter().rev().filter(is_unmatched), |request| {
+        let why = story::decision(request).1;
         let row = requests::row(request, redactor);
         let (line, status) = (story::request_line(&row.method, &row.path), row.status_text());
-        Some(ProblemWith { message: format!("{line}: {why} ({status})"), row, remedy: None })
-    };
-    runs.requests.iter().rev().filter_map(entry).collect()
+        ProblemWith { message: format!("{line}: {why} ({status})"), row, remedy: None }
+    })
 }
 
 /// A workspace, or all requests without a key, with its rule counters.
@@ -428,15 +471,15 @@ fn unfinished(
     snapshot: &ScenarioSnapshot,
     configs: &[Arc<EffectiveConfig>],
     redactor: Redactor<'_>,
-) -> Vec<Unfinished> {
-    let mut entries = Vec::new();
+) -> Problems<Unfinished> {
+    let mut entries = Problems::none();
     for config in configs {
         let players = players(control, scope, snapshot, config);
         for scenario in config.active.iter() {
             let played = ScenarioRun { scenario, players: &players, redactor };
-            entries.extend(played.rules());
-            entries.extend(played.stories());
-            entries.extend(played.emissions(config.activation));
+            played.rules(&mut entries);
+            played.stories(&mut entries);
+            played.emissions(config.activation, &mut entries);
         }
     }
     entries
@@ -487,47 +530,46 @@ impl<'a> ScenarioRun<'a> {
         Unfinished { scenario: self.scenario.name.to_string(), what, workspace, message }
     }
 
-    fn rules(&self) -> Vec<Unfinished> {
-        let mut entries = Vec::new();
+    fn rules(&self, entries: &mut Problems<Unfinished>) {
         for rule in &self.scenario.rules {
             for (player, turns) in self.counters(|player| player.reaches(rule)) {
                 let applied = turns.get(rule.fingerprint).applied;
                 let Some(turns) = rule.turns_in_all().filter(|turns| applied < *turns) else { continue };
-                let left = turns - applied;
-                let what = format!("rule `{}` of scenario `{}`", rule.label, self.scenario.name);
-                let message = match player.map(|player| player.name(self.redactor)) {
-                    Some(name) => format!("{what} applied {applied} of {turns} times for {name}; {left} left"),
-                    None => format!("{what} was never applied: {UNREACHED}; all {turns} turns are left"),
-                };
-                let what = UnfinishedPart::Rule { rule: rule.label.to_string(), applied, turns, left };
-                entries.push(self.entry(player, what, message));
+                entries.add(|| {
+                    let left = turns - applied;
+                    let what = format!("rule `{}` of scenario `{}`", rule.label, self.scenario.name);
+                    let message = match player.map(|player| player.name(self.redactor)) {
+                        Some(name) => format!("{what} applied {applied} of {turns} times for {name}; {left} left"),
+                        None => format!("{what} was never applied: {UNREACHED}; all {turns} turns are left"),
+                    };
+                    let what = UnfinishedPart::Rule { rule: rule.label.to_string(), applied, turns, left };
+                    self.entry(player, what, message)
+                });
             }
         }
-        entries
     }
 
-    fn stories(&self) -> Vec<Unfinished> {
-        let mut entries = Vec::new();
+    fn stories(&self, entries: &mut Problems<Unfinished>) {
         let rules = &self.scenario.rules;
         let leads = |player: &ScenarioPlayer| rules.iter().any(|rule| rule.next.is_some() && player.reaches(rule));
         for (player, turns) in self.counters(leads) {
             let story = StoryProgress::of(rules, &turns).filter(|story| player.is_none() || !story.is_over());
             let Some(story) = story else { continue };
-            let ends: Vec<String> = story.ends.iter().map(|end| format!("\"{end}\"")).collect();
-            let name = player.map(|player| player.name(self.redactor));
-            let who = name.unwrap_or_else(|| format!("no key, because {UNREACHED}"));
-            let (scenario, step, ends) = (&self.scenario.name, &story.step, any_of(&ends));
-            let message =
-                format!("the story of scenario `{scenario}` is at step \"{step}\" for {who}; it ends at {ends}");
-            let (step, ends) = (step.to_string(), story.ends.iter().map(ToString::to_string).collect());
-            entries.push(self.entry(player, UnfinishedPart::Story { step, ends }, message));
+            entries.add(|| {
+                let ends: Vec<String> = story.ends.iter().map(|end| format!("\"{end}\"")).collect();
+                let name = player.map(|player| player.name(self.redactor));
+                let who = name.unwrap_or_else(|| format!("no key, because {UNREACHED}"));
+                let (scenario, step, ends) = (&self.scenario.name, &story.step, any_of(&ends));
+                let message =
+                    format!("the story of scenario `{scenario}` is at step \"{step}\" for {who}; it ends at {ends}");
+                let (step, ends) = (step.to_string(), story.ends.iter().map(ToString::to_string).collect());
+                self.entry(player, UnfinishedPart::Story { step, ends }, message)
+            });
         }
-        entries
     }
 
     /// Emissions that have begun, or are triggered by time, with events yet to come. An endless one is never unfinished.
-    fn emissions(&self, activation: u64) -> Vec<Unfinished> {
-        let mut entries = Vec::new();
+    fn emissions(&self, activation: u64, entries: &mut Problems<Unfinished>) {
         for player in self.players.iter().filter(|player| player.workspace.is_some()) {
             let plans = player.planned(activation);
             for emit in &self.scenario.emits {
@@ -542,15 +584,16 @@ impl<'a> ScenarioRun<'a> {
                 if planned == 0 {
                     continue;
                 }
-                let (events, name) = (counted(planned, "event"), player.name(self.redactor));
-                let (emission, scenario) = (&emit.label, &self.scenario.name);
-                let message = format!(
-                    "{emission} of scenario `{scenario}` has {events} yet to come for {name}; `--settle` of `exec` waits for them, and so does `--wait` of `verdict`"
-                );
-                let what = UnfinishedPart::Emission { emission: emission.to_string(), planned };
-                entries.push(self.entry(Some(player), what, message));
+                entries.add(|| {
+                    let (events, name) = (counted(planned, "event"), player.name(self.redactor));
+                    let (emission, scenario) = (&emit.label, &self.scenario.name);
+                    let message = format!(
+                        "{emission} of scenario `{scenario}` has {events} yet to come for {name}; `--settle` of `exec` waits for them, and so does `--wait` of `verdict`"
+                    );
+                    let what = UnfinishedPart::Emission { emission: emission.to_string(), planned };
+                    self.entry(Some(player), what, message)
+                });
             }
         }
-        entries
     }
 }

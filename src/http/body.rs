@@ -22,6 +22,7 @@ use crate::contract::error::ErrorKind;
 use crate::state::journal::KEPT_BODY;
 use crate::state::workspace::Workspace;
 use crate::util::tasks::Busy;
+use crate::util::wording::shorten;
 
 /// Bytes of each body that do not count towards the budget of all bodies. The contract's bodies are smaller, so large bodies that
 /// never end do not delay ordinary requests. The limit on connections bounds the sum of these.
@@ -245,7 +246,7 @@ fn content_coding(headers: &HeaderMap) -> Option<String> {
     let values: Vec<&[u8]> = headers.get_all(CONTENT_ENCODING).iter().map(HeaderValue::as_bytes).collect();
     let mut codings = values.iter().flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
     let is_coded = codings.any(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"));
-    is_coded.then(|| values.join(&b", "[..]).escape_ascii().to_string().chars().take(MAX_SHOWN).collect())
+    is_coded.then(|| shorten(&values.join(&b", "[..]).escape_ascii().to_string(), MAX_SHOWN).into_owned())
 }
 
 /// True if the body has any transfer coding but `chunked`, once; several lines are one list (RFC 9110 §5.3). hyper itself refuses a list

@@ -1,4 +1,4 @@
-//! What a rule does to an answer: the keys for replies, patches, delays and faults, the checked values, and the draw of a delay.
+//! What a rule does to an answer: replies, patches, delays and faults, and the draw of a delay.
 //!
 //! Knows nothing of sockets: a fault is a description that the service carries out.
 
@@ -14,13 +14,8 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::parse::declare::{ReadKeys as _, keys};
-use super::parse::kinds::{
-    ANY, ANYTHING, HEADERS, KEEP_ONE, KeyRule, Names, POINTERS, STATUS, ValueKind as Kind, any_of, names,
-};
-use super::parse::reader::Parser;
 use crate::contract::error::ErrorKind;
 
 #[derive(Clone, Debug)]
@@ -33,111 +28,29 @@ pub enum Action {
     Fault(Fault),
 }
 
-keys! {
-    #[derive(Clone, Debug, PartialEq)]
-    pub struct ScriptedReply {
-        /// a contract error by its name, with the status, code and headers that belong to it
-        pub error: Option<ErrorKind>,
-        /// the HTTP status, 200 to 599; without a body, an error's status is sent with the error envelope
-        pub status: Option<u16> => STATUS,
-        /// `error.code` of the answer
-        pub code: Option<String> => Kind::Name,
-        /// `error.message` of the answer; may use templates
-        pub message: Option<String>,
-        /// further headers, by name
-        pub headers: Vec<(HeaderName, HeaderValue)> => HEADERS => Parser::headers,
-        /// a body instead of the error envelope: a string, or a table or array sent as JSON; may use templates
-        pub body: Option<ReplyBody> => ANYTHING,
-        /// what the quota headers say, under the names and in the forms that the settings give them
-        pub quota: Option<ScriptedQuota>,
-        /// false: double braces in `message` and `body` are text; true if left out
-        pub templates: bool = true,
-    }
-    table "reply", "`reply`", &[KeyRule::AnyOf(&["error", "status"])], REPLY_RULES
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScriptedReply {
+    /// A contract error, with the status, code and headers that belong to it.
+    pub error: Option<ErrorKind>,
+    pub status: Option<u16>,
+    /// `error.code` of the answer.
+    pub code: Option<String>,
+    /// `error.message` of the answer.
+    pub message: Option<String>,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Instead of the error envelope.
+    pub body: Option<ReplyBody>,
+    pub quota: Option<ScriptedQuota>,
+    /// Whether `message` and `body` may hold templates.
+    pub templates: bool,
 }
 
-keys! {
-    /// What the quota headers of one answer say instead of the key's own quota.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct ScriptedQuota {
-        /// requests left; the key's own if left out
-        pub remaining: Option<u32>,
-        /// time until the quota is full again, and on a 429 until the next request is allowed; the key's own if left out
-        pub reset: Option<Duration>,
-    }
-    table "quota", "`quota`" as value_of_a_key, &[
-        KeyRule::Requires(&["remaining", "reset"], "for example quota = { remaining = 0, reset = \"30s\" }"),
-    ]
-}
-
-/// The keys of an answer.
-const ANSWER: Names = &names::<{ ScriptedReply::KEYS.len() }>(ScriptedReply::KEYS);
-
-/// Keys of an answer that are sent as they are only with an `error` or a `status`.
-const REPLY_RULES: &[KeyRule] = &[
-    KeyRule::Excludes(
-        &["body"],
-        &["code", "message"],
-        "the body replaces the error envelope",
-        "write the whole answer in `body`, or drop it",
-    ),
-    // What must not be together with a status.
-    KeyRule::Never(|| {
-        let in_body = any_of(&["body", "code", "message", "error"]);
-        json!({"required": ["status"], "properties": {"status": {"enum": [204, 304]}}, "allOf": [in_body]})
-    }),
-    KeyRule::Never(|| json!({"required": ["status", "error"], "properties": {"status": {"maximum": 299}}})),
-    KeyRule::Never(|| {
-        let success = json!({"status": {"maximum": 399}});
-        let of_an_error = any_of(&["code", "message"]);
-        json!({"required": ["status"], "not": any_of(&["error"]), "properties": success, "allOf": [of_an_error]})
-    }),
-    KeyRule::Never(|| json!({"not": any_of(&["error", "status"]), "allOf": [any_of(ANSWER)]})),
-];
-
-keys! {
-    /// What happens to a request: a scripted answer, or changes of the ordinary one.
-    #[derive(Debug)]
-    pub(super) struct Outcome {
-        /// a scripted answer instead of the ordinary one
-        pub(super) reply: Option<Arc<ScriptedReply>>,
-        /// fields merged into the ordinary answer's JSON body (RFC 7396)
-        pub(super) patch: Option<Map<String, Value>>,
-        /// JSON pointers of the values to delete from the ordinary answer's body
-        pub(super) remove: Vec<String> => POINTERS => Parser::pointers,
-        /// how long the answer is held back
-        pub(super) delay: Option<Delay>,
-        /// something that goes wrong on the connection
-        pub(super) fault: Option<Fault>,
-        /// true: the ordinary answer, and no later rule applies, except to a path that no endpoint has
-        pub(super) pass: bool => Kind::True,
-    }
-}
-
-/// A request has one answer; `patch` and `remove` belong together.
-pub(super) const ONE_ANSWER: &[KeyRule] = &[
-    KeyRule::Excludes(&["reply"], &["fault", "pass", "patch", "remove"], "a request has one answer", KEEP_ONE),
-    KeyRule::Excludes(&["fault"], &["pass", "patch", "remove"], "a request has one answer", KEEP_ONE),
-    KeyRule::Excludes(&["pass"], &["patch", "remove"], "a request has one answer", KEEP_ONE),
-];
-
-keys! {
-    /// A step of a sequence.
-    pub(super) struct Step {
-        ..pub(super) answer: ScriptedReply,
-        ..pub(super) outcome: Outcome,
-        /// how many requests the step lasts; 1 if left out
-        pub(super) times: u64 = 1 => Kind::Integer(1, ANY),
-    }
-    table "step", "a sequence step", &[
-        KeyRule::Excludes(
-            ANSWER,
-            &["reply", "fault", "pass", "patch", "remove"],
-            "the step's answer is written out already",
-            KEEP_ONE,
-        ),
-        KeyRule::AnyOf(&["error", "status", "reply", "patch", "remove", "delay", "fault", "pass"]),
-    ], REPLY_RULES, ONE_ANSWER
+/// What the quota headers of one answer say instead of the key's own quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScriptedQuota {
+    pub remaining: Option<u32>,
+    /// Time until the quota is full again, and on a 429 until the next request is allowed.
+    pub reset: Option<Duration>,
 }
 
 impl Action {
@@ -321,41 +234,6 @@ pub enum Fault {
     },
 }
 
-keys! {
-    #[derive(Default)]
-    pub(super) struct FaultTable {
-        /// reset, empty, truncate, garbage, stall or drip
-        pub(super) kind: String [required] => Kind::OneOf(fault_names),
-        /// truncate and stall: body bytes sent first; garbage: how many; drip: how many at a time
-        pub(super) bytes: Option<u64> => Kind::Integer(0, MAX_BYTES),
-        /// stall: how long the silence lasts; if left out, until the client disconnects
-        pub(super) duration: Option<Duration>,
-        /// drip: time from one piece to the next
-        pub(super) interval: Option<Duration>,
-    }
-    table "fault", "`fault`", &[
-        KeyRule::Takes("kind", &[
-            ("reset", &[]),
-            ("empty", &[]),
-            ("truncate", &["bytes"]),
-            ("garbage", &["bytes"]),
-            ("stall", &["bytes", "duration"]),
-            ("drip", &["bytes", "interval"]),
-        ]),
-        KeyRule::Never(|| {
-            let nothing = json!({"kind": {"enum": ["garbage", "drip"]}, "bytes": {"maximum": 0}});
-            json!({"required": ["kind", "bytes"], "properties": nothing})
-        }),
-    ]
-}
-
-/// Most body bytes that a fault names.
-pub(super) const MAX_BYTES: u64 = 1 << 20;
-
-pub(super) fn fault_names() -> Vec<&'static str> {
-    Fault::NAMES.to_vec()
-}
-
 impl Fault {
     pub const NAMES: [&'static str; 6] = ["reset", "empty", "truncate", "garbage", "stall", "drip"];
 
@@ -383,20 +261,6 @@ pub enum Delay {
         median: Duration,
         p99: Duration,
     },
-}
-
-keys! {
-    pub(super) struct Spread {
-        /// the shortest delay
-        pub(super) min: Option<Duration>,
-        /// the longest delay; evenly spread between the two
-        pub(super) max: Option<Duration>,
-        /// half of the delays are shorter
-        pub(super) median: Option<Duration>,
-        /// 99 in 100 of the delays are shorter
-        pub(super) p99: Option<Duration>,
-    }
-    table "delay", "`delay`"
 }
 
 impl Delay {
@@ -444,6 +308,8 @@ impl fmt::Display for Action {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::clock::Seed;
 

@@ -10,6 +10,7 @@ use crate::clock::Instant;
 use crate::contract::nearest;
 use crate::diagnostic::Diagnostic;
 use crate::state::budget::Budget;
+use crate::util::wording::shorten;
 
 /// Most keys with their own list.
 pub(crate) const MAX_KEYS: usize = 10_000;
@@ -125,7 +126,7 @@ impl ScenarioSet {
             Some(near) => format!("did you mean `{near}`? `wrs-emulator scenarios list` shows all"),
             None => "`wrs-emulator scenarios list` shows all".to_owned(),
         };
-        let name: String = name.chars().take(80).collect();
+        let name = shorten(name, 80);
         Diagnostic::of_file("scenario/unknown-scenario", format!("there is no scenario `{name}`"), hint)
     }
 

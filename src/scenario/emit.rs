@@ -6,52 +6,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rand::seq::SliceRandom;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::action::Delay;
 use super::matcher::{Reading, RequestView, When};
-use super::parse::declare::keys;
-use super::parse::kinds::{EVENT, KEEP_ONE, KeyRule, STATUS, ValueKind as Kind};
-use super::parse::reader::Parser;
 use crate::clock::Random;
 use crate::contract::signature::Tamper;
 
 /// Most emissions reported as due at a time, so that a large step of the clock is handled in pieces.
 const MAX_AT_A_TIME: usize = 1_000;
 
-keys! {
-    #[derive(Clone, Debug)]
-    pub struct Emit {
-        /// what `trigger --emit NAME` and listings call it
-        pub name: Option<Arc<str>>,
-        /// the event type
-        pub event: String [required] => EVENT => Parser::event,
-        /// what sets it off: "activation", "command", { every = … }, { after = … }, or an answered request
-        pub trigger as "on": Trigger [required],
-        /// the event's data; may use templates; if left out, the profile's data for the type
-        pub data: Option<Map<String, Value>>,
-        /// from the trigger to the first event
-        pub delay: Option<Delay>,
-        /// events for each trigger; with `every`, events in all
-        pub times: Option<u64> => Kind::Integer(1, MAX_EVENTS),
-        /// from one event to the next
-        pub interval: Duration,
-        /// what happens to the deliveries
-        pub delivery: DeliveryFaults,
-    }
-    and {
-        pub scenario: Arc<str>,
-        pub label: Arc<str>,
-        pub fingerprint: u64,
-    }
-    table "emit", "an `[[emit]]`", &[KeyRule::Never(|| {
-        let periodic = json!({"on": {"type": "object", "required": ["every"]}});
-        json!({"required": ["on", "interval"], "properties": periodic})
-    })]
+#[derive(Clone, Debug)]
+pub struct Emit {
+    pub name: Option<Arc<str>>,
+    pub event: String,
+    pub trigger: Trigger,
+    /// May hold templates; the profile's data for the type if absent.
+    pub data: Option<Map<String, Value>>,
+    pub delay: Option<Delay>,
+    pub times: Option<u64>,
+    pub interval: Duration,
+    pub delivery: DeliveryFaults,
+    pub scenario: Arc<str>,
+    pub label: Arc<str>,
+    pub fingerprint: u64,
 }
-
-/// Most events of one trigger, or of one `every`.
-const MAX_EVENTS: u64 = 100_000;
 
 #[derive(Clone, Debug)]
 pub enum Trigger {
@@ -66,41 +45,16 @@ pub enum Trigger {
     After(Duration),
 }
 
-keys! {
-    pub(super) struct On {
-        ..pub(super) when: When,
-        /// the status of the answer
-        pub(super) status: Option<u16> => STATUS,
-        /// again and again, from activation on
-        pub(super) every: Option<Duration>,
-        /// once, this long after activation
-        pub(super) after: Option<Duration>,
-    }
-    table "on", "`on`", &[
-        KeyRule::Excludes(&["every"], &["after"], "there is one trigger", KEEP_ONE),
-        KeyRule::Excludes(
-            &["every", "after"],
-            &["operation", "method", "path", "query", "header", "body", "key", "status"],
-            "there is one trigger",
-            "write a second `[[emit]]`",
-        ),
-        KeyRule::NotEmpty,
-    ]
-}
-
-keys! {
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct DeliveryFaults {
-        /// the part to falsify: body, signature, secret, timestamp, `future_timestamp` or headers
-        pub tamper: Option<Tamper>,
-        /// copies of each delivery in all
-        pub duplicate: Option<u32> => Kind::Integer(1, 100),
-        /// true: the events of one trigger go out in another order
-        pub shuffle: bool,
-        /// true: nothing is delivered, as if it were lost
-        pub drop: bool,
-    }
-    table "delivery", "`delivery`"
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryFaults {
+    /// The part to falsify.
+    pub tamper: Option<Tamper>,
+    /// Copies of each delivery in all.
+    pub duplicate: Option<u32>,
+    /// The events of one trigger go out in another order.
+    pub shuffle: bool,
+    /// Nothing is delivered, as if it were lost.
+    pub drop: bool,
 }
 
 impl Emit {

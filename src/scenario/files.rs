@@ -15,7 +15,7 @@ use super::watch::{FileTexts, leads_out};
 use super::{Scenario, ScenarioOrigin};
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
-use crate::util::wording::counted;
+use crate::util::wording::{counted, shorten};
 
 /// Most problems kept of all files together; the first ones of each file come first.
 const MAX_PROBLEMS: usize = 10_000;
@@ -267,7 +267,7 @@ fn changed_parts(old: &Scenario, new: &Scenario) -> Vec<String> {
 fn labelled(scenario: &Scenario) -> Vec<(String, u64)> {
     let named = |kind: &str, short: &str, label: &str| match label.strip_prefix(short).map(str::parse::<usize>) {
         Some(Ok(position)) => format!("{kind} {position}"),
-        _ => format!("{kind} `{}`", label.chars().take(80).collect::<String>()),
+        _ => format!("{kind} `{}`", shorten(label, 80)),
     };
     let rules = scenario.rules.iter().map(|rule| (named("rule", "rule ", &rule.label), rule.fingerprint));
     let emits = scenario.emits.iter().map(|emit| (named("emission", "emit ", &emit.label), emit.fingerprint));

@@ -26,7 +26,7 @@ use crate::state::budget::Budget;
 #[derive(Clone, Debug, Default)]
 pub struct Restored {
     /// The scenarios given as text, if everything is restored; then the first of `lists` is that of all keys.
-    pub inline: Option<BTreeMap<String, String>>,
+    pub inline: Option<BTreeMap<Arc<str>, Arc<str>>>,
     pub lists: Vec<RestoredList>,
 }
 
@@ -200,7 +200,7 @@ impl ScenarioStore {
                 for (name, text) in inline {
                     let (scenario, found) = parse_scenario(&name, &text, ScenarioOrigin::Inline, &base);
                     let scenario = scenario
-                        .ok_or_else(|| found.into_iter().map(|problem| problem.in_file(&name)).collect::<Vec<_>>())?;
+                        .ok_or_else(|| found.into_iter().map(|problem| problem.in_file(&*name)).collect::<Vec<_>>())?;
                     content.put_inline(scenario, &self.budget)?;
                 }
                 content.keys.clear();

@@ -16,15 +16,10 @@ use regex::Regex;
 use serde_json::{Map, Value};
 use url::form_urlencoded;
 
-use super::parse::declare::keys;
-use super::parse::kinds::{
-    ANYTHING, ARRAY, BODY_CONDITIONS, CONDITION, CONDITIONS, HEADER_CONDITIONS, KeyRule, KeySpec, NEGATED, OPERATIONS,
-    PATTERN, TableKeys, ValueKind as Kind, joined, length,
-};
 use crate::contract::keys::Keys;
 use crate::contract::routes::{Operation, ROUTES};
 use crate::redact::{Redactor, is_credential_header, is_secret_field};
-use crate::util::wording::any_of;
+use crate::util::wording::{any_of, shorten};
 
 /// Most bytes of a value that an explanation shows the beginning of. Masking a longer one would hold up the request.
 const MAX_SHOWN: usize = 1024;
@@ -172,12 +167,12 @@ impl Condition {
             (Subject::Key, Found::Text(text)) => format!("is {}", redactor.key(text)),
             // Masked before it is cut: half a credential would not be recognised.
             (_, Found::Text(text)) => {
-                format!("is {}", shortened(&format!("\"{}\"", redactor.text(text).escape_debug())))
+                format!("is {}", beginning(&format!("\"{}\"", redactor.text(text).escape_debug())))
             }
             (_, Found::Json(value)) => {
                 let mut value = (*value).clone();
                 redactor.value(&mut value);
-                format!("is {}", shortened(&value.to_string()))
+                format!("is {}", beginning(&value.to_string()))
             }
         };
         Some(match (&self.subject, failed) {
@@ -301,11 +296,9 @@ impl Subject {
     }
 }
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(80) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
-    }
+/// The beginning of a value, for a message.
+fn beginning(text: &str) -> Cow<'_, str> {
+    shorten(text, 80)
 }
 
 impl fmt::Display for Subject {
@@ -323,7 +316,7 @@ impl fmt::Display for Subject {
 
 impl fmt::Display for Literal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&shortened(&self.json.to_string()))
+        f.write_str(&beginning(&self.json.to_string()))
     }
 }
 
@@ -365,66 +358,6 @@ pub struct When {
     /// True if no endpoint has a path like this.
     pub no_endpoint: bool,
 }
-
-/// What a request looks like. The order of the conditions is that of the text, so that they are no fields.
-pub(super) const REQUEST: &[KeySpec] = keys! {
-    /// the operation's name, or a list of names
-    operation => OPERATIONS,
-    /// the HTTP method
-    method => CONDITION,
-    /// the path; in a string, {name} matches one segment, * any text without a slash, ** any text, ? one character
-    path => CONDITION,
-    /// query parameters by name
-    query => CONDITIONS,
-    /// headers by name
-    header => HEADER_CONDITIONS,
-    /// places in the JSON body by JSON pointer
-    body => BODY_CONDITIONS,
-    /// the API key
-    key => CONDITION,
-};
-
-const OF_RULES: &[KeySpec] = keys! {
-    /// the step at which the story must be; it begins at "start"
-    step => Kind::Name,
-    /// whether a path that no endpoint has needs a valid key, which is then counted; true below /v1/ if left out
-    authenticated => Kind::Boolean,
-};
-
-pub(super) const WHEN: TableKeys = TableKeys {
-    definition: "when",
-    place: "`when`",
-    keys: &joined::<{ length(&[REQUEST, OF_RULES]) }>(&[REQUEST, OF_RULES]),
-    rules: &[],
-};
-
-pub(super) const MATCHER: TableKeys = TableKeys {
-    definition: "matcher",
-    place: "a matcher",
-    keys: keys! {
-        /// is this value
-        equals => ANYTHING,
-        /// text: contains this part; list: has this entry; object: has this key
-        contains => ANYTHING,
-        /// begins with this text
-        starts_with => Kind::Text,
-        /// ends with this text
-        ends_with => Kind::Text,
-        /// matches this regular expression, anywhere unless ^ and $ are used
-        matches => PATTERN,
-        /// is one of these values
-        one_of => ARRAY,
-        /// true: exists; false: does not exist
-        present => Kind::Boolean,
-        /// the matcher given here does not match
-        not => NEGATED,
-        /// is a number less than this
-        lt => Kind::Number,
-        /// is a number greater than this
-        gt => Kind::Number,
-    },
-    rules: &[&[KeyRule::NotEmpty]],
-};
 
 impl When {
     pub(crate) fn holds(&self, reading: &Reading<'_>) -> bool {

@@ -44,10 +44,6 @@ pub use setting_patch::{PATCH_SOURCE, SettingPatch, SettingPatches};
 pub use shipped::{STARTER_TEXT, built_in, built_in_names};
 pub use watch::{FileTexts, Folders, MAX_FILE, Watcher, read_file, read_folder};
 
-use parse::declare::keys;
-use parse::kinds::{EVENTS, URL, ValueKind as Kind};
-use parse::reader::Parser;
-
 use crate::contract::routes::Operation;
 use crate::contract::types::SubscribeRequest;
 use crate::diagnostic::{Diagnostic, Level};
@@ -96,27 +92,10 @@ impl Overlay {
     }
 }
 
-keys! {
-    #[derive(Clone, Debug, Default, PartialEq)]
-    pub struct Given {
-        /// a webhook subscription that exists from the start
-        pub subscriptions as "subscription": Vec<SubscribeRequest>,
-    }
-    table "given", "`given`" as value_of_a_key
-}
-
-keys! {
-    impl SubscribeRequest {
-        /// where events go: an https URL
-        url: String [required] => URL => Parser::url,
-        /// the event types subscribed to
-        events: Vec<String> [required] => EVENTS => Parser::event_types,
-        /// the signing secret; generated if left out
-        secret: Option<String> => Kind::Name => Parser::secret,
-        /// a short label
-        description: Option<String>,
-    }
-    table "subscription", "a `[[given.subscription]]`"
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Given {
+    /// Webhook subscriptions that exist from the start.
+    pub subscriptions: Vec<SubscribeRequest>,
 }
 
 impl Scenario {

@@ -11,11 +11,8 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use super::action::{Action, Delay, ONE_ANSWER, Outcome, Step};
+use super::action::{Action, Delay};
 use super::matcher::{Found, Reading, Subject, When};
-use super::parse::declare::{KeyTable as _, keys};
-use super::parse::kinds::{ANY, KEEP_ONE, KeyRule, STATUS, ValueKind as Kind};
-use super::parse::reader::Parser;
 use crate::clock::Random;
 use crate::contract::named::named;
 use crate::contract::routes::{Credential, Operation, ROUTES};
@@ -25,70 +22,42 @@ use crate::util::wording::{counted, ordinal};
 /// The step at which every story begins.
 pub const FIRST_STEP: &str = "start";
 
-keys! {
-    #[derive(Clone, Debug)]
-    pub struct Rule {
-        /// what listings and explanations call the rule
-        pub name: Option<Arc<str>>,
-        /// what a request must look like; every request if left out
-        pub when: When,
-        /// matching requests let through first
-        pub skip: u64,
-        /// how often the rule applies; without limit if left out
-        pub times: Option<u64> => Kind::Integer(1, ANY),
-        /// apply to each nth matching request
-        pub every: u64 = 1 => Kind::Integer(1, ANY),
-        /// apply with this probability, greater than 0 and at most 1; fixed by --seed
-        pub chance: Option<f64> => Kind::Chance,
-        /// apply from this long after activation
-        pub from: Option<Duration>,
-        /// apply until this long after activation
-        pub to: Option<Duration>,
-        /// the step that the story moves to once the rule is used up; with { step = …, status = … }, only after an answer with this status
-        pub next: Option<NextStep>,
-    }
-    and {
-        pub scenario: Arc<str>,
-        pub label: Arc<str>,
-        pub line: usize,
-        /// Names the rule's counters: the same as long as the scenario's name and the rule's content are the same.
-        pub fingerprint: u64,
-        pub story: u64,
-        pub sequence: Sequence,
-    }
+#[derive(Clone, Debug)]
+pub struct Rule {
+    pub name: Option<Arc<str>>,
+    pub when: When,
+    /// Matching requests let through first.
+    pub skip: u64,
+    /// How often the rule applies; without limit if absent.
+    pub times: Option<u64>,
+    /// Applies to each nth matching request.
+    pub every: u64,
+    /// Applies with this probability.
+    pub chance: Option<f64>,
+    /// Applies from this long after activation.
+    pub from: Option<Duration>,
+    /// Applies until this long after activation.
+    pub to: Option<Duration>,
+    /// The step that the story moves to once the rule is used up.
+    pub next: Option<NextStep>,
+    pub scenario: Arc<str>,
+    pub label: Arc<str>,
+    pub line: usize,
+    /// Names the rule's counters: the same as long as the scenario's name and the rule's content are the same.
+    pub fingerprint: u64,
+    pub story: u64,
+    pub sequence: Sequence,
 }
 
-keys! {
-    pub(super) struct RuleTable {
-        ..pub(super) rule: Rule,
-        ..pub(super) outcome: Outcome,
-        /// steps played one after the other, request by request
-        pub(super) sequence: Vec<(u64, Option<Delay>, Action)> => Kind::Steps(&Step::TABLE) => Parser::steps,
-        /// what follows the sequence: end (the default), stay at its last step, or repeat it
-        pub(super) then: Then,
-    }
-    table "rule", "a `[[rule]]`", &[
-        KeyRule::Excludes(
-            &["sequence"],
-            &["reply", "patch", "remove", "fault", "pass", "delay"],
-            "each step of the sequence has an action",
-            KEEP_ONE,
-        ),
-        KeyRule::Needs("then", "sequence", "add `sequence`, or use `next` for a story's step"),
-        KeyRule::AnyOf(&["reply", "patch", "remove", "delay", "fault", "sequence", "pass", "next"]),
-    ], ONE_ANSWER
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextStep {
+    pub step: Arc<str>,
+    /// The status that the answer must have; an ordinary answer with another one does not count towards `times`.
+    pub status: Option<u16>,
 }
 
-keys! {
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct NextStep {
-        /// the step that the story moves to
-        pub step: Arc<str> [required],
-        /// the status that the answer must have; an ordinary answer with another one does not count towards `times`
-        pub status: Option<u16> => STATUS,
-    }
-    table "next", "`next`"
-}
+/// How many requests a step lasts (at least one), its delay, and its action.
+pub(crate) type SequenceStep = (u64, Option<Delay>, Action);
 
 #[derive(Clone, Debug, Default)]
 pub struct Sequence {
@@ -124,10 +93,9 @@ impl Sequence {
         Self { spelled_out: false, ..Self::of(vec![(1, delay, action)], Then::Stay) }
     }
 
-    /// Entries, each with the number of requests it lasts (at least one).
-    pub fn of(entries: Vec<(u64, Option<Delay>, Action)>, then: Then) -> Self {
+    pub fn of(steps: Vec<SequenceStep>, then: Then) -> Self {
         let mut until = 0_u64;
-        let entries = entries.into_iter().map(|(times, delay, action)| {
+        let entries = steps.into_iter().map(|(times, delay, action)| {
             until = until.saturating_add(times.max(1));
             let (description, has_templates) = (action.to_string().into(), action.has_templates());
             SequenceEntry { until, delay, action, description, has_templates }

@@ -4,9 +4,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::parse::declare::KeyTable as _;
+use super::Scenario;
 use super::parse::kinds::{KeySpec, TableKeys, reference};
-use super::parse::{File, TABLES};
+use super::parse::tables;
 use crate::contract::error::ErrorKind;
 use crate::contract::routes::{Operation, ROUTES, Route};
 use crate::contract::types::EVENT_TYPES;
@@ -20,7 +20,7 @@ pub fn schema() -> Value {
     whole.insert("$schema".to_owned(), "https://json-schema.org/draft/2020-12/schema".into());
     whole.insert("title".to_owned(), "Scenario of wrs-emulator".into());
     whole.insert("description".to_owned(), "One story: what happens to requests, and which events are fired".into());
-    whole.extend(object(&File::TABLE).as_object().cloned().unwrap_or_default());
+    whole.extend(object(&TableKeys::of::<Scenario>()).as_object().cloned().unwrap_or_default());
     let mut definitions = Map::from_iter([
         (
             "duration".to_owned(),
@@ -34,8 +34,8 @@ pub fn schema() -> Value {
         ),
         ("profile".to_owned(), settings::schema()),
     ]);
-    let tables = TABLES.iter().filter(|table| !["file", "delay"].contains(&table.definition));
-    definitions.extend(tables.map(|table| (table.definition.to_owned(), object(table))));
+    let tables = tables().into_iter().filter(|table| !["file", "delay"].contains(&table.definition));
+    definitions.extend(tables.map(|table| (table.definition.to_owned(), object(&table))));
     whole.insert("$defs".to_owned(), definitions.into());
     Value::Object(whole)
 }
@@ -82,7 +82,7 @@ pub fn language_markdown() -> String {
     let mut insert = |name: &str, head: &str, rows: String| {
         page = page.replace(&format!("{{{name}}}\n"), &format!("{head}\n{rows}"));
     };
-    for table in TABLES {
+    for table in tables() {
         let row = |key: &KeySpec| {
             let needed = if key.required { " (required)" } else { "" };
             format!("| `{}`{needed} | {} | {} |\n", key.name, key.kind.text(), key.meaning.replace('|', "\\|"))

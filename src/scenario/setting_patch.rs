@@ -208,8 +208,8 @@ mod tests {
         check(&[above.clone(), below.clone()], Ok(json!({ "hello.body": { "a": 1 }, "hello.body.b": 2 })));
         check(&[below.clone(), above.clone()], Ok(above));
         check(&[below, json!({ "hello": null })], Ok(json!({})));
-        check(&[json!({ "rate_limit": 5 })], Err("profile/unknown-knob"));
-        check(&[json!({ "rate_limit.request": null })], Err("profile/unknown-knob"));
+        check(&[json!({ "rate_limit": 5 })], Err("profile/unknown-setting"));
+        check(&[json!({ "rate_limit.request": null })], Err("profile/unknown-setting"));
         check(&[json!({ "a b": 1 })], Err("profile/syntax"));
         let many: Map<String, Value> = (0..300).map(|n| (format!("type{n}"), json!({ "a": 1 }))).collect();
         check(&[json!({ "events": { "data": many } })], Err("profile/bad-value"));

@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
 
 use super::forwards::Forward;
-use super::layers::{Layered, Origin, Preset, ProfileProblem, Sources, deserialize};
+use super::layers::{Layered, Preset, ProfileProblem, Sources, deserialize};
 use super::messages;
 use super::paths::{collect, locate, place_of, without_spans};
 use super::sections::{Broken, check};
@@ -51,8 +51,6 @@ struct Assignment {
     span: Range<usize>,
     /// The assignment as it was written, if it was one.
     written: Box<str>,
-    /// The comment above it.
-    note: Arc<str>,
 }
 
 impl Draft {
@@ -64,10 +62,10 @@ impl Draft {
     pub fn text(&mut self, text: &str, source: &str) {
         let (table, errors) = DeTable::parse_recoverable(text);
         if errors.is_empty() {
-            self.overlay(table.get_ref(), text, source);
+            self.table(table.get_ref(), source);
         }
-        if let Some(language) = messages::other_language(text).filter(|_| !errors.is_empty()) {
-            let message = format!("this looks like {language}; a profile is TOML");
+        if messages::is_json(text) && !errors.is_empty() {
+            let message = "this looks like JSON; a profile is TOML".to_owned();
             let hint =
                 "for example `rate_limit.requests = 5`; `wrs-emulator assumptions` lists every setting".to_owned();
             return self.refuse(ProfileProblem::new("profile/syntax", 0..0, message, hint), source, "");
@@ -81,25 +79,19 @@ impl Draft {
 
     /// Adds the settings of a parsed table, as in a scenario's `[profile]`; returns those settings alone.
     pub fn table(&mut self, overlay: &DeTable<'_>, source: &str) -> OverlaySettings {
-        self.overlay(overlay, "", source)
-    }
-
-    /// Adds the settings of a table, with their comments in the text that it was parsed from.
-    fn overlay(&mut self, overlay: &DeTable<'_>, text: &str, source: &str) -> OverlaySettings {
         let (mut found, mut problems) = (Vec::new(), Vec::new());
         collect(overlay, "", &mut found, &mut problems);
         for problem in problems {
             self.refuse(problem, source, "");
         }
         let source: Arc<str> = Arc::from(source);
-        let assignment = |(setting, at, value): (_, usize, &Spanned<DeValue<'_>>)| Assignment {
+        let assignment = |(setting, value): (_, &Spanned<DeValue<'_>>)| Assignment {
             setting,
             below: Vec::new(),
             value: without_spans(value.get_ref()),
             source: Arc::clone(&source),
             span: value.span(),
             written: Box::default(),
-            note: comment_above(text, at).into(),
         };
         let settings = OverlaySettings(found.into_iter().map(assignment).collect());
         self.settings(&settings);
@@ -153,7 +145,7 @@ impl Draft {
         match locate(path) {
             Ok((setting, below)) => {
                 let (source, written) = (source.into(), written.into());
-                Some(Assignment { setting, below, value, source, span: 0..0, written, note: Arc::default() })
+                Some(Assignment { setting, below, value, source, span: 0..0, written })
             }
             Err(problem) => {
                 self.refuse(problem, source, written);
@@ -209,8 +201,7 @@ impl Draft {
         let (mut table, mut sources) = ((*self.base.table).clone(), self.base.sources.clone());
         for assignment in &self.assignments {
             assignment.put(&mut table);
-            let (source, note) = (Arc::clone(&assignment.source), Arc::clone(&assignment.note));
-            sources.insert(assignment.setting.path.as_str(), Origin { source, note });
+            sources.insert(assignment.setting.path.as_str(), Arc::clone(&assignment.source));
         }
         // A schedule that is set without a preset implies the preset `custom`.
         if let (Some(origin), None) = (sources.get(SCHEDULE).cloned(), sources.get(PRESET)) {
@@ -311,21 +302,6 @@ impl Assignment {
     }
 }
 
-/// The comment in the lines directly above this place of a text, as one line of at most 500 characters.
-fn comment_above(text: &str, at: usize) -> String {
-    const MAX: usize = 500;
-    let above = text.get(..at).unwrap_or_default().rsplit('\n').skip(1);
-    // `#:schema` is for editors.
-    let comments = above.map_while(|line| line.trim().strip_prefix('#').filter(|comment| !comment.starts_with(':')));
-    let mut words: Vec<&str> = comments.flat_map(|comment| comment.split_whitespace().rev()).collect();
-    words.reverse();
-    let note = words.join(" ");
-    match note.char_indices().nth(MAX) {
-        Some((end, _)) => format!("{}…", &note[..end]),
-        None => note,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -336,43 +312,17 @@ mod tests {
     }
 
     #[test]
-    fn the_comment_above_an_assignment_is_its_note() {
-        let long = "é".repeat(600);
-        let text = format!(
-            "#:schema ./profile.schema.json\nenvironment = 'sandbox'\n# of nothing\n\n# observed in call 7\n#   on 2026-11-24; assumed: 100\n\
-             rate_limit.requests = 70\nrate_limit.window = '30s'\n\r\n\t# <b>two</b>\r\n errors.codes.not_found = 'missing'\r\n\
-             errors.codes.validation_error = 'invalid'\n# of the table\n[webhooks.custom]\n# of an entry\nhash = 'sha512'\n\
-             [webhooks]\n# {long}\nretry.schedule = [\n  # inside\n  '1s',\n]\ncopies = 2 # behind\n"
-        );
-        let layered = Layered::default().with(|draft| draft.text(&text, "a.toml")).expect("a profile");
-        for (setting, note) in [
-            ("environment", ""),
-            ("rate_limit.requests", "observed in call 7 on 2026-11-24; assumed: 100"),
-            ("rate_limit.window", ""),
-            ("errors.codes", "<b>two</b>"),
-            ("webhooks.custom", "of the table"),
-            ("webhooks.retry.schedule", &format!("{}…", "é".repeat(500))),
-            ("webhooks.copies", ""),
-            ("webhooks.scheme", ""),
-        ] {
-            assert_eq!(layered.note(setting), note, "{setting}");
-        }
-        let changed = layered.with_assignment("rate_limit.requests=5", "--set").expect("a number");
-        assert_eq!((changed.note("rate_limit.requests"), changed.note("errors.codes")), ("", "<b>two</b>"));
-    }
-
-    #[test]
     fn a_wrong_name_or_value_says_what_would_be_right() {
         for (assignment, code, hint) in [
-            ("rate_limit=5", "profile/unknown-knob", "name one of those in it, such as `rate_limit."),
-            ("profile=5", "profile/unknown-knob", "leave `[profile]` out"),
-            ("rate_limits=5", "profile/unknown-knob", "did you mean `rate_limit`?"),
-            ("webhooks.retry=none", "profile/unknown-knob", "`webhooks.retry.preset`"),
-            ("webhook.copies=2", "profile/unknown-knob", "`webhooks.copies`"),
-            ("rate_limit.requests.x=5", "profile/unknown-knob", "assumptions"),
+            ("rate_limit=5", "profile/unknown-setting", "name one of those in it, such as `rate_limit."),
+            ("profile=5", "profile/unknown-setting", "leave `[profile]` out"),
+            ("rate_limits=5", "profile/unknown-setting", "did you mean `rate_limit`?"),
+            ("webhooks.retry=none", "profile/unknown-setting", "`webhooks.retry.preset`"),
+            ("webhook.copies=2", "profile/unknown-setting", "`webhooks.copies`"),
+            ("rate_limit.requests.x=5", "profile/unknown-setting", "assumptions"),
             // Not the one that is most like it from the beginning, which they share.
-            ("rate_limit.limit=5", "profile/unknown-knob", "`rate_limit` has `rate_limit."),
-            ("rate_limit.windo=5", "profile/unknown-knob", "did you mean `rate_limit.window`?"),
+            ("rate_limit.limit=5", "profile/unknown-setting", "`rate_limit` has `rate_limit."),
+            ("rate_limit.windo=5", "profile/unknown-setting", "did you mean `rate_limit.window`?"),
             ("rate_limit.window=30", "profile/bad-value", "\"30s\" or \"30ms\""),
             ("errors.codes.nope=x", "profile/bad-value", "kind of error"),
             ("no assignment", "profile/syntax", "--set"),

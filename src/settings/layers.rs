@@ -12,14 +12,8 @@ use super::sections::Profile;
 use crate::contract::nearest;
 use crate::contract::setting::default_values;
 
-pub(super) type Sources = BTreeMap<&'static str, Origin>;
-
-/// Where the value of a setting comes from, and the comment above its assignment; empty without one.
-#[derive(Clone, Debug)]
-pub(super) struct Origin {
-    pub(super) source: Arc<str>,
-    pub(super) note: Arc<str>,
-}
+/// Where the values of settings come from.
+pub(super) type Sources = BTreeMap<&'static str, Arc<str>>;
 
 /// A profile with the raw values and the origin of each setting.
 #[derive(Clone, Debug)]
@@ -57,12 +51,7 @@ impl Layered {
 
     /// Where the value of a setting comes from; `default` when no layer set it.
     pub fn source(&self, path: &str) -> &str {
-        self.sources.get(path).map_or("default", |origin| &origin.source)
-    }
-
-    /// The comment above the assignment of a setting in a profile file; empty without one.
-    pub fn note(&self, path: &str) -> &str {
-        self.sources.get(path).map_or("", |origin| &origin.note)
+        self.sources.get(path).map_or("default", |source| source)
     }
 }
 

@@ -20,8 +20,6 @@ use crate::util::schema::schema_of;
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Assumption")]
 pub struct LedgerRow {
-    // The name on the wire, from before settings were called so.
-    #[serde(rename = "knob")]
     pub setting: Cow<'static, str>,
     /// What the contract says.
     pub contract: Cow<'static, str>,
@@ -38,9 +36,6 @@ pub struct LedgerRow {
     pub value: Value,
     /// Where that comes from: `default`, a preset, a file's name, `--set`, or a scenario.
     pub source: String,
-    /// The comment above its assignment in a profile file, at most 500 characters; absent without one.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub note: String,
 }
 
 pub fn ledger(layered: &Layered) -> Vec<LedgerRow> {
@@ -55,7 +50,6 @@ pub fn ledger(layered: &Layered) -> Vec<LedgerRow> {
             default: setting.default.clone(),
             value: paths::json_at(&layered.table, &setting.path),
             source: layered.source(&setting.path).to_owned(),
-            note: layered.note(&setting.path).to_owned(),
         })
         .collect()
 }
@@ -176,8 +170,12 @@ impl Setting {
             return self.values.to_owned();
         }
         let shape = self.path.split('.').fold(&*TYPES, |place, name| &place["properties"][name]);
+        let any_of = |names: &[Value]| names.iter().map(Value::to_string).collect::<Vec<_>>().join(" | ");
+        if let Value::Array(names) = &shape["anyOf"][0]["enum"] {
+            return format!("{}, or a list of them", any_of(names));
+        }
         match (&shape["enum"], &shape["examples"], shape["type"].as_str().unwrap_or_default()) {
-            (Value::Array(values), ..) => values.iter().map(Value::to_string).collect::<Vec<_>>().join(" | "),
+            (Value::Array(names), ..) => any_of(names),
             (_, Value::Array(durations), _) => format!("a duration such as {}", durations[0]),
             (.., "integer") => {
                 format!("an integer from {} to {}, such as {}", shape["minimum"], shape["maximum"], self.default)

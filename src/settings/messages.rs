@@ -45,20 +45,9 @@ fn found_text(found: &str) -> &str {
     }
 }
 
-/// The language that a text is most likely written in, if it is another one.
-pub(crate) fn other_language(text: &str) -> Option<&'static str> {
-    if text.trim_start().starts_with('{') {
-        return Some("JSON");
-    }
-    let is_yaml = |line: &str| {
-        let entry = line.trim_start_matches("- ");
-        let (name, value) = entry.split_once(':').unwrap_or((" ", " "));
-        let is_name = !name.is_empty() && !name.contains(['=', '"', '{', ' ']);
-        line == "---" || (is_name && (value.is_empty() || value.starts_with(' '))) || line.starts_with("- ")
-    };
-    let meant = || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let yaml = meant().filter(|line| is_yaml(line)).count();
-    (yaml > 0 && 2 * yaml > meant().count()).then_some("YAML")
+/// True if a text is most likely written in JSON.
+pub(crate) fn is_json(text: &str) -> bool {
+    text.trim_start().starts_with('{')
 }
 
 /// A syntax error in a text that is not TOML.

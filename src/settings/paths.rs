@@ -30,7 +30,7 @@ pub(super) fn locate(path: &str) -> Result<(&'static Setting, Vec<String>), Prof
     };
     match owner(&keys) {
         Some((setting, below)) => Ok((setting, below.to_vec())),
-        None => Err(problem("profile/unknown-knob", unknown(path))),
+        None => Err(problem("profile/unknown-setting", unknown(path))),
     }
 }
 
@@ -62,17 +62,17 @@ fn owner(keys: &[String]) -> Option<(&'static Setting, &[String])> {
     })
 }
 
-/// Walks an overlay down to the settings, each with its place; whatever is neither a setting nor on the way to one is a problem.
+/// Walks an overlay down to the settings, whatever is neither a setting nor on the way to one is a problem.
 pub(super) fn collect<'t, 'i>(
     table: &'t DeTable<'i>,
     above: &str,
-    settings: &mut Vec<(&'static Setting, usize, &'t Spanned<DeValue<'i>>)>,
+    settings: &mut Vec<(&'static Setting, &'t Spanned<DeValue<'i>>)>,
     problems: &mut Vec<ProfileProblem>,
 ) {
     for (key, value) in table {
         let path = if above.is_empty() { key.get_ref().to_string() } else { format!("{above}.{}", key.get_ref()) };
         if let Some(setting) = SETTINGS.iter().find(|setting| setting.path == path) {
-            settings.push((setting, key.span().start, value));
+            settings.push((setting, value));
             continue;
         }
         let mut inside = below(&path).peekable();
@@ -86,7 +86,7 @@ pub(super) fn collect<'t, 'i>(
             }
             (false, _) => {
                 let (message, hint) = unknown(&path);
-                problems.push(ProfileProblem::new("profile/unknown-knob", key.span(), message, hint));
+                problems.push(ProfileProblem::new("profile/unknown-setting", key.span(), message, hint));
             }
         }
     }

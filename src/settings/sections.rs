@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use hyper::header::{HeaderName, HeaderValue, USER_AGENT};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::forwards::Forwards;
 use crate::contract::error::{ERROR_FIELDS, Errors};
@@ -15,13 +17,14 @@ use crate::contract::header_setting::HeaderSetting;
 use crate::contract::ids::Ids;
 use crate::contract::keys::{KeyRules, Keys};
 use crate::contract::quota::RateLimit;
+use crate::contract::reserved_headers::{is_of_answers, is_of_deliveries};
 use crate::contract::rules::{SubscribeRules, Validation};
 use crate::contract::setting::{Section as _, Setting, settings};
-use crate::contract::signature::{CustomScheme, KeyReading, Scheme, SchemeNames, is_reserved};
+use crate::contract::signature::{CustomScheme, KeyReading, Scheme, SchemeNames};
 use crate::contract::timestamp::Time;
 use crate::contract::types::{Environment, Events};
 use crate::contract::variation::Variation;
-use crate::util::duration::DurationText;
+use crate::util::duration::{DurationText, duration_text};
 
 /// Every setting, in the order of the profile.
 pub static SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| {
@@ -158,8 +161,6 @@ settings! {
         pub scheme: SchemeNames = "standard" {
             contract: "the body is signed; header and algorithm are not shown",
             assumed: "Standard Webhooks v1: webhook-id, webhook-timestamp, webhook-signature",
-            values: "one of standard, svix, stripe, github, slack, shopify and custom, such as \"github\", or a list of them: \
-                [\"standard\", \"github\"]",
             observed_by: "a delivery (`--delivery`): the scheme that verifies it",
         },
         /// How the text of a secret becomes key bytes.
@@ -265,16 +266,7 @@ settings! {
             observed_by: "not by calls: it is about the emulator, not the service",
         },
         /// What the scheme `custom` sends.
-        pub custom: CustomScheme = {
-            "id_header": "webhook-id",
-            "timestamp_header": "webhook-timestamp",
-            "signature_header": "webhook-signature",
-            "content": "{id}.{timestamp}.{body}",
-            "hash": "sha256",
-            "encoding": "hex",
-            "prefix": "sha256=",
-            "key": "auto",
-        } {
+        pub custom: CustomScheme = (CustomScheme::default()) {
             contract: "not shown",
             assumed: "unused until the scheme is custom",
             values: "id_header, timestamp_header, signature_header, content, hash, encoding, prefix, key; such as hash = \
@@ -353,47 +345,70 @@ settings! {
     }
 }
 
-/// Named retry schedules: delays after each failed attempt.
+/// Named retry schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(transform = add_delays)]
 pub enum RetryPreset {
     /// One attempt only.
     None,
-    /// 100 ms, 200 ms, 400 ms: short enough for a build.
+    /// Short enough for a build.
     Ci,
-    /// 1, 4 and 25 s.
+    /// The default.
     Standard,
-    /// 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 10 h.
+    /// As Svix does.
     Svix,
-    /// Three retries over some hours.
+    /// As Stripe's sandbox does.
     StripeSandbox,
-    /// Eight retries over four hours.
+    /// As Shopify does.
     Shopify,
-    /// At once, after 1 min, after 5 min.
+    /// As Slack does.
     Slack,
     /// `webhooks.retry.schedule`.
     Custom,
 }
 
-/// Headers that HTTP itself or the emulator sends; a header of a profile with that name would break the answer.
-const TAKEN: [&str; 16] = [
-    "content-length",
-    "content-type",
-    "content-encoding",
-    "transfer-encoding",
-    "connection",
-    "keep-alive",
-    "upgrade",
-    "trailer",
-    "te",
-    "date",
-    "allow",
-    "www-authenticate",
-    "retry-after",
-    "location",
-    "ratelimit",
-    "ratelimit-policy",
-];
+impl RetryPreset {
+    /// The delays after each failed attempt; none for `custom`, which has its own.
+    pub fn delays(self) -> &'static [Duration] {
+        const fn seconds(count: u64) -> Duration {
+            Duration::from_secs(count)
+        }
+        const fn minutes(count: u64) -> Duration {
+            Duration::from_mins(count)
+        }
+        const fn hours(count: u64) -> Duration {
+            Duration::from_hours(count)
+        }
+        match self {
+            Self::None | Self::Custom => &[],
+            Self::Ci => const { &[Duration::from_millis(100), Duration::from_millis(200), Duration::from_millis(400)] },
+            Self::Standard => const { &[seconds(1), seconds(4), seconds(25)] },
+            Self::Svix => const { &[seconds(5), minutes(5), minutes(30), hours(2), hours(5), hours(10), hours(10)] },
+            Self::StripeSandbox => const { &[minutes(20), hours(1), hours(2)] },
+            Self::Shopify => {
+                const { &[seconds(10), minutes(1), minutes(5), minutes(10), minutes(30), hours(1), hours(1), minutes(75)] }
+            }
+            Self::Slack => const { &[Duration::ZERO, minutes(1), minutes(5)] },
+        }
+    }
+}
+
+/// Adds the delays to the meaning of each schedule.
+fn add_delays(schema: &mut Schema) {
+    let schedules = schema.get_mut("oneOf").and_then(Value::as_array_mut).into_iter().flatten();
+    for schedule in schedules.filter_map(Value::as_object_mut) {
+        let preset = schedule.get("const").and_then(|name| RetryPreset::deserialize(name).ok());
+        let delays: Vec<String> =
+            preset.iter().flat_map(|preset| preset.delays()).map(|delay| duration_text(*delay)).collect();
+        if let Some(Value::String(meaning)) = schedule.get_mut("description")
+            && !delays.is_empty()
+        {
+            *meaning = format!("Retries after {}. {meaning}", delays.join(", "));
+        }
+    }
+}
+
 /// Most copies of one delivery.
 const MAX_COPIES: u32 = 100;
 /// The fields of a subscription that the contract publishes.
@@ -485,7 +500,7 @@ fn header_problem(name: &str, value: &str, profile: &Profile) -> Option<String> 
     match HeaderName::from_bytes(name.as_bytes()) {
         Err(_) => Some(format!("expected an HTTP field name, found \"{}\"", name.escape_debug())),
         Ok(found) if found == USER_AGENT => Some("`User-Agent` is the setting webhooks.user_agent".to_owned()),
-        Ok(found) if is_reserved(&found) || found.as_str().starts_with("x-emulator-") || is_signed_with() => {
+        Ok(found) if is_of_deliveries(&found) || is_signed_with() => {
             Some(format!("`{name}` is a header that every delivery has already"))
         }
         Ok(_) if HeaderValue::from_str(value).is_err() => {
@@ -500,31 +515,27 @@ fn check_headers(profile: &Profile, found: &mut Vec<Broken>) {
     let taken = |name: &HeaderName| format!("`{name}` is a header that HTTP or the emulator itself sends");
     let names = &profile.rate_limit.header_names;
     let (limit, remaining) = (names.limit.name(), names.remaining.name());
-    if let Some(name) = [limit, remaining].into_iter().find(|name| is_taken(name)) {
+    if let Some(name) = [limit, remaining].into_iter().find(|name| is_of_answers(name)) {
         push(&[NAMES], taken(name));
     }
     if limit == remaining {
         push(&[NAMES], format!("`limit` and `remaining` cannot both be `{limit}`"));
     }
     let reset = profile.rate_limit.reset_header.name();
-    if is_taken(reset) {
+    if is_of_answers(reset) {
         push(&[RESET_HEADER], taken(reset));
     }
     if [limit, remaining].contains(&reset) {
         push(&[RESET_HEADER, NAMES], format!("`{reset}` cannot be two headers of the quota"));
     }
     let Some(name) = profile.ids.request_header.as_ref().map(HeaderSetting::name) else { return };
-    if is_taken(name) {
+    if is_of_answers(name) {
         push(&[REQUEST_HEADER], taken(name));
     }
     if [limit, remaining, reset].contains(&name) {
         let message = format!("`{name}` is a quota header and cannot carry the request's id as well");
         push(&[REQUEST_HEADER, NAMES, RESET_HEADER], message);
     }
-}
-
-fn is_taken(name: &HeaderName) -> bool {
-    TAKEN.contains(&name.as_str()) || name.as_str().starts_with("x-emulator-")
 }
 
 fn check_keys(profile: &Profile, found: &mut Vec<Broken>) {

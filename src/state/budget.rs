@@ -70,23 +70,28 @@ impl Budget {
         let _ = self.0.histories.set(histories);
     }
 
+    /// The bytes that the process has allocated; 0 if nothing counts them.
+    pub fn allocated(&self) -> usize {
+        (self.0.allocated)()
+    }
+
     pub fn no_room(&self) -> NoRoom {
         NoRoom { most: self.0.most }
     }
 
     /// Makes sure that more may be kept. What it is made of is mostly allocated already, and so counted.
     pub fn room(&self) -> Result<(), NoRoom> {
-        self.room_up_to(self.0.most, 0)
+        self.room_up_to(self.0.most)
     }
 
-    /// The same for a snapshot that is read: `bytes` of it are not allocated yet. What filled the budget when it was saved can be loaded
-    /// again, although its text and what was read of it are there at the same time.
-    pub fn room_to_load(&self, bytes: usize) -> Result<(), NoRoom> {
-        self.room_up_to(self.0.most.saturating_add(LOADING), bytes)
+    /// The same for a snapshot that is read. What filled the budget when it was saved can be loaded again, although its text and what
+    /// was read of it are in memory at the same time.
+    pub fn room_to_load(&self) -> Result<(), NoRoom> {
+        self.room_up_to(self.0.most.saturating_add(LOADING))
     }
 
-    fn room_up_to(&self, most: usize, bytes: usize) -> Result<(), NoRoom> {
-        let is_enough = || (self.0.allocated)().saturating_add(bytes) <= most;
+    fn room_up_to(&self, most: usize) -> Result<(), NoRoom> {
+        let is_enough = || self.allocated() <= most;
         for history in self.0.histories.get().into_iter().flatten() {
             if is_enough() {
                 return Ok(());
@@ -126,15 +131,15 @@ mod tests {
         let logs = [3, 2].map(|count| Arc::new(Log(AtomicUsize::new(count))));
         let histories = logs.iter().map(|log| Arc::downgrade(&(Arc::clone(log) as Arc<dyn History>)));
         budget.evict_first(histories.collect());
-        let check = |used, bytes, left, expected| {
+        let check = |used, most, left, expected| {
             USED.store(used, Ordering::SeqCst);
-            assert_eq!(budget.room_up_to(100, bytes), expected);
+            assert_eq!(budget.room_up_to(most), expected);
             assert_eq!([0, 1].map(|at| logs[at].0.load(Ordering::SeqCst)), left);
         };
-        check(100, 0, [3, 2], Ok(()));
-        check(111, 0, [1, 2], Ok(()));
-        check(90, 40, [0, 0], Ok(()));
-        check(101, 0, [0, 0], Err(budget.no_room()));
+        check(100, 100, [3, 2], Ok(()));
+        check(111, 100, [1, 2], Ok(()));
+        check(90, 60, [0, 0], Ok(()));
+        check(101, 100, [0, 0], Err(budget.no_room()));
         assert!(budget.no_room().to_string().contains("--max-memory-bytes"));
     }
 }

@@ -8,7 +8,7 @@
 
 mod plain;
 
-use std::fmt::Write as _;
+use std::io::{self, Write};
 use std::sync::LazyLock;
 
 use base64::Engine as _;
@@ -270,8 +270,12 @@ const FIRST_LINE: &str = "<meta charset=\"utf-8\">\n";
 /// What is shown without scripts, up to the script: it advises to ask a running emulator.
 const NOSCRIPT: &str = "<noscript>";
 
-/// The report of this run document, which is JSON, with what it says without scripts.
-pub fn report(document: &str, plain: &Plain) -> String {
+/// Writes the report of a run document, with what it says without scripts. `document` writes the document, which is JSON.
+pub fn report(
+    out: &mut dyn Write,
+    plain: &Plain,
+    document: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
     let text = |name: &str| find(name).map_or("", |asset| asset.text.as_str());
     // In a report there is nothing to connect to.
     let is_needed = |asset: &&Asset| asset.is_script() && asset.name != "connect.js";
@@ -291,27 +295,28 @@ pub fn report(document: &str, plain: &Plain) -> String {
         .replace(FIRST_LINE, &format!("{FIRST_LINE}{policy}"))
         .replace(STYLE_LINE, &format!("<style>{style}</style>\n"))
         .replace(ICON_LINE, &format!("<link rel=\"icon\" href=\"data:image/svg+xml;base64,{icon}\">\n"));
-    let mut page = String::with_capacity(before.len() + script.len() + document.len() + document.len() / 8);
-    page.push_str(&before);
-    page.push_str(&plain.html());
-    page.push_str(DATA_START);
-    push_inert(&mut page, document);
-    let _ = write!(page, "{DATA_END}\n<script type=\"module\">{script}</script>\n{after}");
-    page
+    write!(out, "{before}{}{DATA_START}", plain.html())?;
+    document(&mut Inert(out))?;
+    write!(out, "{DATA_END}\n<script type=\"module\">{script}</script>\n{after}")
 }
 
-/// Adds JSON so that nothing in it can end the element that it is in. These characters occur in strings alone, where JSON may escape
-/// them.
-fn push_inert(page: &mut String, json: &str) {
-    let mut characters = json.trim_end().chars().peekable();
-    while let Some(c) = characters.next() {
-        match c {
-            // An element's end, and what changes how the following is read: a comment, another script.
-            '<' if characters.peek().is_none_or(|next| "/!sS".contains(*next)) => page.push_str("\\u003c"),
-            '\u{2028}' => page.push_str("\\u2028"),
-            '\u{2029}' => page.push_str("\\u2029"),
-            c => page.push(c),
+/// Writes JSON so that nothing in it can end the element that it is in, or change how the following is read: a comment, another script.
+/// All that begins with `<`, which occurs in strings alone, where JSON may escape it.
+struct Inert<'o>(&'o mut dyn Write);
+
+impl Write for Inert<'_> {
+    fn write(&mut self, json: &[u8]) -> io::Result<usize> {
+        let mut parts = json.split(|byte| *byte == b'<');
+        self.0.write_all(parts.next().unwrap_or_default())?;
+        for part in parts {
+            self.0.write_all(b"\\u003c")?;
+            self.0.write_all(part)?;
         }
+        Ok(json.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 

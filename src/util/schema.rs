@@ -1,130 +1,50 @@
-//! JSON Schemas: made from types, in one plain form, which validators and generators of clients read alike, and examples made
-//! from them.
+//! JSON Schemas: made from types, in one plain form, which validators and generators of clients read alike.
 
-use schemars::JsonSchema;
 use schemars::generate::{Contract, SchemaSettings};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
-
-/// Deepest nesting of an example; deeper levels are left out.
-const DEEPEST: usize = 12;
-
-/// What examples are made from.
-struct Examples<'d> {
-    /// The document that references lead into.
-    whole: &'d Value,
-    /// Texts for values of these names.
-    samples: &'d [(&'d str, &'d str)],
-}
-
-impl Examples<'_> {
-    /// An example of a value with this schema and name: the example, default or name that the schema gives, else one made of its parts.
-    fn of(&self, schema: &Value, name: &str, depth: usize) -> Value {
-        let schema = resolve(schema, self.whole);
-        let first = |keyword: &str| schema.get(keyword)?.as_array()?.first();
-        let given = first("examples").or_else(|| first("enum")).or_else(|| schema.get("default"));
-        if let Some(given) = given.filter(|given| !given.is_null()) {
-            return given.clone();
-        }
-        if let Some(choice) = first("anyOf").or_else(|| first("oneOf")) {
-            let mut made = self.of(choice, name, depth);
-            // A choice may add to properties that all parts share.
-            if let (Value::Object(made), Value::Object(shared)) = (&mut made, self.object(schema, depth)) {
-                made.extend(shared);
-            }
-            return made;
-        }
-        let kind = schema.get("type").and_then(|kind| kind.as_str().or_else(|| kind.get(0)?.as_str()));
-        match kind.unwrap_or("object") {
-            "object" => self.object(schema, depth),
-            "array" if depth < DEEPEST => match schema.get("items") {
-                Some(items) => {
-                    let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(1).max(1);
-                    (0..least).map(|_| self.of(items, name, depth + 1)).collect()
-                }
-                None => json!([]),
-            },
-            "array" => json!([]),
-            "integer" | "number" => schema.get("minimum").cloned().unwrap_or_else(|| 1.into()),
-            "boolean" => true.into(),
-            "null" => Value::Null,
-            _ => self.text(schema, name).into(),
-        }
-    }
-
-    fn text(&self, schema: &Value, name: &str) -> String {
-        let pattern = schema.get("pattern").and_then(Value::as_str).and_then(|pattern| pattern.strip_prefix('^'));
-        let prefix = pattern.and_then(|pattern| pattern.split(|c: char| !c.is_ascii_lowercase() && c != '_').next());
-        if let Some(prefix) = prefix.filter(|prefix| prefix.ends_with('_')) {
-            return format!("{prefix}01kg9tbs8075j3q2a1zqxhg4v6");
-        }
-        match schema.get("format").and_then(Value::as_str) {
-            Some("date-time") => "2026-01-31T09:30:00.000Z".to_owned(),
-            Some("uri") => "https://app.example.com/hooks".to_owned(),
-            _ => match self.samples.iter().find(|(known, _)| *known == name) {
-                Some((_, sample)) => (*sample).to_owned(),
-                None => name.replace('_', " "),
-            },
-        }
-    }
-
-    /// With the properties that must be there, and those that have their own example.
-    fn object(&self, schema: &Value, depth: usize) -> Value {
-        let required: Vec<&str> =
-            schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
-        let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-        let shown =
-            properties.filter(|(name, part)| required.contains(&name.as_str()) || part.get("examples").is_some());
-        let shown = shown.filter(|_| depth < DEEPEST);
-        let fields: Map<String, Value> =
-            shown.map(|(name, part)| (name.clone(), self.of(part, name, depth + 1))).collect();
-        fields.into()
-    }
-}
-
-fn resolve<'s>(schema: &'s Value, whole: &'s Value) -> &'s Value {
-    let reference = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
-    reference.and_then(|pointer| whole.pointer(pointer)).unwrap_or(schema)
-}
-
-/// Gives the parameters, bodies and answers of an `OpenAPI` document an example each, unless they have one. `samples` are texts for
-/// values of these names.
-pub(crate) fn add_examples(document: &mut Value, samples: &[(&str, &str)]) {
-    let examples = Examples { whole: &document.clone(), samples };
-    let give = |place: &mut Value, name: &str| {
-        if place.get("example").is_none() && place.get("schema").is_some() {
-            place["example"] = examples.of(&place["schema"], name, 0);
-        }
-    };
-    let give_all = |answer: &mut Value| {
-        let contents = answer.get_mut("content").and_then(Value::as_object_mut);
-        contents.into_iter().flat_map(Map::values_mut).for_each(|content| give(content, "text"));
-    };
-    for part in ["paths", "webhooks"] {
-        let paths = document.get_mut(part).and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut);
-        for operation in paths.filter_map(Value::as_object_mut).flat_map(Map::values_mut) {
-            for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
-                let name = parameter["name"].as_str().unwrap_or_default().to_owned();
-                give(parameter, &name);
-            }
-            operation.get_mut("requestBody").into_iter().for_each(give_all);
-            let answers = operation.get_mut("responses").and_then(Value::as_object_mut);
-            answers.into_iter().flat_map(Map::values_mut).for_each(give_all);
-        }
-    }
-    let shared = document["components"].get_mut("responses").and_then(Value::as_object_mut);
-    shared.into_iter().flat_map(Map::values_mut).for_each(give_all);
-}
 
 /// The schema (draft 2020-12) of a type that is read or written, with nothing to be looked up elsewhere.
 pub(crate) fn schema_of<T: JsonSchema>(contract: Contract) -> Value {
+    let mut made = inlining(contract).into_root_schema_for::<T>().to_value();
+    plain(&mut made);
+    made
+}
+
+/// The schema that `make` makes, without a title and with nothing to be looked up elsewhere.
+pub(crate) fn inlined(make: fn(&mut SchemaGenerator) -> Schema, contract: Contract) -> Value {
+    let mut made = make(&mut inlining(contract)).to_value();
+    plain(&mut made);
+    made
+}
+
+fn inlining(contract: Contract) -> SchemaGenerator {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
         settings.contract = contract;
     });
-    let mut made = settings.into_generator().into_root_schema_for::<T>().to_value();
-    plain(&mut made);
-    made
+    settings.into_generator()
+}
+
+/// Rewrites the schema of a parameter, which is never null: it is present or absent.
+pub(crate) fn present(schema: &mut Map<String, Value>) {
+    for keyword in ["type", "enum", "anyOf"] {
+        let Some(kinds) = schema.get_mut(keyword).and_then(Value::as_array_mut) else { continue };
+        kinds.retain(|kind| !kind.is_null() && kind != "null" && kind.get("type").is_none_or(|kind| kind != "null"));
+        let [one] = &kinds[..] else { continue };
+        let one = one.clone();
+        match (keyword, one) {
+            ("anyOf", Value::Object(fields)) => {
+                schema.shift_remove(keyword);
+                for (name, part) in fields {
+                    schema.entry(name).or_insert(part);
+                }
+            }
+            ("type", one) => drop(schema.insert(keyword.to_owned(), one)),
+            _ => {}
+        }
+    }
 }
 
 /// Rewrites a generated schema and those in it: names as `enum` instead of `const` and of a choice between them, ranges instead of
@@ -260,27 +180,5 @@ mod tests {
             plain(&mut schema);
             assert_eq!(schema, expected);
         }
-    }
-
-    #[test]
-    fn examples_have_what_is_required_and_what_has_an_example() {
-        let whole = json!({"parts": {"id": {"type": "string", "examples": ["sub_1"]}}});
-        let schema = json!({
-            "type": "object",
-            "required": ["id", "at", "status", "count", "of"],
-            "properties": {
-                "id": {"$ref": "#/parts/id"},
-                "at": {"type": "string", "format": "date-time"},
-                "status": {"enum": ["active"]},
-                "count": {"type": ["integer", "null"], "minimum": 3},
-                "of": {"type": "array", "items": {"type": "string"}},
-                "label": {"type": "string"},
-                "more": {"type": "object", "examples": [{"a": 1}]},
-            },
-        });
-        let made = json!({
-            "id": "sub_1", "at": "2026-01-31T09:30:00.000Z", "status": "active", "count": 3, "of": ["x"], "more": {"a": 1}
-        });
-        assert_eq!(Examples { whole: &whole, samples: &[("of", "x")] }.of(&schema, "", 0), made);
     }
 }

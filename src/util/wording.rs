@@ -34,6 +34,14 @@ pub fn any_of<T: AsRef<str>>(texts: &[T]) -> String {
     }
 }
 
+/// The text; of a longer one that many characters and `…`.
+pub fn shorten(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
+}
+
 /// A text as one word of a command for a POSIX shell, in quotes if it has anything that a shell acts on.
 pub fn shell_word(text: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"@%+=:,./_-".contains(&byte);

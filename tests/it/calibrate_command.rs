@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use wrs_emulator::calibrate::delivery::CapturedDelivery;
-use wrs_emulator::calibrate::evidence::{Seen, Unclear};
-use wrs_emulator::calibrate::openapi;
 use wrs_emulator::contract::keys::{KeyRules, check_key};
 use wrs_emulator::contract::signature::{
     CustomScheme, Encoding, KeyReading, Message, Scheme, SchemeName, SigningKey, sign,
 };
 use wrs_emulator::contract::types::EVENT_TYPES;
+use wrs_emulator::lab::calibrate::delivery::CapturedDelivery;
+use wrs_emulator::lab::calibrate::evidence::{Seen, Unclear};
+use wrs_emulator::lab::calibrate::openapi;
 use wrs_emulator::settings::Layered;
-use wrs_emulator::settings::openapi::document;
+use wrs_emulator::settings::api_document::document;
 use wrs_emulator::state::workspace::FireRequest;
 
 use crate::support::{builder, started, subscribe, text, wrs_emulator};
@@ -99,16 +99,6 @@ async fn a_profile_is_written_checked_and_inferred_again() {
     let rewritten = run(&["--from", "sandbox.har", "--check", "sandbox.toml", "--out", "again.toml"]);
     assert_eq!(rewritten.status.code(), Some(0), "{}", text(&rewritten.stderr));
     assert_eq!(std::fs::read_to_string(folder.path().join("again.toml")).expect("it was written"), profile);
-
-    // With the profile, each setting has its observation: the page's Settings view shows it as its note.
-    let mut assumptions = wrs_emulator(&["assumptions", "--profile", "sandbox.toml", "--json"]);
-    let listed = assumptions.current_dir(folder.path()).output().expect("the binary runs");
-    let rows = text(&listed.stdout);
-    let mut rows = rows.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    let requests = rows.find(|row| row["knob"] == "rate_limit.requests");
-    let requests = requests.expect("a row");
-    let note = requests["note"].as_str().expect("a note");
-    assert!(note.starts_with("observed in") && note.ends_with("assumed: 100"), "{note}");
 }
 
 /// The reasons name what stopped a row, and advise nothing that was done or is refused.

@@ -8,8 +8,8 @@ use rand::rngs::ChaCha8Rng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
-use wrs_emulator::calibrate::call_log::CallLog;
-use wrs_emulator::calibrate::report::Report;
+use wrs_emulator::lab::calibrate::call_log::CallLog;
+use wrs_emulator::lab::calibrate::report::Report;
 use wrs_emulator::settings::Layered;
 
 use crate::calibrate::{Random, expected, layered, profiles, row};

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use wrs_emulator::calibrate::delivery::CapturedDelivery;
+use wrs_emulator::lab::calibrate::delivery::CapturedDelivery;
 
 use crate::process::{NOWHERE, SUBSCRIBE, Served, request};
 use crate::support::{Outcome, finish, piped, text, wrs_emulator};

@@ -282,7 +282,7 @@ fn what_is_refused_is_one_error() {
 #[test]
 fn an_emulator_that_cannot_be_reached_is_one_error() {
     let stage = Stage::set();
-    let help: BTreeMap<String, String> = all_help().into_iter().map(|(path, said)| (path.join(" "), said)).collect();
+    let help: BTreeMap<String, &str> = all_help().iter().map(|(path, said)| (path.join(" "), said.as_str())).collect();
     let mut calls = 0;
     let calls_it = |command| command != "mcp" && help[command].contains("      --url <URL>");
     for (command, _, done, ..) in ROWS.iter().filter(|(command, ..)| calls_it(*command)) {

@@ -216,7 +216,7 @@ fn a_preset_is_named_and_a_file_of_its_name_reached_by_path() {
         let output = finish(command.current_dir(folder.path()).env("WRS_EMULATOR_PROFILE", profile));
         let ledger = listing(&text(&output.stdout)).unwrap_or_else(|| panic!("{output:?}"));
         let rows = ledger["data"].as_array().expect("rows");
-        let row = rows.iter().find(|row| row["knob"] == setting).expect("the row");
+        let row = rows.iter().find(|row| row["setting"] == setting).expect("the row");
         format!("{} from {}", row["value"], row["source"].as_str().expect("a source"))
     };
     for (profile, setting, expected) in [

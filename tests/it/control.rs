@@ -165,15 +165,15 @@ async fn a_dry_run_checks_a_scenario_and_changes_nothing() {
 async fn long_listings_come_in_pages() {
     let emulator = started(builder()).await;
     subscribe_sink(&emulator, "app").await;
-    for number in 0..40 {
-        let hook = json!({ "url": format!("https://a.sink.localhost/{number}"), "description": "x".repeat(60_000) });
-        ask(&emulator, "POST", "subscriptions", &hook).await;
-    }
     let event = json!({ "type": "workflow.completed", "data": { "x": "x".repeat(60_000) } });
     for _ in 0..40 {
         ask(&emulator, "POST", "events", &event).await;
     }
     emulator.control().settle().await;
+    for number in 0..40 {
+        let hook = json!({ "url": format!("https://a.sink.localhost/{number}"), "description": "x".repeat(60_000) });
+        ask(&emulator, "POST", "subscriptions", &hook).await;
+    }
     for (path, field, count) in [("subscriptions", "url", 41), ("sink/app", "target", 40)] {
         let (mut seen, mut pages, mut cursor) = (Vec::new(), 0, String::new());
         loop {

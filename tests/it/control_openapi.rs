@@ -15,11 +15,11 @@ async fn document(emulator: &Emulator) -> Value {
 #[tokio::test]
 async fn the_document_is_the_published_one() {
     let made = document(&start().await).await;
-    golden::compare("tests/it/control_openapi.json", &spread(&made));
+    golden::compare("tests/it/control_openapi.json", &spread(&made, 3));
 }
 
-/// JSON with a line for each member of the three outer levels, so that a change shows.
-fn spread(document: &Value) -> String {
+/// JSON with a line for each member of the outer levels, so that a change shows.
+pub(crate) fn spread(document: &Value, levels: usize) -> String {
     fn write(value: &Value, levels: usize, text: &mut String) {
         let Some(members) = value.as_object().filter(|members| levels > 0 && !members.is_empty()) else {
             *text += &value.to_string();
@@ -33,7 +33,7 @@ fn spread(document: &Value) -> String {
         *text += "\n}";
     }
     let mut text = String::new();
-    write(document, 3, &mut text);
+    write(document, levels, &mut text);
     text + "\n"
 }
 
@@ -110,7 +110,7 @@ async fn calls_have_the_query_parameters_that_the_document_names() {
 #[tokio::test]
 async fn real_answers_fit_the_document() {
     let emulator = start().await;
-    let document = Document { whole: document(&emulator).await };
+    let document = Document::new(document(&emulator).await);
     let check = |method: &str, path: &str, answer: &Answer| {
         document.check(method, &format!("/_emulator/{path}"), answer);
     };
@@ -199,5 +199,21 @@ async fn every_reference_leads_somewhere() {
     for reference in found {
         let pointer = reference.strip_prefix('#').expect("a reference within the document");
         assert!(document.pointer(pointer).is_some(), "{reference}");
+    }
+}
+
+/// The comments of fields cannot take the limit from the code.
+#[tokio::test]
+async fn every_text_names_the_limit_of_waits_that_calls_have() {
+    let refused = control(&start().await, "POST", "requests/wait", &json!({ "timeout": "99h" })).await.message();
+    let limit = refused.strip_prefix("timeout: at most ").expect("the limit").trim_end_matches('s').to_owned();
+    for text in [include_str!("control_openapi.json"), include_str!("../../docs/control-api.md")] {
+        let numbers = text.split("at most ").skip(1).filter_map(|rest| {
+            let (number, unit) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+            let unit = unit.trim_start().strip_prefix('s')?;
+            (!number.is_empty() && !unit.starts_with(char::is_alphanumeric)).then_some(number)
+        });
+        assert!(numbers.clone().count() >= 2);
+        numbers.for_each(|number| assert_eq!(number, limit));
     }
 }

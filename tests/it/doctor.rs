@@ -124,7 +124,7 @@ fn tls_where_plain_http_is_asked_for_leads_to_the_other_address() {
 
 #[test]
 fn another_version_is_a_warning() {
-    let health = r#"{"status":"ready","version":"9.9.9","generation":1,"scenarios":"as saved"}"#;
+    let health = r#"{"status":"ready","version":"9.9.9","generation":1,"scenarios":"as saved","memory_bytes":0}"#;
     let answer = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{health}",
         health.len()

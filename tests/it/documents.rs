@@ -175,7 +175,7 @@ fn the_index_names_every_page() {
 /// Flags, settings and scripts that sentences name exist. Those in blocks of commands are run.
 #[test]
 fn flags_settings_and_scripts_on_pages_exist() {
-    let flags: String = crate::help::all_help().into_iter().map(|(_, help)| help).collect();
+    let flags: String = crate::help::all_help().iter().map(|(_, help)| help.as_str()).collect();
     let settings = ledger_markdown();
     let mut seen = 0;
     for (path, page) in pages() {

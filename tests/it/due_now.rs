@@ -11,7 +11,8 @@ use wrs_emulator::Emulator;
 use wrs_emulator::state::journal::Entry;
 
 use crate::support::{
-    KEY, activate, ask, builder, control, folder_with, get_as, put_scenario, start, started, view, write_scenario,
+    KEY, activate, ask, builder, control, folder_with, get_as, put_scenario, sized, start, started, view,
+    write_scenario,
 };
 
 const STORY: &str = r#"
@@ -85,7 +86,7 @@ async fn a_run_read_at_once_has_the_events_of_an_activation_under_load() {
         })
     };
     let load: Vec<_> = (0..4).map(|_| yielding()).collect();
-    for round in 0..200 {
+    for round in 0..sized(40, 200) {
         let key = format!("sk_test_round_{round:03}");
         activate(&emulator, &["story"], Some(&key)).await;
         if round % 2 == 0 {

@@ -121,6 +121,7 @@ fn a_link_out_of_the_folder_shows_nothing_of_its_file() {
 
 /// Reading such a folder is slow, so there are fewer of them.
 #[test]
+#[ignore = "measures the machine: `.ci/nightly large` runs it"]
 fn a_folder_full_of_other_files_costs_next_to_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     for number in 0..40_000 {

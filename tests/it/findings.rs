@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use wrs_emulator::Emulator;
-use wrs_emulator::review::findings::{Check, checks};
+use wrs_emulator::findings::{Check, checks};
 
 use examples::{Example, example};
 
@@ -233,7 +233,7 @@ fn page() -> String {
         )
     };
     format!(
-        "# Findings\n\nWhat [the review](review.md) can find. Made from the table in src/review/findings; \
+        "# Findings\n\nWhat [the review](review.md) can find. Made from the table in src/findings; \
          `UPDATE_EXPECTED=1 cargo test findings` writes it anew.\n\n\
          | finding | severity | problem | clause | confidence | remedy | to exercise it |\n\
          | --- | --- | --- | --- | --- | --- | --- |\n{}",

@@ -1,59 +1,50 @@
 //! What the program prints of itself, whole: a change of any of it shows as a change of a file.
 
-use serde_json::Value;
-use wrs_emulator::settings::openapi::document;
 use wrs_emulator::settings::{Layered, SETTINGS, default_text, file_schema};
 
+use crate::control_openapi::spread;
 use crate::support::assert_in_step;
 
 fn in_step(name: &str, made: &str) {
     assert_in_step(format!("tests/it/frozen/{name}"), made);
 }
 
-fn pretty(document: &Value) -> String {
-    serde_json::to_string_pretty(document).expect("it serialises") + "\n"
-}
-
 #[test]
 fn the_built_in_profile_and_its_schema() {
     in_step("profile.toml", &default_text());
-    in_step("profile.schema.json", &pretty(&file_schema()));
+    // Editors show and check what it says of each setting.
+    in_step("profile.schema.json", &spread(&file_schema(), 4));
 }
 
-/// Under the default profile, and with settings that change as much of the document as can be.
-#[test]
-fn the_document_of_the_emulated_api() {
-    let hostile = Layered::default().with(|draft| {
-        draft.preset("hostile");
-        for setting in [
-            "validation.unknown=reject",
-            "validation.lenient_booleans=true",
-            "webhooks.scheme=[\"svix\", \"github\"]",
-            "webhooks.allow_http=true",
-            "rate_limit.ietf=true",
-            "ids.request_header=X-Request-Id",
-            "subscriptions.secret_field=signing_secret",
-        ] {
-            draft.assignment(setting, "--set");
-        }
-    });
-    for (name, layered) in [("openapi.json", Layered::default()), ("openapi-hostile.json", hostile.expect("a profile"))]
-    {
-        in_step(name, &pretty(&document(layered.profile())));
-    }
-}
-
-/// What each setting says of values that it does not take.
+/// What each setting says of values that it does not take: what it takes, then each message once, with the values that it is about.
 #[test]
 fn the_problems_of_settings() {
-    let mut problems = String::new();
+    const WRONG: [&str; 10] =
+        ["-1", "1.5", "true", "[]", "[[1]]", "{}", "{ a = 1 }", "{ not_found = 1 }", "\"§ §\"", ""];
+    let mut text = String::new();
     for setting in SETTINGS.iter() {
-        for value in ["-1", "1.5", "true", "[]", "[[1]]", "{}", "{ a = 1 }", "{ not_found = 1 }", "\"§ §\"", ""] {
+        // The value itself is a part of many messages.
+        let mut problems: Vec<(String, String, Vec<&str>)> = Vec::new();
+        for value in WRONG {
             let assignment = format!("{}={value}", setting.path);
-            if let Err(problem) = Layered::default().with_assignment(&assignment, "--set") {
-                problems.push_str(&format!("{assignment}\n  {}\n  {}\n", problem.message, problem.hint));
+            let Err(problem) = Layered::default().with_assignment(&assignment, "--set") else { continue };
+            let message = match value {
+                "" => problem.message,
+                value => problem.message.replace(&format!("found {value}"), "found VALUE"),
+            };
+            match problems.iter_mut().find(|(other, hint, _)| *other == message && *hint == problem.hint) {
+                Some((.., values)) => values.push(value),
+                None => problems.push((message, problem.hint, vec![value])),
             }
         }
+        let mut hint = "";
+        for (message, other, values) in &problems {
+            if hint != other {
+                text += &format!("{}: {other}\n", setting.path);
+                hint = other;
+            }
+            text += &format!("  {message}: {}\n", values.join("   "));
+        }
     }
-    in_step("problems.txt", &problems);
+    in_step("problems.txt", &text);
 }

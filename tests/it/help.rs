@@ -1,6 +1,8 @@
 //! What the program says of itself: help and completions.
 
+use std::collections::BTreeMap;
 use std::process::Command;
+use std::sync::LazyLock;
 
 use crate::support::{self, Outcome, assert_in_step, finish, text, wrs_emulator};
 
@@ -11,9 +13,17 @@ fn help(path: &[String]) -> String {
     text(&output.stdout)
 }
 
+/// A command, and its help.
+type Help = (Vec<String>, String);
+
 /// Every command with its help, because they name each other; the first is the program itself.
-pub(crate) fn all_help() -> Vec<(Vec<String>, String)> {
-    let mut found: Vec<(Vec<String>, String)> = Vec::new();
+pub(crate) fn all_help() -> &'static [Help] {
+    static ALL: LazyLock<Vec<Help>> = LazyLock::new(read_all_help);
+    &ALL
+}
+
+fn read_all_help() -> Vec<Help> {
+    let mut found: Vec<Help> = Vec::new();
     let mut open = vec![Vec::new()];
     while let Some(path) = open.pop() {
         let said = help(&path);
@@ -35,9 +45,44 @@ fn run(arguments: &[&str]) -> Outcome {
 /// Scripts depend on every command, flag, variable and default.
 #[test]
 fn every_help_is_the_published_one() {
-    let made: String =
-        all_help().into_iter().map(|(path, said)| format!("$ wrs-emulator {}\n{said}\n", path.join(" "))).collect();
+    let mut seen = BTreeMap::new();
+    let made: String = all_help()
+        .iter()
+        .map(|(path, said)| format!("$ wrs-emulator {}\n{}\n", path.join(" "), shortened(said, &mut seen)))
+        .collect();
     assert_in_step("tests/it/help.txt", &made);
+}
+
+/// A help with each option on one line, and by its name alone if the last command that has it says the same of it.
+fn shortened(said: &str, seen: &mut BTreeMap<String, String>) -> String {
+    let is_option = |line: &str| line.starts_with("  -") || line.starts_with("      --");
+    let (mut text, mut shared) = (String::new(), Vec::new());
+    let mut lines = said.lines().peekable();
+    while let Some(line) = lines.next() {
+        if !is_option(line) {
+            text += &format!("{line}\n");
+            continue;
+        }
+        let name = line.trim().split("  ").next().unwrap_or_default();
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        while let Some(more) = lines.next_if(|line| line.is_empty() || line.starts_with("          ")) {
+            words.extend(more.split_whitespace());
+        }
+        let option = words.join(" ");
+        if seen.insert(name.to_owned(), option.clone()).as_ref() == Some(&option) {
+            shared.push(name);
+        } else {
+            text += &format!("  {option}\n");
+        }
+        if !lines.peek().is_some_and(|next| is_option(next)) {
+            if !shared.is_empty() {
+                text += &format!("  as above: {}\n", shared.join(", "));
+                shared.clear();
+            }
+            text += "\n";
+        }
+    }
+    text
 }
 
 /// Examples first, options in groups, no more than two screens; rare options show with --help-all.
@@ -140,8 +185,7 @@ fn each_shell_gets_code_that_names_the_program() {
 
 #[test]
 fn every_command_has_examples_and_no_markup() {
-    let commands = all_help();
-    for (path, said) in &commands {
+    for (path, said) in all_help() {
         assert!(said.contains("\nExamples:\n  wrs-emulator"), "{path:?} has no examples");
         // Marks of the documentation must not be copied.
         for mark in ["<http", "`OpenAPI`", "[`"] {

@@ -120,7 +120,7 @@ fn is_inert(what: &str, output: &Outcome) -> bool {
 #[test]
 fn nothing_that_a_server_sends_drives_the_terminal() {
     let stage = Stage::set();
-    let help: BTreeMap<String, String> = all_help().into_iter().map(|(path, said)| (path.join(" "), said)).collect();
+    let help: BTreeMap<String, &str> = all_help().iter().map(|(path, said)| (path.join(" "), said.as_str())).collect();
     let calls_it = |command: &str| help[command].contains("      --url <URL>") && command != "mcp";
     let mut visible = 0;
     for all in [true, false] {

@@ -33,12 +33,12 @@ const LAYERS: &[(&str, u8)] = &[
     ("state/engine", 3),
     ("http", 4),
     ("webhook", 4),
-    ("calibrate", 5),
-    ("review", 5),
+    ("findings", 5),
     ("ui", 5),
     ("control", 6),
     ("app", 7),
     ("cli", 7),
+    ("lab", 7),
 ];
 
 /// Folders whose modules have separate layers.
@@ -110,6 +110,15 @@ fn every_file_uses_its_own_layer_or_a_lower_one() {
     assert!(main.lines().count() <= 30 && main.contains("wrs_emulator::cli::main()"), "main.rs only hands over");
 }
 
+/// Whoever repairs the emulator never opens the lab; `.ci/nightly lab` compiles without it.
+#[test]
+fn only_the_lists_name_the_lab() {
+    let is_lab = |parts: &[String]| parts.first().is_some_and(|first| first == "lab");
+    let outside = uses().into_iter().filter(|(file, used)| !is_lab(file) && used.iter().any(|used| is_lab(used)));
+    let outside: Vec<String> = outside.map(|(file, _)| file.join("/")).collect();
+    assert_eq!(outside, ["cli"], "only the list of commands names the lab");
+}
+
 #[test]
 fn the_architecture_shows_these_layers() {
     let page = read(Path::new("docs/internals/architecture.md"));
@@ -155,25 +164,45 @@ fn every_file_opens_by_saying_what_it_is_for() {
     }
 }
 
-/// A scenario runs nothing and reads nothing: files reach it through the watcher alone.
+/// The files of the modules that a file declares.
+fn declared(file: &Path) -> Vec<PathBuf> {
+    let parent = file.parent().expect("a folder");
+    let is_root = ["lib.rs", "main.rs", "mod.rs"].iter().any(|name| file.ends_with(name));
+    let folder = if is_root { parent.to_owned() } else { file.with_extension("") };
+    let (mut found, mut given) = (Vec::new(), None);
+    for line in read(file).lines().map(str::trim) {
+        if let Some(path) = line.strip_prefix("#[path = \"") {
+            given = path.strip_suffix("\"]").map(|path| parent.join(path));
+        } else if let Some((before, name)) = line.strip_suffix(';').and_then(|line| line.split_once("mod "))
+            && (before.is_empty() || before.starts_with("pub"))
+        {
+            let inside = folder.join(name).join("mod.rs");
+            let is_folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(&inside).is_file();
+            let beside = folder.join(name).with_extension("rs");
+            found.push(given.take().unwrap_or(if is_folder { inside } else { beside }));
+        }
+    }
+    found
+}
+
 /// A file that no other declares is not compiled, and its tests never run.
 #[test]
 fn every_file_is_a_module() {
-    for folder in ["src", "tests/it"] {
-        let whole: String = files(folder).iter().map(|path| read(path)).collect();
-        let roots = ["main", "lib", "golden_tests"];
+    for (folder, roots) in [("src", &["src/lib.rs", "src/main.rs"][..]), ("tests/it", &["tests/it/main.rs"])] {
+        let mut compiled: Vec<PathBuf> = roots.iter().map(PathBuf::from).collect();
+        let mut next = 0;
+        while let Some(file) = compiled.get(next) {
+            let below = declared(file).into_iter().filter(|path| path.starts_with(folder));
+            compiled.extend(below.collect::<Vec<_>>());
+            next += 1;
+        }
         for path in files(folder) {
-            let named = if path.ends_with("mod.rs") { path.parent() } else { Some(path.as_path()) };
-            let name = named.and_then(Path::file_stem).and_then(|name| name.to_str()).expect("a name");
-            assert!(
-                roots.contains(&name) || whole.contains(&format!("mod {name};")),
-                "{} is no module",
-                path.display()
-            );
+            assert!(compiled.contains(&path), "{} is no module", path.display());
         }
     }
 }
 
+/// A scenario runs nothing and reads nothing: files reach it through the watcher alone.
 #[test]
 fn scenarios_run_nothing_and_read_files_in_one_place() {
     for path in files("src").into_iter().filter(|path| !is_tests(path)) {

@@ -103,7 +103,7 @@ fn an_address_without_a_scheme_is_taken_and_a_path_kept() {
                 let (mut stream, _) = proxy.accept().expect("a connection");
                 let mut line = String::new();
                 BufReader::new(&stream).read_line(&mut line).expect("a request line");
-                let body = r#"{"status":"ready","version":"1","generation":1,"scenarios":"as saved"}"#;
+                let body = r#"{"status":"ready","version":"1","generation":1,"scenarios":"as saved","memory_bytes":0}"#;
                 write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
                     .expect("it is sent");
                 line

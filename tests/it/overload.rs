@@ -261,6 +261,7 @@ fn timed(served: &Served, request: &str) -> Duration {
 
 /// Clients that ask for everything and hang up at once: their work is dropped, and delays no other client until then.
 #[test]
+#[ignore = "measures the machine: `.ci/nightly large` runs it"]
 fn callers_who_have_left_delay_nobody() {
     const LEFT: u32 = 40;
     let folder = tempfile::tempdir().expect("a folder");

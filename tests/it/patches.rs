@@ -8,7 +8,7 @@ const STATUS: &str = "/v1/system/status";
 
 fn setting(listing: &Value, name: &str) -> (Value, Value) {
     let rows = listing["data"].as_array().expect("rows");
-    let row = rows.iter().find(|row| row["knob"] == name).unwrap_or_else(|| panic!("no {name}"));
+    let row = rows.iter().find(|row| row["setting"] == name).unwrap_or_else(|| panic!("no {name}"));
     (row["value"].clone(), row["source"].clone())
 }
 

@@ -1,5 +1,5 @@
 //! Reloading under way: each manner in which editors and platforms change a file is seen, nothing half-written is served,
-//! and no request fails while files change a thousand times.
+//! and no request fails while files change all the time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::support::{Client, KEY, PATIENCE, builder, control, started, view};
+use crate::support::{Client, KEY, PATIENCE, builder, control, sized, started, view};
 
 /// A story whose answers all carry one number.
 fn story(number: u64) -> String {
@@ -138,8 +138,9 @@ async fn saving_in_two_steps_is_seen_and_no_half_is_served() {
         let mut open = std::fs::File::create(&file).expect("the file is emptied");
         stage.unchanged().await;
         open.write_all(&text.as_bytes()[..half]).expect("the first half is written");
-        tokio::time::sleep(Duration::from_millis(60)).await;
-        stage.unchanged().await;
+        for _ in 0..20 {
+            stage.unchanged().await;
+        }
         open.write_all(&text.as_bytes()[half..]).expect("the second half is written");
         drop(open);
         stage.changed_to(number).await;
@@ -205,12 +206,13 @@ async fn saving_through_a_link_is_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_reloads_under_fifty_connections_fail_no_request_and_mix_nothing() {
+async fn hundreds_of_reloads_under_many_connections_fail_no_request_and_mix_nothing() {
     let (folder, file) = folder();
     let stage = Stage::open(folder.path()).await;
     let stop = Arc::new(AtomicBool::new(false));
+    let (connections, reloads) = sized((10, 200), (50, 1_000));
     let mut clients = Vec::new();
-    for number in 0..50 {
+    for number in 0..connections {
         let (mut client, stop) = (Client::new(&stage.emulator), Arc::clone(&stop));
         clients.push(tokio::spawn(async move {
             let path = ["/v1/hello", "/v1/system/status"][number % 2];
@@ -231,7 +233,7 @@ async fn a_thousand_reloads_under_fifty_connections_fail_no_request_and_mix_noth
             (asked, seen)
         }));
     }
-    for number in 2..=1_001 {
+    for number in 2..2 + reloads {
         rename_over(&file, &story(number));
         let answer = control(&stage.emulator, "POST", "scenarios/reload", &json!({})).await;
         assert_eq!(answer.status, 200, "{answer:?}");
@@ -246,7 +248,7 @@ async fn a_thousand_reloads_under_fifty_connections_fail_no_request_and_mix_noth
             assert_eq!(*by_generation.entry(generation).or_insert(number), number, "clients see the same state");
         }
     }
-    assert!(asked > 500 && by_generation.len() > 50, "{asked} requests saw {} states", by_generation.len());
+    assert!(asked > 200 && by_generation.len() > 20, "{asked} requests saw {} states", by_generation.len());
     let generation = stage.health().await["generation"].as_u64().expect("a number");
-    assert!(generation > stage.generation + 900, "{generation}");
+    assert!(generation > stage.generation + reloads * 9 / 10, "{generation}");
 }

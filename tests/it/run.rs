@@ -133,7 +133,7 @@ async fn keys_show_what_is_left_and_scenarios_how_far_they_are() {
     assert_eq!(changed["active"], json!(["story", "another"]));
     let own = &changed["keys"][1]["settings"];
     assert_eq!(
-        (&own[0]["knob"], &own[0]["value"], &own[1]),
+        (&own[0]["setting"], &own[0]["value"], &own[1]),
         (&json!("rate_limit.requests"), &json!(3), &Value::Null),
         "{own}"
     );
@@ -237,8 +237,7 @@ async fn in_a_report_data_stays_data() {
     assert_eq!(document["notices"][0]["message"], hostile);
     let (before, rest) = page.split_once(DATA_START).expect("the data begins");
     let (data, after) = rest.split_once(DATA_END).expect("the data ends");
-    let small = data.to_ascii_lowercase();
-    assert!(["</", "<!", "<s", "\u{2028}"].iter().all(|text| !small.contains(text)));
+    assert!(!data.contains('<'), "{data}");
     for outside in [" href=\"style.css\"", " href=\"icon.svg\"", " src=\"", "\nimport {", "\nexport "] {
         assert!(!before.contains(outside) && !after.contains(outside), "a report needs nothing else: {outside}");
     }
@@ -396,6 +395,9 @@ async fn a_reported_outcome_is_in_the_document_until_a_reset() {
 
 #[test]
 fn the_page_in_a_report_has_at_most_232_kib() {
-    let bytes = wrs_emulator::ui::report("{}", &wrs_emulator::ui::Plain::default()).len();
+    let mut page = Vec::new();
+    let plain = wrs_emulator::ui::Plain::default();
+    wrs_emulator::ui::report(&mut page, &plain, |out| out.write_all(b"{}")).expect("memory takes it");
+    let bytes = page.len();
     assert!(bytes <= 232 * 1024, "{bytes} bytes");
 }

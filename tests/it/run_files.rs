@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::process::{SUBSCRIBE, Served, eventually, exchange, request};
-use crate::support::{Outcome, finish, run, text, wrs_emulator};
+use crate::support::{KEY, Outcome, finish, run, text, wrs_emulator};
 
 /// An emulator in which something happened.
 fn served() -> Served {
@@ -175,6 +175,106 @@ fn a_saved_run_is_shown_from_either_file_and_read_only() {
     let foreign = "GET /_emulator/run HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
     let answer = exchange(view.address(), foreign);
     assert!(answer.starts_with("HTTP/1.1 421 "), "{answer}");
+}
+
+/// Beyond loopback a saved run is for those who have the token, as a running emulator is.
+#[test]
+fn beyond_loopback_a_saved_run_needs_the_token() {
+    let served = served();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = path(&folder, "run.json");
+    assert_eq!(served.call(&["run", "save", &file]).status.code(), Some(0));
+    let get = |view: &Served, path: &str, token: &str| {
+        let head = format!("GET /_emulator/{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close");
+        exchange(view.address(), format!("{head}\r\nAuthorization: Bearer {token}\r\n\r\n"))[9..12].to_owned()
+    };
+    let open = view(&[&file, "--listen", "0.0.0.0:0", "--control-token", "own"]);
+    for (path, token, status) in [("run", "other", "401"), ("run", "own", "200"), ("", "other", "200")] {
+        assert_eq!(get(&open, path, token), status, "{path} {token}");
+    }
+    drop(open);
+    let generated = view(&[&file, "--listen", "0.0.0.0:0"]);
+    assert_eq!(get(&generated, "run", "own"), "401");
+    generated.signal("TERM");
+    let (_, _, said) = generated.end();
+    assert!(said.starts_with("control token: ctl_"), "{said}");
+}
+
+/// The places of all texts of a document, of each kind one, and what is put there in turn.
+fn places(value: &Value, place: &str, found: &mut std::collections::BTreeMap<String, String>) {
+    match value {
+        Value::String(_) => {
+            let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+            let kind: Vec<&str> = place.split('/').map(|part| if digits(part) { "" } else { part }).collect();
+            found.entry(kind.join("/")).or_insert_with(|| place.to_owned());
+        }
+        Value::Array(values) => {
+            values.iter().enumerate().for_each(|(at, value)| places(value, &format!("{place}/{at}"), found));
+        }
+        Value::Object(fields) => {
+            let escaped = |name: &str| name.replace('~', "~0").replace('/', "~1");
+            fields.iter().for_each(|(name, value)| places(value, &format!("{place}/{}", escaped(name)), found));
+        }
+        _ => {}
+    }
+}
+
+/// GitHub executes a line that begins with `::name`, and `##[name]` anywhere. A run document may have been edited, or made by somebody
+/// else: no text of it gets there, in whatever form it is printed.
+#[test]
+fn no_text_of_an_edited_run_is_a_command_of_a_ci_system() {
+    const EVIL: &str = "x\n::error::x\n  ::error::x ##[error]x";
+    let served = served();
+    for (path, body) in [
+        ("sink/app", json!({ "respond": [500] })),
+        ("events", json!({ "key": KEY, "type": "workflow.completed" })),
+        ("outcome", json!({ "key": "sk_test_b", "test": "a", "outcome": "failed", "message": "b", "output": "c" })),
+    ] {
+        let (status, answer) = served.control("POST", path, &body);
+        assert_eq!(status, 200, "{path}: {answer}");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = path(&folder, "run.json");
+    let exec = ["exec", "--report", &file, "--", "sh", "-c", "curl -s $WRS_BASE_URL/v1/none; echo said; exit 1"];
+    run(&exec).exits(1);
+    let whole: Value = serde_json::from_str(&fs::read_to_string(&file).expect("the file")).expect("JSON");
+    let mut document: Value = serde_json::from_slice(&served.call(&["run", "save", "-"]).stdout).expect("JSON");
+    document["exec"] = whole["exec"].clone();
+    let mut found = std::collections::BTreeMap::new();
+    places(&document, "", &mut found);
+    assert!(found.len() > 100, "{found:?}");
+    let evil = path(&folder, "evil.json");
+    let print = |document: &Value, arguments: &[&str]| {
+        fs::write(&evil, document.to_string()).expect("it is written");
+        let summary = path(&folder, "summary");
+        let variables = [("GITHUB_ACTIONS", "true"), ("GITHUB_STEP_SUMMARY", &*summary)];
+        let output = finish(wrs_emulator(&[arguments, &["--from", &evil]].concat()).envs(variables));
+        let said = text(&output.stdout) + &text(&output.stderr);
+        let is_command = |line: &str| line.trim_start().starts_with("::error::x") || line.contains("##[error]");
+        assert!(!said.lines().any(is_command), "{arguments:?}: {said}");
+        said
+    };
+    let mut all = document.clone();
+    for place in found.values() {
+        let mut one = document.clone();
+        *one.pointer_mut(place).expect("it is there") = EVIL.into();
+        let said = print(&one, &["verdict", "--fail-on", "unmatched"]) + &print(&one, &["explain"]);
+        if !said.contains("error: cannot use") {
+            *all.pointer_mut(place).expect("it is there") = EVIL.into();
+        }
+    }
+    for arguments in [
+        &["verdict"][..],
+        &["verdict", "--json"],
+        &["verdict", "--format", "junit"],
+        &["verdict", "--fail-on", "findings"],
+        &["explain"],
+        &["explain", "--json"],
+        &["requests", "export", "--har", "-", "--deliveries"],
+    ] {
+        let said = print(&all, arguments);
+        assert!(!said.contains("cannot use"), "{arguments:?}: {said}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io::Write as _;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use wrs_emulator::state::journal::Entry;
 use wrs_emulator::{Builder, Emulator};
@@ -33,6 +33,11 @@ pub(crate) const KEY: &str = "sk_test_local";
 pub(crate) const START: Timestamp = Timestamp::constant(1_769_851_800, 0);
 /// The longest wait of a test, which then fails; it never passes by waiting.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How large a test is: with `WRS_TEST_LARGE`, which `.ci/nightly` sets, it looks harder for what a smaller one rarely finds.
+pub(crate) fn sized<T>(usual: T, large: T) -> T {
+    if std::env::var_os("WRS_TEST_LARGE").is_some() { large } else { usual }
+}
 
 /// The binary with these arguments, in a folder without scenarios, and without a developer's own settings.
 pub(crate) fn wrs_emulator(arguments: &[&str]) -> Command {
@@ -212,27 +217,12 @@ pub(crate) async fn send(
     headers: &[(&str, &str)],
     body: impl Into<Bytes>,
 ) -> Answer {
-    send_from(emulator, None, method, path, headers, body).await
-}
-
-/// The same, from another address of this machine.
-pub(crate) async fn send_from(
-    emulator: &Emulator,
-    source: Option<IpAddr>,
-    method: &str,
-    path: &str,
-    headers: &[(&str, &str)],
-    body: impl Into<Bytes>,
-) -> Answer {
-    let mut client = Client::new(emulator);
-    client.source = source;
-    client.send(method, path, headers, body).await
+    Client::new(emulator).send(method, path, headers, body).await
 }
 
 /// A client that keeps its connection.
 pub(crate) struct Client {
     address: String,
-    source: Option<IpAddr>,
     kept: Option<http1::SendRequest<Full<Bytes>>>,
 }
 
@@ -242,7 +232,7 @@ impl Client {
     }
 
     pub(crate) fn at(address: &str) -> Self {
-        Self { address: address.to_owned(), source: None, kept: None }
+        Self { address: address.to_owned(), kept: None }
     }
 
     async fn connection(&mut self) -> http1::SendRequest<Full<Bytes>> {
@@ -251,15 +241,7 @@ impl Client {
         {
             return kept;
         }
-        let connected = match self.source {
-            None => TcpStream::connect(&self.address).await,
-            Some(source) => {
-                let socket = TcpSocket::new_v4().expect("a socket");
-                socket.bind(SocketAddr::new(source, 0)).expect("an address of this machine");
-                socket.connect(self.address.parse().expect("an IPv4 address and a port")).await
-            }
-        };
-        let stream = connected.expect("the emulator listens");
+        let stream = TcpStream::connect(&self.address).await.expect("the emulator listens");
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.expect("a connection");
         tokio::spawn(connection);
         sender

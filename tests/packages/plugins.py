@@ -196,7 +196,7 @@ def node_proxies(runner, program, folder):
     result = run(command, folder, WRS_EMULATOR_URL="")
     check(f"{runner}: an empty WRS_EMULATOR_URL is none", result.returncode == 0, result)
     result = run(command, folder, WRS_EMULATOR_URL=proxy.url)
-    told = f"POST {proxy.url}/_emulator/reset: status 403 with an answer that is not the emulator's: <!DOCTYPE html>"
+    told = f"POST {proxy.url}/_emulator/reset: status 403 with an answer that is not the emulator's: Blocked by the proxy"
     check(f"{runner}: an answer that is not JSON is named", told in result.stdout, result)
 
 
@@ -300,7 +300,7 @@ def pytest():
     check("pytest: and tests that run twice", "4 passed" in result.stdout and len(set(doubled)) == 4 and set(known) < set(doubled), (result, doubled))
 
     result = run(command, folder, **python, WRS_EMULATOR_URL=proxy.url)
-    told = f"POST {proxy.url}/_emulator/reset: status 403 with an answer that is not the emulator's: <!DOCTYPE html>"
+    told = f"POST {proxy.url}/_emulator/reset: status 403 with an answer that is not the emulator's: Blocked by the proxy"
     check("pytest: an answer that is not JSON is an error of the test", result.returncode == 1 and told in result.stdout and "INTERNALERROR" not in result.stdout, result)
     for text in (BLOCKED, '{"message": "blocked"}', '"blocked"', "\udc80", ""):
         # It breaks down after the fixture was made, so that only the report asks it.

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import "./dom.mjs";
 
 const { failing, readiness, reviewView } = await import("../../src/ui/assets/review.js");
-const { causesOf, headline } = await import("../../src/ui/assets/causes.js");
+const { causesOf } = await import("../../src/ui/assets/causes.js");
 const { Store, attemptEntry, requestEntry } = await import("../../src/ui/assets/store.js");
 const { summaryView } = await import("../../src/ui/assets/summary.js");
 
@@ -79,10 +79,9 @@ const attempt = (id, key, change) => Object.assign(attemptEntry({
   delivery: id, event: "evt_1", type: "workflow.completed", subscription: "sub_1", workspace: `ws_${key}`, at: "2026-01-31T09:30:01Z", number: 1, url: "https://app.example/hook", damage: null, forged: false, latency_ms: 1, outcome: { accepted: false, failure: "connection_refused", detail: "refused" }, ...change,
 }), { key });
 /** A cause as the emulator finds it. */
-const cause = (kind, sentence, change = {}) => ({ kind, name: "x", sentence, outcome: null, remedy: "mend it", also: [], tests: [], keys: [], records: [], count: 1, findings: [], ...change });
+const cause = (kind, sentence, change = {}) => ({ kind, name: "x", sentence, outcome: null, remedy: "mend it", also: [], tests: [], keys: [], records: [], count: 1, findings: [], standing: "warning", ...change });
 const ended = (name, outcome, message) => ({ test: name, outcome, message: message ?? null, output: message ? `def ${name}` : null });
 const of = (causes, change = {}) => ({ verification: { ...verification, causes }, keys: [], requests: [], emulator: {}, clock: { mode: "real", now: "2026-01-31T09:30:00Z" }, ...change });
-const bad = (run, findingsOf = null) => causesOf(run, [], findingsOf).map(({ kind, isBad }) => `${isBad ? "failed" : "warning"} ${kind}`);
 /** The summary of a report. */
 function summary(run, entries = []) {
   const root = document.createElement("div");
@@ -90,38 +89,19 @@ function summary(run, entries = []) {
   return root;
 }
 
-test("what fails a run is why tests failed, what --fail-on found, and without outcomes of tests whatever went wrong", () => {
-  const causes = [cause("refused", "a", { tests: [{ test: "t", key: "k", message: "no" }] }), cause("forged", "b"), cause("undelivered", "c"), cause("refused", "d"), cause("silent", "e"), cause("unfinished", "f")];
-  const others = causes.slice(1);
-  assert.deepEqual(bad(of(causes)), ["failed refused", "failed forged", "failed undelivered", "warning refused"]);
-  assert.deepEqual(bad(of(causes, { exec: { exit_status: 0 } })), ["warning refused", "warning forged", "warning undelivered", "warning refused"], "the command expected it");
-  assert.deepEqual(bad(of(others, { exec: { exit_status: 0, failed_by: ["undelivered", "unused", "unfinished"] } })), ["failed undelivered", "failed silent", "failed unfinished", "warning forged", "warning refused"]);
-  assert.deepEqual(bad(of(others, { exec: { exit_status: 1 } })), ["failed forged", "failed undelivered", "failed refused", "failed silent"]);
-  assert.deepEqual(bad(of(others, { exec: { exit_status: 1 }, keys: [{ key: "k", test: ended("t", "passed") }] })), ["warning forged", "warning undelivered", "warning refused"]);
-  const found = [cause("finding", "a", { name: "wrong-path", findings: ["wrong-path"] })];
-  const asked = of(found, { exec: { exit_status: 0, failed_by: ["findings"] } });
-  assert.deepEqual(bad(asked, findings([finding()])), ["failed finding"]);
-  assert.deepEqual(bad(asked, findings([finding({ confidence: "likely" })])), ["warning finding"]);
-  assert.deepEqual(causesOf({ verification }, [], null), [], "a file of an earlier version has none");
-});
-
-test("the first sentence is what a person would say", () => {
-  const causes = [cause("refused", "GET /v1/x was refused with 422: `x` is wrong"), cause("unmatched", "GET /v1/y: no endpoint")];
-  for (const [run, text] of [
-    [of(causes, { exec: { exit_status: 1 } }), "Failed: GET /v1/x was refused with 422: `x` is wrong, and 1 other cause"],
-    [of([], { exec: { exit_status: 3 } }), "Failed: the command ended with exit status 3"],
-    [of(causes, { exec: { exit_status: 1, problem: "not found" } }), "Failed: the command could not be run (not found)"],
-    [of(causes, { exec: { exit_status: 0, failed_by: ["unfinished"], failed_because: ["1 part of a scenario was not played"] } }), "Failed: 1 part of a scenario was not played"],
-    [of([], { exec: { exit_status: 0 } }), "Passed: 5 requests and 0 deliveries, nothing went wrong"],
-    [of(causes, { exec: { exit_status: 0 } }), "Passed, but GET /v1/x was refused with 422: `x` is wrong, and 1 other warning"],
-    [of(causes), "5 requests and 0 deliveries; 2 things to look at"],
-    [{ ...of([]), verification: { ...verification, judged_requests: 0 } }, "Nothing happened yet"],
-  ]) assert.equal(headline(run, causesOf(run, [], null)).text, text);
+test("what failed the run comes first, what is shown elsewhere has no card, and the first sentence is the emulator's", () => {
+  const causes = [cause("forged", "b", { standing: "failed" }), cause("refused", "d"), cause("silent", "e", { standing: "elsewhere" })];
+  const run = of(causes, { verification: { ...verification, causes, headline: { tone: "bad", sentence: "Failed: b" } } });
+  const root = summary(run);
+  const titles = (name) => [...root.querySelectorAll("section")].filter((one) => one.querySelector("h3").textContent === name).flatMap((one) => [...one.querySelectorAll("h4")].map((title) => title.firstChild.textContent));
+  assert.deepEqual([titles("What failed"), titles("Also")], [["b"], ["d"]]);
+  assert.equal(root.querySelector(".verdict.bad").textContent, "Failed: b");
+  assert.deepEqual(causesOf({ verification }, []), [], "a file of an earlier version has none");
 });
 
 test("a card has the sentence, the tests with what they said, the records, what to do, and a command that works from the file", () => {
   const failed = cause("refused", "GET /v1/x was refused with 422: `x` is wrong", {
-    tests: [{ test: "reads <b>", key: "k_a", message: "assert 0 == 1" }, { test: "writes", key: "k_b", message: "assert 0 == 1" }], also: ["GET /v1/y: no endpoint"], records: ["req_1", "req_2"], count: 1081, findings: ["unknown-field"],
+    tests: [{ test: "reads <b>", key: "k_a", message: "assert 0 == 1" }, { test: "writes", key: "k_b", message: "assert 0 == 1" }], also: ["GET /v1/y: no endpoint"], records: ["req_1", "req_2"], count: 1081, findings: ["unknown-field"], standing: "failed",
   });
   const keys = [{ key: "k_a", workspace: "ws_a", requests: 1, test: ended("reads <b>", "failed", "assert 0 == 1") }, { key: "k_c", workspace: "ws_c", requests: 1, test: ended("webhooks_arrive", "passed") }];
   const lost = cause("undelivered", "workflow.completed to https://app.example/hook: nothing listens", { keys: ["k_c"], records: ["dlv_1"] });

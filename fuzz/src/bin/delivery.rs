@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wrs_emulator::calibrate::delivery::CapturedDelivery;
+use wrs_emulator::lab::calibrate::delivery::CapturedDelivery;
 use wrs_emulator::contract::signature::{CustomScheme, Evidence, KeyReading, Scheme, SchemeName};
 use wrs_emulator::util::captured;
 

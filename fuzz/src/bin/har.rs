@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wrs_emulator::calibrate::call_log::CallLog;
-use wrs_emulator::calibrate::report::Report;
+use wrs_emulator::lab::calibrate::call_log::CallLog;
+use wrs_emulator::lab::calibrate::report::Report;
 use wrs_emulator::settings::Layered;
 
 fuzz_target!(|bytes: &[u8]| {

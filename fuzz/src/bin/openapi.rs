@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wrs_emulator::calibrate::openapi::shows;
+use wrs_emulator::lab::calibrate::openapi::shows;
 
 fuzz_target!(|text: &str| {
     match shows(text) {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import html
 import importlib.metadata
 import json
 import os
@@ -51,6 +52,15 @@ def in_test(text: str) -> str:
 def visible(text: str) -> str:
     """A text with what drives a terminal as escapes; line ends are kept."""
     return "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def first_line(text: str) -> str:
+    """The first line that a person reads of an answer: of a page its title, if it has one."""
+    text = text[:16384]
+    if re.match(r"\ufeff?\s*<(!doctype html|html)", text, re.IGNORECASE):
+        text = re.sub(r"(?is)<(script|style|template|svg)\b.*?</\1[^>]*>|<!--.*?-->|<[^>]*>", "\n", text)
+        text = html.unescape(text)
+    return next((line.strip() for line in text.splitlines() if line.strip()), "nothing")
 
 
 class ControlError(Exception):
@@ -116,7 +126,7 @@ class Emulator:
                 raise ValueError
             refusal = None if 200 <= status < 300 else ControlError(f"{method} {path}", status, parsed)
         except (ValueError, LookupError, TypeError, RecursionError):
-            first = next((line.strip() for line in text.splitlines() if line.strip()), "nothing")[:200]
+            first = first_line(text)[:200]
             problem = f"{method} {request.full_url}: status {status} with an answer that is not the emulator's: {first}"
             raise ConnectionError(visible(problem)) from None
         if refusal:

@@ -27,9 +27,9 @@ use super::profile::{forwards_in_force, patch_of_forwards};
 use super::signals::{Adopted, Signals};
 use super::signatures::{Signing, SigningArgs, check_url};
 use super::stream::Stream;
-use crate::advice::DEFAULT_URL;
+use crate::contract::DEFAULT_URL;
 use crate::contract::keys::SAMPLE_KEY;
-use crate::control::api;
+use crate::control::api::{self, ControlCall as _};
 use crate::http::handler::Limits;
 use crate::http::serve;
 use crate::http::tls::{ServerTls, TlsSetting};
@@ -301,14 +301,14 @@ async fn keep(registration: Arc<Mutex<Option<Registration>>>) {
 impl Registration {
     /// Subscribes, with the same secret as before, and makes the emulator deliver here.
     fn subscribe(&mut self) -> Result<(), Failure> {
-        let request = api::Subscribe {
+        let body = api::Subscribe {
             key: self.key.as_str().into(),
             url: self.url.clone(),
             secret: (!self.secret.is_empty()).then(|| self.secret.clone()),
             description: Some(DESCRIPTION.to_owned()),
             ..Default::default()
         };
-        let created = Call::new(&self.target).send(&request)?;
+        let created = Call::new(&self.target).send(&api::Body { body })?;
         self.subscription = created.subscription.id.0;
         // Asked for, because the answer has it only if it was generated now.
         self.secret = self.shown()?.secret.unwrap_or_default();
@@ -316,7 +316,9 @@ impl Registration {
     }
 
     fn shown(&self) -> Result<api::ShownSubscription, Failure> {
-        let request = api::ShowSubscription { id: self.subscription.clone(), secret: true, ..Default::default() };
+        let path = api::SubscriptionPath { id: self.subscription.clone() };
+        let query = api::ShowSubscriptionQuery { secret: true, ..Default::default() };
+        let request = api::ShowSubscription { path, query };
         Call::new(&self.target).limit(LIMIT).send(&request)
     }
 
@@ -345,7 +347,8 @@ impl Registration {
 
     /// Removes what others of its kind left behind, and warns of other subscriptions, which also get each event.
     fn tidy_up(&self) -> Result<(), Failure> {
-        let send = |request: &_| Call::new(&self.target).limit(LIMIT).send::<api::ListSubscriptions>(request);
+        let send =
+            |request: &_| Call::new(&self.target).limit(LIMIT).send::<api::Query<api::ListSubscriptions>>(request);
         let listed = api::ListSubscriptions::all(self.key.as_str().into(), send)?;
         let forwards = forwards_in_force(&self.target, &self.key.as_str().into(), LIMIT)?;
         for row in listed.iter().filter(|row| row.id.0 != self.subscription) {
@@ -381,8 +384,9 @@ impl Registration {
     }
 
     fn delete(&self, id: &str) -> Result<(), Failure> {
-        let request = api::DeleteSubscription { id: id.to_owned(), key: api::AnyKey::default() };
-        Call::new(&self.target).exchange(&api::Sent::of(&request)).map(drop)
+        let path = api::SubscriptionPath { id: id.to_owned() };
+        let request = api::DeleteSubscription { path, body: api::OnlyKey::default() };
+        Call::new(&self.target).exchange(&request.sent()).map(drop)
     }
 
     /// Removes the subscription and the forward.
@@ -413,7 +417,7 @@ const EXAMPLE: &str = "https://app.example.com";
 fn undelivered(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
     let RegistrationArgs { target, key } = args;
     let asked = forwards_in_force(target, &key.as_str().into(), LIMIT).and_then(|forwards| {
-        let send = |request: &_| Call::new(target).limit(LIMIT).send::<api::ListSubscriptions>(request);
+        let send = |request: &_| Call::new(target).limit(LIMIT).send::<api::Query<api::ListSubscriptions>>(request);
         Ok((forwards, api::ListSubscriptions::all(key.as_str().into(), send)?))
     });
     let (forwards, subscriptions) = match asked {

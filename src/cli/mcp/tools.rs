@@ -11,14 +11,14 @@ use crate::cli::failure::Failure;
 use crate::clock::{Random, Seed};
 use crate::contract::nearest;
 use crate::control::api::{
-    Activate, AnyKey, AskHealth, Endpoint, Explain, Explained, Explanation, Fire, GetAssumptions, GetFindings,
-    GetVerdict, ListDeliveries, ListRequests, ListScenarios, MoveClock, PutScenario, RemoveScenario, Reset, Sent,
-    ShowClock, ShowDelivery, ShowRequest, Subscribe, properties, required,
+    Activate, AnyCall, AskHealth, Body, ControlCall as _, Explain, Explained, Explanation, Fire, GetAssumptions,
+    GetFindings, GetVerdict, ListDeliveries, ListRequests, ListScenarios, MoveClock, OnlyKey, PutQuery, PutScenario,
+    Query, RemoveScenario, Reset, ScenarioPath, Sent, ShowClock, ShowDelivery, ShowRequest, Subscribe,
 };
 use crate::redact::{Redactor, visible_lines};
 use crate::scenario::check_text;
 use crate::util::duration::parse_duration;
-use crate::util::wording::{any_of, counted};
+use crate::util::wording::{any_of, counted, shorten};
 
 /// Most bytes of a tool's text, so that it leaves room in the agent's context.
 const MAX_TEXT: usize = 32 * 1024;
@@ -90,7 +90,7 @@ pub(super) struct Tool {
     description: &'static str,
     effect: Effect,
     /// The call whose fields are its arguments.
-    call: Option<Fields>,
+    call: Option<fn() -> AnyCall>,
     /// Its own arguments, all texts: their names, their meaning and whether they are required.
     own: &'static [(&'static str, &'static str, bool)],
     /// The argument for the length of the wait: its name, its meaning and its default.
@@ -127,18 +127,6 @@ enum Key {
 /// The arguments of a call, of the types in the tool's schema.
 type Arguments = Map<String, Value>;
 
-/// The fields of a request: their schemas, and how they are sent.
-#[derive(Clone, Copy)]
-struct Fields {
-    schemas: fn() -> Map<String, Value>,
-    required: fn() -> Vec<String>,
-    sent: fn(Arguments) -> Sent,
-}
-
-const fn fields_of<E: Endpoint>() -> Fields {
-    Fields { schemas: properties::<E>, required: required::<E>, sent: Sent::of_fields::<E> }
-}
-
 /// A tool that passes on the text of a call about all keys or one.
 const TOOL: Tool = Tool {
     name: "",
@@ -168,14 +156,14 @@ pub(super) const TOOLS: &[Tool] = &[
         name: "find_requests",
         title: "Which requests did the client make?",
         description: "Lists requests to the emulated API, newest first, each with status and reason of its answer. `explain` shows more.",
-        call: Some(fields_of::<ListRequests>()),
+        call: Some(AnyCall::of::<Query<ListRequests>>),
         ..TOOL
     },
     Tool {
         name: "find_deliveries",
         title: "Which webhooks were delivered, and which were not?",
         description: "Lists deliveries of webhooks, newest first, each with its status. `explain` with the id of one shows each attempt.",
-        call: Some(fields_of::<ListDeliveries>()),
+        call: Some(AnyCall::of::<Query<ListDeliveries>>),
         ..TOOL
     },
     Tool {
@@ -183,7 +171,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "Why this answer, or this delivery?",
         description: "Explains why a request was answered as it was, where an event went and where not, or why a delivery failed \
                       and what to try; then shows the request or delivery whole.",
-        call: Some(fields_of::<Explain>()),
+        call: Some(AnyCall::of::<Explain>),
         default: Some(("id", "latest")),
         run: explained,
         ..TOOL
@@ -204,7 +192,7 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Makes scenarios the active ones of one key, in order, instead of its former list. An empty list turns \
                       scenarios off. `status` lists names; `toml` adds one of your own.",
         effect: Effect::Sets,
-        call: Some(fields_of::<Activate>()),
+        call: Some(AnyCall::of::<Body<Activate>>),
         own: &[("toml", "The text of a scenario of your own, which is played after those in `active`", false)],
         key: Key::One,
         run: played,
@@ -216,7 +204,7 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Subscribes a URL to events of one key, validated as if its client did. Returns the signing secret that was \
                       generated, only once. A URL that is subscribed already is updated.",
         effect: Effect::Adds,
-        call: Some(fields_of::<Subscribe>()),
+        call: Some(AnyCall::of::<Body<Subscribe>>),
         key: Key::One,
         ..TOOL
     },
@@ -226,7 +214,7 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Fires an event at the matching subscriptions of one key and waits for what each receiver answered. Events \
                       that no subscription matches are an error.",
         effect: Effect::Adds,
-        call: Some(fields_of::<Fire>()),
+        call: Some(AnyCall::of::<Fire>),
         waits: Some(("wait", "How long to wait for the receivers' answers", "5s")),
         key: Key::One,
         run: fired,
@@ -238,7 +226,7 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Moves the clock of one key: quota windows open, retries, delays and planned events happen in order before \
                       the call answers. Give exactly one of `advance`, `set` and `mode`.",
         effect: Effect::Destroys,
-        call: Some(fields_of::<MoveClock>()),
+        call: Some(AnyCall::of::<Body<MoveClock>>),
         waits: Some(("timeout", "How long to wait until everything due is done", "50s")),
         key: Key::One,
         ..TOOL
@@ -248,7 +236,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "Did the run go well?",
         description: "Lists the problems found so far: requests that matched no endpoint, webhooks that failed, forged \
                       webhooks that were accepted, unfinished scenarios, checks that had nothing to judge.",
-        call: Some(fields_of::<GetVerdict>()),
+        call: Some(AnyCall::of::<Query<GetVerdict>>),
         waits: Some(("wait", "First wait for everything due within this time", "0s")),
         ..TOOL
     },
@@ -257,7 +245,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "What is wrong with this integration?",
         description: "Reviews the traffic so far for mistakes of the client and its receivers, such as ignored Retry-After or \
                       signatures that are not verified, each with evidence, reason and remedy.",
-        call: Some(fields_of::<GetFindings>()),
+        call: Some(AnyCall::of::<Query<GetFindings>>),
         ..TOOL
     },
     Tool {
@@ -265,7 +253,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "What is assumed where the contract is silent?",
         description: "Lists what the API's contract leaves open, what the emulator assumes there, and the setting that changes \
                       it. Code must not rely on an assumption.",
-        call: Some(fields_of::<GetAssumptions>()),
+        call: Some(AnyCall::of::<Query<GetAssumptions>>),
         run: assumed,
         ..TOOL
     },
@@ -276,7 +264,7 @@ pub(super) const TOOLS: &[Tool] = &[
                       scenarios, journal. Keys that the session did not make are refused.",
         effect: Effect::Destroys,
         key: Key::One,
-        call: Some(fields_of::<Reset>()),
+        call: Some(AnyCall::of::<Body<Reset>>),
         run: reset,
         ..TOOL
     },
@@ -307,14 +295,17 @@ impl Tool {
 
     fn required(&self) -> Vec<String> {
         let own = self.own.iter().filter(|(.., is_required)| *is_required).map(|(name, ..)| (*name).to_owned());
-        let mut required = self.call.map(|call| (call.required)()).unwrap_or_default();
+        let mut required = self.call.map(|call| call().required()).unwrap_or_default();
         required.retain(|name| self.default.is_none_or(|(has_default, _)| name != has_default));
         required.into_iter().chain(own).collect()
     }
 
     /// The schema of each argument: the fields of its call as the call has them, but for the key and how long it waits.
     fn arguments(&self) -> Map<String, Value> {
-        let mut arguments = self.call.map(|call| (call.schemas)()).unwrap_or_default();
+        let mut arguments = Map::new();
+        if let Some(call) = self.call.map(|call| call()) {
+            arguments.extend(call.all_fields().map(|(name, field)| (name.clone(), argument(field))));
+        }
         arguments.shift_remove("key");
         let text = |description: &str| json!({ "type": "string", "description": description });
         arguments.extend(self.own.iter().map(|(name, description, _)| ((*name).to_owned(), text(description))));
@@ -384,32 +375,45 @@ impl Tool {
     }
 }
 
+/// The schema of an argument: the type and the description of the field that it becomes.
+fn argument(field: &Value) -> Value {
+    let kinds = field["type"].as_array().into_iter().flatten().chain(field.get("type"));
+    // A choice is one between texts.
+    let kind = kinds.filter_map(Value::as_str).find(|kind| *kind != "null").unwrap_or("string");
+    let description = field["description"].as_str().unwrap_or_default().trim_end_matches('.');
+    let mut argument = json!({ "type": kind, "description": description });
+    if let Some(items) = field.get("items") {
+        argument["items"] = items.clone();
+    }
+    argument
+}
+
 fn take(arguments: &mut Arguments, name: &str) -> Option<String> {
     arguments.shift_remove(name)?.as_str().map(str::to_owned)
 }
 
 fn called(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String, Failure> {
     let call = tool.call.expect("a tool that passes on a text has a call");
-    session.text(&(call.sent)(arguments))
+    session.text(&call().sent(arguments))
 }
 
 fn status(session: &Session, _: &Tool, _: Arguments) -> Result<String, Failure> {
-    let health = session.text(&Sent::of(&AskHealth {}))?;
-    let clock = session.text(&Sent::of(&ShowClock::default()))?;
-    let scenarios = session.text(&Sent::of(&ListScenarios::default()))?;
+    let health = session.text(&AskHealth {}.sent())?;
+    let clock = session.text(&Query::<ShowClock>::default().sent())?;
+    let scenarios = session.text(&Query::<ListScenarios>::default().sent())?;
     let url = Redactor::default().text(&session.target.url).into_owned();
     Ok(format!("wrs-emulator at {url}: {health}its clock: {clock}your key: {}\n{scenarios}", session.key))
 }
 
 fn explained(session: &Session, tool: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
-    let found = session.asking().exchange(&Sent::of_fields::<Explain>(arguments.clone()))?;
+    let found = session.asking().exchange(&AnyCall::of::<Explain>().sent(arguments.clone()))?;
     let Explanation { id, kind, .. } = parsed("explain", &found)?;
     // The newest may be another by now.
     arguments.insert("id".to_owned(), id.into());
     let explanation = called(session, tool, arguments.clone())?;
     let whole = match kind {
-        Explained::Request => Sent::of_fields::<ShowRequest>(arguments),
-        Explained::Delivery => Sent::of_fields::<ShowDelivery>(arguments),
+        Explained::Request => AnyCall::of::<ShowRequest>().sent(arguments),
+        Explained::Delivery => AnyCall::of::<ShowDelivery>().sent(arguments),
         Explained::Event => return Ok(explanation),
     };
     Ok(format!("{explanation}\n{}", session.text(&whole)?))
@@ -433,8 +437,9 @@ fn played(session: &Session, tool: &Tool, mut arguments: Arguments) -> Result<St
             .into_iter()
             .filter(|names| !names.contains(&own))
             .for_each(|names| names.push(own.clone()));
-        let add = PutScenario { name: session.scenario.clone(), dry_run: false, key: AnyKey::default() };
-        session.asking().toml(&toml).exchange(&Sent::of(&add)).map_err(|failure| {
+        let path = ScenarioPath { name: session.scenario.clone() };
+        let add = PutScenario { path, query: PutQuery::default() };
+        session.asking().toml(&toml).exchange(&add.sent()).map_err(|failure| {
             if failure.is_unreachable() { failure } else { failure.with_hint("check_scenario lists every problem") }
         })?;
     } else if !arguments.contains_key("active") {
@@ -471,15 +476,15 @@ fn reset(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String,
     }
     let text = called(session, tool, arguments)?;
     // So that nothing is left of the session; refused while another of its keys still plays the scenario.
-    let remove = RemoveScenario { name: session.scenario.clone(), key: AnyKey::default() };
-    let _ = Call::new(&session.target).exchange(&Sent::of(&remove));
+    let path = ScenarioPath { name: session.scenario.clone() };
+    let remove = RemoveScenario { path, body: OnlyKey::default() };
+    let _ = Call::new(&session.target).exchange(&remove.sent());
     Ok(text)
 }
 
 /// The beginning of a name that a client sent.
 pub(super) fn shown(name: &str) -> String {
-    let start: String = name.chars().take(80).collect();
-    start.escape_debug().to_string()
+    shorten(name, 80).escape_debug().to_string()
 }
 
 #[cfg(test)]

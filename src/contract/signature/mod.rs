@@ -22,6 +22,6 @@ pub use departure::Departure;
 pub use diagnose::{Change, Evidence, Remedy};
 pub use key::{SecretProblem, SigningKey, secret_warnings, undecorated};
 pub use rewrite::rewrites;
-pub use scheme::{CustomScheme, Encoding, Hash, KeyReading, Scheme, SchemeName, SchemeNames, Wrapping, is_reserved};
+pub use scheme::{CustomScheme, Encoding, Hash, KeyReading, Scheme, SchemeName, SchemeNames, Wrapping};
 pub use sign::{Message, Signed, Tamper, another_key, sign, sign_as, sign_forged};
 pub use verify::{Rejection, TOLERANCE_SECONDS, Verified, verify};

@@ -13,8 +13,10 @@ use hyper::header::HeaderName;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::contract::named::named;
+use crate::contract::reserved_headers::is_of_deliveries;
 
 named! {
     /// The name of a signature scheme, as `webhooks.scheme` spells it (lower case).
@@ -46,13 +48,25 @@ impl fmt::Display for SchemeName {
 
 /// One scheme, or a list of them; a single name is written without brackets.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(
-    untagged,
-    expecting = "expected a signature scheme or a list of them: standard, svix, stripe, github, slack, shopify, custom"
-)]
+#[serde(try_from = "Value")]
+#[schemars(!try_from, untagged)]
 pub enum SchemeNames {
     One(SchemeName),
     Many(Vec<SchemeName>),
+}
+
+impl TryFrom<Value> for SchemeNames {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        let name = |value: &Value| value.as_str().and_then(SchemeName::from_name);
+        let names = match &value {
+            Value::Array(names) => names.iter().map(name).collect::<Option<_>>().map(Self::Many),
+            one => name(one).map(Self::One),
+        };
+        let known = || SchemeName::ALL.map(SchemeName::name).join(", ");
+        names.ok_or_else(|| format!("expected a signature scheme or a list of them: {}", known()))
+    }
 }
 
 impl SchemeNames {
@@ -289,8 +303,8 @@ impl Scheme {
 
 /// The settings in `webhooks.custom`; those left out keep their defaults.
 ///
-/// The default signs `{timestamp}.{body}` the way GitHub signs bodies, under neutral names. The
-/// header carries one signature, that of the newest key.
+/// The default signs as Standard Webhooks does, and writes the signature as GitHub does. The header carries one signature, that of the
+/// newest key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(!default)]
 #[serde(default, deny_unknown_fields)]
@@ -317,25 +331,16 @@ pub struct CustomScheme {
 impl Default for CustomScheme {
     fn default() -> Self {
         Self {
-            id_header: "x-webhook-id".to_owned(),
-            timestamp_header: "x-webhook-timestamp".to_owned(),
-            signature_header: "x-webhook-signature".to_owned(),
-            content: "{timestamp}.{body}".to_owned(),
+            id_header: "webhook-id".to_owned(),
+            timestamp_header: "webhook-timestamp".to_owned(),
+            signature_header: "webhook-signature".to_owned(),
+            content: "{id}.{timestamp}.{body}".to_owned(),
             hash: Hash::Sha256,
             encoding: Encoding::Hex,
             prefix: "sha256=".to_owned(),
             key: KeyReading::Auto,
         }
     }
-}
-
-/// Headers that belong to the delivery itself or to the connection.
-const RESERVED: &str = " connection content-encoding content-length content-type expect host keep-alive proxy-connection te \
-                        trailer transfer-encoding upgrade user-agent ";
-
-/// True if a header belongs to every delivery or to its connection, so that no setting may send it.
-pub fn is_reserved(name: &HeaderName) -> bool {
-    RESERVED.contains(&format!(" {name} "))
 }
 
 impl CustomScheme {
@@ -351,13 +356,13 @@ impl CustomScheme {
             return Err("`webhooks.custom.signature_header` is empty: the signature needs a header".to_owned());
         }
         for (at, (setting, name)) in headers.into_iter().enumerate().filter(|(_, (_, name))| !name.is_empty()) {
-            let (shown, lower) = (name.escape_debug(), name.to_ascii_lowercase());
-            if HeaderName::from_bytes(name.as_bytes()).is_err() {
+            let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else {
+                let shown = name.escape_debug();
                 return Err(format!(
                     "`webhooks.custom.{setting}` expects a header name (letters, digits, `-`, `_` …), found `{shown}`"
                 ));
-            }
-            if RESERVED.contains(&format!(" {lower} ")) {
+            };
+            if is_of_deliveries(&header) {
                 return Err(format!(
                     "`webhooks.custom.{setting}` cannot be `{name}`: every delivery sends that header already"
                 ));
@@ -604,7 +609,7 @@ mod tests {
         };
         for (settings, expected) in [
             ("", ""),
-            ("id_header = ''", ""),
+            ("id_header = ''\ncontent = '{timestamp}.{body}'", ""),
             ("prefix = ''", ""),
             ("prefix = 'HMAC v=1 '", ""),
             ("content = '{id}{{{url}}}{body}'", ""),
@@ -614,7 +619,7 @@ mod tests {
             ("id_header = \"x\\r\\ny\"", "`x\\r\\ny`"),
             ("id_header = 'Ключ'", "header name"),
             ("id_header = 'HOST'", "cannot be `HOST`"),
-            ("signature_header = 'X-Webhook-ID'", "`webhooks.custom.id_header` and `.signature_header` are both"),
+            ("signature_header = 'Webhook-ID'", "`webhooks.custom.id_header` and `.signature_header` are both"),
             ("content = ''", "leaves out `{body}`"),
             ("content = '{{body}}'", "leaves out `{body}`"),
             ("content = '{Body}'", "found `{Body}`"),

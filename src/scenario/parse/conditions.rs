@@ -8,13 +8,14 @@ use serde_json::Value;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::declare::{Read, ReadKeys};
-use super::kinds::{KeySpec, ValueKind as Kind, escaped, nearest_hint};
+use super::keys::{KeyReader, TableKind};
+use super::kinds::{
+    ANYTHING, ARRAY, BODY_CONDITIONS, CONDITION, CONDITIONS, HEADER_CONDITIONS, KeyRule, NEGATED, OPERATIONS, PATTERN,
+    ValueKind as Kind, escaped, nearest_hint,
+};
 use super::reader::{Parser, Place, Span, Table};
 use crate::contract::routes::Operation;
-use crate::scenario::matcher::{
-    Condition, Literal, MATCHER, REQUEST, Subject, Test, WHEN, When, glob_pattern, parameter,
-};
+use crate::scenario::matcher::{Condition, Literal, Subject, Test, When, glob_pattern, parameter};
 
 /// Most bytes of a regular expression, and of those of a file together, once compiled.
 const MAX_PATTERN: usize = 1 << 20;
@@ -22,29 +23,66 @@ const MAX_PATTERN_BYTES: usize = 96 << 20;
 /// Deepest nesting of `not`.
 const DEEPEST_NOT: usize = 8;
 
-/// The conditions of a `when` or `on`.
-impl ReadKeys for When {
-    const KEYS: &'static [KeySpec] = REQUEST;
-
-    fn read_keys(parser: &mut Parser<'_>, table: &Table<'_, '_>) -> Option<Self> {
-        Some(parser.conditions(table))
-    }
-}
-
 /// A rule's `when`.
-impl Read for When {
-    const KIND: Kind = Kind::Table(&WHEN);
+impl TableKind for When {
+    const DEFINITION: &'static str = "when";
+    const PLACE: &'static str = "`when`";
 
-    fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
-        let before = parser.errors;
-        let table = parser.table(table, key)?;
-        let when = parser.conditions(&table);
-        let when = Self { step: table.text("step").map(Arc::from), authenticated: table.flag("authenticated"), ..when };
-        if when.authenticated.is_some() && !when.no_endpoint && parser.errors == before {
+    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+        let when = request(keys);
+        let step = keys.text("step", Kind::Name, "the step at which the story must be; it begins at \"start\"");
+        let authenticated = keys.flag(
+            "authenticated",
+            "whether a path that no endpoint has needs a valid key, which is then counted; true below /v1/ if left out",
+        );
+        let (parser, table) = keys.input()?;
+        if authenticated.is_some() && !when.no_endpoint && parser.errors == table.errors_before {
             let message = "`authenticated` has no effect: it is for a `path` that no endpoint has";
             parser.warning("scenario/no-effect", table.span_of("authenticated"), message, "drop it");
         }
-        Some(when)
+        Some(Self { step: step.map(Arc::from), authenticated, ..when })
+    }
+}
+
+/// What a request looks like: the keys that `when` and `on` share. The order of the conditions is that of the text.
+pub(super) fn request(keys: &mut KeyReader<'_, '_>) -> When {
+    keys.name_only("operation", OPERATIONS, "the operation's name, or a list of names");
+    keys.name_only("method", CONDITION, "the HTTP method");
+    keys.name_only(
+        "path",
+        CONDITION,
+        "the path; in a string, {name} matches one segment, * any text without a slash, ** any text, ? one character",
+    );
+    keys.name_only("query", CONDITIONS, "query parameters by name");
+    keys.name_only("header", HEADER_CONDITIONS, "headers by name");
+    keys.name_only("body", BODY_CONDITIONS, "places in the JSON body by JSON pointer");
+    keys.name_only("key", CONDITION, "the API key");
+    keys.input().map(|(parser, table)| parser.conditions(table)).unwrap_or_default()
+}
+
+/// What a value is compared with. [`Parser::tests`] reads it, because that depends on what the value is.
+pub(super) struct Matcher;
+
+impl TableKind for Matcher {
+    const DEFINITION: &'static str = "matcher";
+    const PLACE: &'static str = "a matcher";
+
+    fn rules() -> Vec<KeyRule> {
+        vec![KeyRule::NotEmpty]
+    }
+
+    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+        keys.name_only("equals", ANYTHING, "is this value");
+        keys.name_only("contains", ANYTHING, "text: contains this part; list: has this entry; object: has this key");
+        keys.name_only("starts_with", Kind::Text, "begins with this text");
+        keys.name_only("ends_with", Kind::Text, "ends with this text");
+        keys.name_only("matches", PATTERN, "matches this regular expression, anywhere unless ^ and $ are used");
+        keys.name_only("one_of", ARRAY, "is one of these values");
+        keys.name_only("present", Kind::Boolean, "true: exists; false: does not exist");
+        keys.name_only("not", NEGATED, "the matcher given here does not match");
+        keys.name_only("lt", Kind::Number, "is a number less than this");
+        keys.name_only("gt", Kind::Number, "is a number greater than this");
+        Some(Self)
     }
 }
 
@@ -124,7 +162,7 @@ impl Parser<'_> {
     fn condition(&mut self, subject: Subject, key: &str, value: Place<'_, '_>) -> Option<Condition> {
         let tests = match value.get_ref() {
             DeValue::Table(fields) => {
-                let matcher = self.open(fields, &MATCHER, value.span());
+                let matcher = self.open_table::<Matcher>(fields, value.span());
                 if fields.is_empty() {
                     let message = format!("the matcher for `{}` is empty", escaped(key));
                     let hint = "for example { present = true }";
@@ -200,7 +238,7 @@ impl Parser<'_> {
         }
         let tests = match value.get_ref() {
             DeValue::Table(fields) => {
-                let matcher = self.open(fields, &MATCHER, value.span());
+                let matcher = self.open_table::<Matcher>(fields, value.span());
                 self.tests(subject, &matcher, depth + 1)
             }
             // `not = "x"` reads as naturally as `not = { equals = "x" }`.

@@ -3,55 +3,157 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::Fingerprints;
-use super::declare::{KeyTable as _, Read, ReadKeys as _};
-use super::kinds::{ValueKind as Kind, escaped, nearest_hint};
+use super::conditions::request;
+use super::keys::{KeyReader, TableKind};
+use super::kinds::{
+    EVENT, EVENTS, KEEP_ONE, KeyRule, STATUS, TableKeys, URL, ValueKind as Kind, escaped, nearest_hint,
+};
 use super::reader::{Parser, Span, Table};
 use crate::contract::rules::check_webhook_url;
-use crate::contract::signature::SigningKey;
+use crate::contract::signature::{SigningKey, Tamper};
 use crate::contract::types::SubscribeRequest;
-use crate::scenario::emit::{DeliveryFaults, Emit, On, Trigger};
+use crate::scenario::Given;
+use crate::scenario::emit::{DeliveryFaults, Emit, Trigger};
 
+/// Most events of one trigger, or of one `every`.
+const MAX_EVENTS: u64 = 100_000;
 /// Shortest period of `every`: shorter ones would only keep the machine busy.
 const MIN_PERIOD: Duration = Duration::from_millis(10);
 
-impl Read for Vec<Arc<Emit>> {
-    const KIND: Kind = Kind::Tables(&Emit::TABLE);
+impl TableKind for Emit {
+    const DEFINITION: &'static str = "emit";
+    const PLACE: &'static str = "an `[[emit]]`";
 
-    fn read(parser: &mut Parser<'_>, file: &Table<'_, '_>, key: &'static str) -> Option<Self> {
-        let tables = parser.tables(file, key);
-        let mut fingerprints = Fingerprints::new(&parser.scenario, "emit");
-        let mut emits = Vec::new();
-        for (position, table) in (1..).zip(&tables) {
-            emits.extend(parser.emit(table, position, &mut fingerprints).map(Arc::new));
+    fn rules() -> Vec<KeyRule> {
+        // Reported below, where the trigger is known; here for the schema.
+        vec![KeyRule::Never(|| {
+            let periodic = json!({"on": {"type": "object", "required": ["every"]}});
+            json!({"required": ["on", "interval"], "properties": periodic})
+        })]
+    }
+
+    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+        let name = keys.text("name", Kind::Name, "what `trigger --emit NAME` and listings call it");
+        let event = keys.required("event", EVENT, "the event type", Parser::event);
+        let trigger = keys.required(
+            "on",
+            Kind::NameOr(|| vec!["activation", "command"], TableKeys::of::<Trigger>),
+            "what sets it off: \"activation\", \"command\", { every = … }, { after = … }, or an answered request",
+            Parser::trigger,
+        );
+        let data =
+            keys.fields("data", "the event's data; may use templates; if left out, the profile's data for the type");
+        let delay = keys.delay("delay", "from the trigger to the first event");
+        let times =
+            keys.integer("times", Kind::Integer(1, MAX_EVENTS), "events for each trigger; with `every`, events in all");
+        let interval = keys.duration("interval", "from one event to the next").unwrap_or_default();
+        let delivery: DeliveryFaults = keys.table("delivery", "what happens to the deliveries").unwrap_or_default();
+
+        let (parser, table) = keys.input()?;
+        let paths = parser.take_request_paths();
+        parser.warn_of_missing_parts(None, paths);
+        let (event, trigger) = (event?, trigger?);
+        let is_periodic = matches!(trigger, Trigger::Every(_));
+        let is_single = times.unwrap_or(1) == 1;
+        if let Some(span) = table.key_span("interval") {
+            if is_periodic {
+                let message = "`interval` excludes `every`: the period is the interval";
+                parser.error("scenario/clash", span, message, "keep one of the two");
+            } else if is_single {
+                let message = "`interval` has no effect without `times`: there is one event";
+                parser.warning("scenario/no-effect", span, message, "add `times`");
+            }
         }
-        parser.check_names("emission", &tables);
-        Some(emits)
+        if delivery.shuffle && (is_periodic || is_single || interval.is_zero()) {
+            let message = "`shuffle` has no effect: there are no two events of one trigger at different times";
+            let hint = "add `times` and `interval`";
+            parser.warning("scenario/no-effect", table.span_of("delivery"), message, hint);
+        }
+        Some(Self {
+            name: name.map(Arc::from),
+            event,
+            trigger,
+            data,
+            delay,
+            times,
+            interval,
+            delivery,
+            // What follows from its place among the others is filled in by [`Parser::emits`].
+            scenario: Arc::default(),
+            label: Arc::default(),
+            fingerprint: 0,
+        })
     }
 }
 
-impl Read for Trigger {
-    const KIND: Kind = Kind::NameOr(|| vec!["activation", "command"], &On::TABLE);
+/// An emission's `on`.
+impl TableKind for Trigger {
+    const DEFINITION: &'static str = "on";
+    const PLACE: &'static str = "`on`";
 
-    fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
-        match table.text(key) {
-            Some("activation") => return Some(Self::Activation),
-            Some(_) => return Some(Self::Command),
-            None => {}
+    fn rules() -> Vec<KeyRule> {
+        vec![
+            KeyRule::Excludes(&["every"], &["after"], "there is one trigger", KEEP_ONE),
+            KeyRule::Excludes(
+                &["every", "after"],
+                &["operation", "method", "path", "query", "header", "body", "key", "status"],
+                "there is one trigger",
+                "write a second `[[emit]]`",
+            ),
+            KeyRule::NotEmpty,
+        ]
+    }
+
+    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+        let when = request(keys);
+        let status = keys.integer("status", STATUS, "the status of the answer");
+        let every = keys.duration("every", "again and again, from activation on");
+        let after = keys.duration("after", "once, this long after activation");
+
+        let (parser, table) = keys.input()?;
+        if table.has("every") {
+            let period = every?;
+            if period < MIN_PERIOD {
+                let (message, hint) = ("`every` must be at least 10ms", "for many events at once, use `times`");
+                parser.error("scenario/bad-value", table.span_of("every"), message, hint);
+            }
+            return Some(Self::Every(period));
         }
-        let before = parser.errors;
-        let table = parser.table(table, key)?;
-        let on = On::read_keys(parser, &table)?;
-        parser.trigger(&table, on, before)
+        if table.has("after") {
+            return after.map(Self::After);
+        }
+        if table.fields.is_empty() {
+            let hint = "for example { operation = \"events.subscribe\", status = 200 }";
+            return parser.refuse("scenario/missing-key", table.span.clone(), "`on` names no trigger", hint);
+        }
+        if parser.errors == table.errors_before {
+            parser.warn_of_answer_never_given(table, &when, status);
+        }
+        Some(Self::Answer { when, status })
     }
 }
 
-impl Read for DeliveryFaults {
-    const KIND: Kind = Kind::Table(&Self::TABLE);
+impl TableKind for DeliveryFaults {
+    const DEFINITION: &'static str = "delivery";
+    const PLACE: &'static str = "`delivery`";
 
-    fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
-        let table = parser.table(table, key)?;
-        let faults = Self::read_keys(parser, &table)?;
+    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+        let faults = Self {
+            tamper: keys.one_of(
+                "tamper",
+                || Tamper::ALL.map(Tamper::name).to_vec(),
+                "the part to falsify: body, signature, secret, timestamp, `future_timestamp` or headers",
+                Tamper::from_name,
+            ),
+            duplicate: keys.integer("duplicate", Kind::Integer(1, 100), "copies of each delivery in all"),
+            shuffle: keys.flag("shuffle", "true: the events of one trigger go out in another order").unwrap_or(false),
+            drop: keys.flag("drop", "true: nothing is delivered, as if it were lost").unwrap_or(false),
+        };
+
+        let (parser, table) = keys.input()?;
         for key in ["tamper", "duplicate"].into_iter().filter(|_| faults.drop) {
             if let Some(span) = table.key_span(key) {
                 let message = format!("`{key}` has no effect: `drop` delivers nothing");
@@ -62,47 +164,57 @@ impl Read for DeliveryFaults {
     }
 }
 
-impl Read for Vec<SubscribeRequest> {
-    const KIND: Kind = Kind::Tables(&SubscribeRequest::TABLE);
+impl TableKind for Given {
+    const DEFINITION: &'static str = "given";
+    const PLACE: &'static str = "`given`";
 
-    fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
-        let tables = parser.tables(table, key);
-        Some(tables.iter().filter_map(|table| SubscribeRequest::read_keys(parser, table)).collect())
+    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+        let subscriptions = keys.read(
+            "subscription",
+            Kind::Tables(TableKeys::of::<SubscribeRequest>),
+            "a webhook subscription that exists from the start",
+            |parser, table, key| {
+                let tables = parser.open_tables::<SubscribeRequest>(table, key);
+                Some(tables.iter().filter_map(|table| parser.read(table)).collect())
+            },
+        );
+        Some(Self { subscriptions: subscriptions.unwrap_or_default() })
+    }
+}
+
+impl TableKind for SubscribeRequest {
+    const DEFINITION: &'static str = "subscription";
+    const PLACE: &'static str = "a `[[given.subscription]]`";
+
+    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+        let url = keys.required("url", URL, "where events go: an https URL", Parser::url);
+        let events = keys.required("events", EVENTS, "the event types subscribed to", Parser::event_types);
+        let secret = keys.read("secret", Kind::Name, "the signing secret; generated if left out", Parser::secret);
+        let description = keys.text("description", Kind::Text, "a short label");
+        Some(Self { url: url?, events: events?, secret, description })
     }
 }
 
 impl Parser<'_> {
-    fn emit(&mut self, table: &Table<'_, '_>, position: usize, fingerprints: &mut Fingerprints) -> Option<Emit> {
-        let emit = Emit::read_keys(self, table);
-        let missing = self.missing_parts(None);
-        self.warn_of_missing_parts(missing);
-        let emit = emit?;
-        let is_periodic = matches!(emit.trigger, Trigger::Every(_));
-        let is_single = emit.times.unwrap_or(1) == 1;
-        if let Some(span) = table.key_span("interval") {
-            if is_periodic {
-                let message = "`interval` excludes `every`: the period is the interval";
-                self.error("scenario/clash", span, message, "keep one of the two");
-            } else if is_single {
-                let message = "`interval` has no effect without `times`: there is one event";
-                self.warning("scenario/no-effect", span, message, "add `times`");
-            }
+    pub(super) fn emits(&mut self, file: &Table<'_, '_>, key: &'static str) -> Vec<Arc<Emit>> {
+        let tables = self.open_tables::<Emit>(file, key);
+        let mut fingerprints = Fingerprints::new(&self.scenario, "emit");
+        let mut emits = Vec::new();
+        for (position, table) in (1..).zip(&tables) {
+            let Some(emit) = self.read::<Emit>(table) else { continue };
+            emits.push(Arc::new(Emit {
+                scenario: Arc::clone(&self.scenario),
+                label: emit.name.clone().unwrap_or_else(|| format!("emit {position}").into()),
+                fingerprint: fingerprints.of(table.fields),
+                ..emit
+            }));
         }
-        if emit.delivery.shuffle && (is_periodic || is_single || emit.interval.is_zero()) {
-            let message = "`shuffle` has no effect: there are no two events of one trigger at different times";
-            let hint = "add `times` and `interval`";
-            self.warning("scenario/no-effect", table.span_of("delivery"), message, hint);
-        }
-        Some(Emit {
-            scenario: Arc::clone(&self.scenario),
-            label: emit.name.clone().unwrap_or_else(|| format!("emit {position}").into()),
-            fingerprint: fingerprints.of(table.fields),
-            ..emit
-        })
+        self.check_names("emission", &tables);
+        emits
     }
 
     /// A type of event that the profile knows.
-    pub(crate) fn event(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<String> {
+    fn event(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<String> {
         table.text(key).filter(|event| self.is_event(event, table.span_of(key))).map(str::to_owned)
     }
 
@@ -119,32 +231,17 @@ impl Parser<'_> {
         false
     }
 
-    /// The trigger of an `on`, before whose reading there were so many errors.
-    fn trigger(&mut self, table: &Table<'_, '_>, on: On, errors: usize) -> Option<Trigger> {
-        match table.first_of(&["every", "after"]) {
-            Some("every") => {
-                let period = on.every?;
-                if period < MIN_PERIOD {
-                    let (message, hint) = ("`every` must be at least 10ms", "for many events at once, use `times`");
-                    self.error("scenario/bad-value", table.span_of("every"), message, hint);
-                }
-                return Some(Trigger::Every(period));
-            }
-            Some(_) => return on.after.map(Trigger::After),
-            None => {}
+    /// The trigger at `on`: its name, or a table.
+    fn trigger(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<Trigger> {
+        match table.text(key) {
+            Some("activation") => Some(Trigger::Activation),
+            Some(_) => Some(Trigger::Command),
+            None => self.read_table(table, key),
         }
-        if table.fields.is_empty() {
-            let hint = "for example { operation = \"events.subscribe\", status = 200 }";
-            return self.refuse("scenario/missing-key", table.span.clone(), "`on` names no trigger", hint);
-        }
-        if self.errors == errors {
-            self.warn_of_answer_never_given(table, &on.when, on.status);
-        }
-        Some(Trigger::Answer { when: on.when, status: on.status })
     }
 
     /// A URL that a client may subscribe.
-    pub(crate) fn url(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<String> {
+    fn url(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<String> {
         let url = table.text(key)?;
         if let Err(reason) = check_webhook_url(url, self.profile.webhooks.allow_http) {
             self.error("scenario/bad-value", table.span_of(key), format!("`url` {reason}"), "");
@@ -152,7 +249,7 @@ impl Parser<'_> {
         Some(url.to_owned())
     }
 
-    pub(crate) fn event_types(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<Vec<String>> {
+    fn event_types(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<Vec<String>> {
         if table.is_empty_array(key) {
             return self.refuse("scenario/bad-value", table.span_of(key), "`events` must not be empty", "");
         }
@@ -167,7 +264,7 @@ impl Parser<'_> {
     }
 
     /// A secret that every scheme in force can sign with.
-    pub(crate) fn secret(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<String> {
+    fn secret(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<String> {
         let secret = table.text(key)?;
         let schemes = self.profile.schemes();
         let read = |scheme| SigningKey::read(secret, scheme, self.profile.webhooks.secret_key);

@@ -5,8 +5,10 @@ use toml::de::DeValue;
 
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
+use crate::contract::reserved_headers::{FRAMING, OWN_PREFIX};
 use crate::contract::rules::url_schema;
 use crate::util::duration::parse_duration;
+use crate::util::wording::shorten;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeySpec {
@@ -16,51 +18,20 @@ pub(crate) struct KeySpec {
     pub(crate) meaning: &'static str,
 }
 
-/// How many keys these are together.
-pub(crate) const fn length(parts: &[&[KeySpec]]) -> usize {
-    let (mut part, mut length) = (0, 0);
-    while part < parts.len() {
-        length += parts[part].len();
-        part += 1;
-    }
-    length
-}
-
-/// These keys in one list.
-pub(crate) const fn joined<const LENGTH: usize>(parts: &[&[KeySpec]]) -> [KeySpec; LENGTH] {
-    let (mut part, mut next, mut all) = (0, 0, [parts[0][0]; LENGTH]);
-    while part < parts.len() {
-        let mut at = 0;
-        while at < parts[part].len() {
-            all[next] = parts[part][at];
-            (at, next) = (at + 1, next + 1);
-        }
-        part += 1;
-    }
-    all
-}
-
-/// The names of these keys.
-pub(crate) const fn names<const LENGTH: usize>(keys: &[KeySpec]) -> [&'static str; LENGTH] {
-    let (mut at, mut names) = (0, [""; LENGTH]);
-    while at < LENGTH {
-        names[at] = keys[at].name;
-        at += 1;
-    }
-    names
-}
-
 /// A kind of table: its name in messages, and its keys.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TableKeys {
     /// The name of its definition in the schema.
     pub(crate) definition: &'static str,
     /// As in "unknown key in …".
     pub(crate) place: &'static str,
-    pub(crate) keys: &'static [KeySpec],
+    pub(crate) keys: Vec<KeySpec>,
     /// Which of its keys go together.
-    pub(crate) rules: &'static [&'static [KeyRule]],
+    pub(crate) rules: Vec<KeyRule>,
 }
+
+/// What describes a kind of table.
+pub(crate) type Described = fn() -> TableKeys;
 
 /// What the keys of a table demand of each other. The reader reports the first three and `Requires`; what depends on more than the keys is
 /// reported by what reads the table, and is here for the schema.
@@ -107,9 +78,8 @@ impl KeyRule {
 impl TableKeys {
     /// The keywords of its schema that say which of its keys go together.
     pub(crate) fn rules_schema(&self) -> impl Iterator<Item = (&'static str, Value)> {
-        let rules = || self.rules.iter().copied().flatten();
-        let refused: Vec<Value> = rules().flat_map(|rule| rule.refused(self)).collect();
-        let needed = rules().filter_map(|rule| match rule {
+        let refused: Vec<Value> = self.rules.iter().flat_map(|rule| rule.refused(self)).collect();
+        let needed = self.rules.iter().filter_map(|rule| match rule {
             KeyRule::AnyOf(keys) | KeyRule::Requires(keys, _) => Some(("allOf", json!([any_of(keys)]))),
             KeyRule::NotEmpty => Some(("minProperties", 1.into())),
             _ => None,
@@ -118,7 +88,7 @@ impl TableKeys {
         needed.chain(refused)
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<&'static KeySpec> {
+    pub(crate) fn find(&self, name: &str) -> Option<&KeySpec> {
         self.keys.iter().find(|key| key.name == name)
     }
 
@@ -131,17 +101,19 @@ impl TableKeys {
     }
 
     /// The names of the keys that must be there.
-    pub(crate) fn required(&self) -> impl Iterator<Item = &'static str> + use<> {
+    pub(crate) fn required(&self) -> impl Iterator<Item = &'static str> {
         self.keys.iter().filter(|key| key.required).map(|key| key.name)
     }
 
     /// The keys of the table, or of the tables, at a key.
-    pub(crate) fn inner(&self, name: &str) -> Option<&'static Self> {
+    pub(crate) fn inner(&self, name: &str) -> Option<Self> {
         match self.find(name)?.kind {
-            ValueKind::Table(keys) | ValueKind::Tables(keys) | ValueKind::Steps(keys) | ValueKind::Delay(keys) => {
-                Some(keys)
-            }
-            ValueKind::NameOr(_, keys) | ValueKind::TextOr(keys) => Some(keys),
+            ValueKind::Table(described)
+            | ValueKind::Tables(described)
+            | ValueKind::Steps(described)
+            | ValueKind::Delay(described)
+            | ValueKind::NameOr(_, described)
+            | ValueKind::TextOr(described) => Some(described()),
             _ => None,
         }
     }
@@ -173,15 +145,15 @@ pub(crate) enum ValueKind {
     /// One of these names.
     OneOf(Choices),
     /// A duration, or a table of two between which it lies.
-    Delay(&'static TableKeys),
-    Table(&'static TableKeys),
-    Tables(&'static TableKeys),
+    Delay(Described),
+    Table(Described),
+    Tables(Described),
     /// Tables, at least one.
-    Steps(&'static TableKeys),
+    Steps(Described),
     /// One of these names, or a table.
-    NameOr(Choices, &'static TableKeys),
+    NameOr(Choices, Described),
     /// Any name, or a table.
-    TextOr(&'static TableKeys),
+    TextOr(Described),
     /// A table with any keys: the meaning of its values, for the page about the language, and their schema.
     Fields(&'static str, &'static str, Schema),
     /// An array: the meaning of its items, for that page, and their schema.
@@ -190,10 +162,6 @@ pub(crate) enum ValueKind {
     Form(&'static str, Schema),
 }
 
-/// Headers that belong to the message's framing; a scripted value would break the connection, which is what faults are for.
-pub(crate) const FRAMING: [&str; 5] = ["content-length", "transfer-encoding", "connection", "upgrade", "trailer"];
-/// Headers with which the emulator names its own answers; a script must not forge them.
-pub(crate) const OWN_PREFIX: &str = "x-emulator-";
 /// What a header's name looks like (RFC 9110).
 const HEADER_NAME: &str = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$";
 
@@ -292,11 +260,11 @@ impl ValueKind {
             Self::True => "`true`".to_owned(),
             Self::Duration => "duration".to_owned(),
             Self::OneOf(choices) => names(choices),
-            Self::Delay(table) => format!("duration, or table {}", table.place),
-            Self::Table(table) => format!("table {}", table.place),
-            Self::Tables(table) | Self::Steps(table) => format!("array, each {}", table.place),
-            Self::NameOr(choices, table) => format!("{}, or table {}", names(choices), table.place),
-            Self::TextOr(table) => format!("string, or table {}", table.place),
+            Self::Delay(table) => format!("duration, or table {}", table().place),
+            Self::Table(table) => format!("table {}", table().place),
+            Self::Tables(table) | Self::Steps(table) => format!("array, each {}", table().place),
+            Self::NameOr(choices, table) => format!("{}, or table {}", names(choices), table().place),
+            Self::TextOr(table) => format!("string, or table {}", table().place),
             Self::Fields(_, text, _) | Self::Array(_, text, _) | Self::Form(text, _) => text.to_owned(),
         }
     }
@@ -315,11 +283,11 @@ impl ValueKind {
             Self::Duration => reference("duration"),
             Self::OneOf(names) => json!({"enum": names()}),
             Self::Delay(_) => json!({"anyOf": [reference("duration"), spread("min", "max"), spread("median", "p99")]}),
-            Self::Table(table) => reference(table.definition),
-            Self::Tables(table) => json!({"type": "array", "items": reference(table.definition)}),
-            Self::Steps(table) => json!({"type": "array", "minItems": 1, "items": reference(table.definition)}),
-            Self::NameOr(names, table) => json!({"anyOf": [{"enum": names()}, reference(table.definition)]}),
-            Self::TextOr(table) => json!({"anyOf": [name(), reference(table.definition)]}),
+            Self::Table(table) => reference(table().definition),
+            Self::Tables(table) => json!({"type": "array", "items": reference(table().definition)}),
+            Self::Steps(table) => json!({"type": "array", "minItems": 1, "items": reference(table().definition)}),
+            Self::NameOr(names, table) => json!({"anyOf": [{"enum": names()}, reference(table().definition)]}),
+            Self::TextOr(table) => json!({"anyOf": [name(), reference(table().definition)]}),
             Self::Fields(_, _, schema) | Self::Array(_, _, schema) | Self::Form(_, schema) | Self::TextOf(schema) => {
                 schema()
             }
@@ -347,7 +315,7 @@ impl ValueKind {
             }
             (Self::Text | Self::TextOf(_) | Self::Name | Self::TextOr(_), _) => wrong_type("a string"),
             (Self::OneOf(_), _) => wrong_type("a name"),
-            (Self::NameOr(_, table), _) => match table.required().next() {
+            (Self::NameOr(_, table), _) => match table().required().next() {
                 Some(key) => without_hint(&format!("a name, or a table with `{key}`")),
                 None => without_hint("a name or a table"),
             },
@@ -393,7 +361,7 @@ impl ValueKind {
             (Self::Tables(table), DeValue::Table(_)) => Some(ValueProblem {
                 code: "scenario/wrong-type",
                 message: format!("expected an array of tables for `{key}`, found one table"),
-                hint: Some(format!("write {}, with double brackets: there may be several", table.place)),
+                hint: Some(format!("write {}, with double brackets: there may be several", table().place)),
             }),
             (Self::Tables(_) | Self::Steps(_), _) => wrong_type("an array of tables"),
         }
@@ -505,9 +473,5 @@ pub(crate) fn nearest_hint(typed: &str, names: &[&str]) -> String {
 
 /// A user's text as messages show it.
 pub(crate) fn escaped(text: &str) -> String {
-    let mut shown: String = text.chars().take(60).flat_map(char::escape_debug).collect();
-    if text.chars().nth(60).is_some() {
-        shown.push('…');
-    }
-    shown
+    shorten(text, 60).escape_debug().to_string()
 }

@@ -1,14 +1,14 @@
 //! TOML text to a checked scenario: every problem of the text in one pass, each with its place, code and hint.
 //!
-//! Reads no files and no clock. The structs that `declare` makes name what may be written, and `kinds` what its values look like;
-//! `reader` checks a text against both, one file for each part of the language makes values of it, and `warnings` looks for what can
-//! never happen.
+//! Reads no files and no clock. `kinds` says what values may look like, `keys` how a function names the keys of a table, and `reader`
+//! checks a text against both. One file for each part of the language has the functions; `warnings` looks for what can never happen.
 
+mod actions;
 mod conditions;
-pub(super) mod declare;
 mod emits;
+mod keys;
 pub(super) mod kinds;
-pub(super) mod reader;
+mod reader;
 mod rules;
 mod warnings;
 
@@ -18,15 +18,16 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use toml::de::{DeTable, DeValue};
 
-use super::action::{FaultTable, ScriptedQuota, ScriptedReply, Spread, Step};
-use super::emit::{DeliveryFaults, Emit, On};
-use super::matcher::{MATCHER, WHEN};
-use super::rule::{NextStep, Rule, RuleTable};
+use super::action::{Delay, Fault, ScriptedQuota, ScriptedReply};
+use super::emit::{DeliveryFaults, Emit, Trigger};
+use super::matcher::When;
+use super::rule::{NextStep, Rule, SequenceStep};
 use super::{Given, Overlay, Scenario, ScenarioOrigin};
 use crate::contract::types::SubscribeRequest;
 use crate::diagnostic::{Diagnostic, Level};
-use crate::settings::{Draft, Layered, SyntaxProblem, other_language, syntax_problems};
-use declare::{KeyTable as _, ReadKeys as _, keys};
+use crate::settings::{Draft, Layered, SyntaxProblem, is_json, syntax_problems};
+use conditions::Matcher;
+use keys::{KeyReader, TableKind};
 use kinds::{KeyRule, SETTINGS, TableKeys, ValueKind as Kind, escaped};
 use reader::{Parser, Table};
 
@@ -37,42 +38,26 @@ const MAX_NAME: usize = 100;
 /// Most syntax errors reported: after the first few the TOML parser is guessing.
 const MAX_SYNTAX_ERRORS: usize = 10;
 
-keys! {
-    pub(super) struct File {
-        /// one line that says what the story is
-        title: Option<String> => Kind::Name,
-        /// what happens and what a good client does, for people
-        description: Option<String>,
-        /// settings in force while the scenario is active; `wrs-emulator assumptions` lists them
-        overlay as "profile": Option<Overlay> => SETTINGS => Parser::overlay,
-        /// state put in place at activation
-        given: Given,
-        /// what happens to a request; the first rule that applies decides
-        rules as "rule": Vec<Arc<Rule>>,
-        /// an event that is fired
-        emits as "emit": Vec<Arc<Emit>>,
-    }
-    table "file", "a scenario", &[KeyRule::NotEmpty]
-}
-
 /// Every kind of table, in the order of the page about the language.
-pub(super) const TABLES: &[TableKeys] = &[
-    File::TABLE,
-    Given::TABLE,
-    SubscribeRequest::TABLE,
-    RuleTable::TABLE,
-    WHEN,
-    NextStep::TABLE,
-    MATCHER,
-    ScriptedReply::TABLE,
-    ScriptedQuota::TABLE,
-    Step::TABLE,
-    Spread::TABLE,
-    FaultTable::TABLE,
-    Emit::TABLE,
-    On::TABLE,
-    DeliveryFaults::TABLE,
-];
+pub(super) fn tables() -> Vec<TableKeys> {
+    vec![
+        TableKeys::of::<Scenario>(),
+        TableKeys::of::<Given>(),
+        TableKeys::of::<SubscribeRequest>(),
+        TableKeys::of::<Rule>(),
+        TableKeys::of::<When>(),
+        TableKeys::of::<NextStep>(),
+        TableKeys::of::<Matcher>(),
+        TableKeys::of::<ScriptedReply>(),
+        TableKeys::of::<ScriptedQuota>(),
+        TableKeys::of::<SequenceStep>(),
+        TableKeys::of::<Delay>(),
+        TableKeys::of::<Fault>(),
+        TableKeys::of::<Emit>(),
+        TableKeys::of::<Trigger>(),
+        TableKeys::of::<DeliveryFaults>(),
+    ]
+}
 
 /// Checks a text. There is a scenario if no problem is an error; warnings come either way.
 pub fn check_text(name: &str, text: &str) -> (Option<Scenario>, Vec<Diagnostic>) {
@@ -93,7 +78,7 @@ pub(super) fn parse_scenario(
     if !errors.is_empty() {
         return (None, problems_of_syntax(text, &errors));
     }
-    let mut parser = Parser::new(name, text, base, &File::TABLE);
+    let mut parser = Parser::new(name, text, base, TableKeys::of::<Scenario>);
     let scenario = parser.scenario(text, origin, document.get_ref());
     let failed = parser.has_errors();
     (scenario.filter(|_| !failed), parser.finish())
@@ -123,11 +108,11 @@ enum Cause {
 fn problems_of_syntax(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
     let at =
         |span, message: String, hint: &str| Diagnostic::at(Level::Error, "scenario/syntax", text, span, message, hint);
-    if let Some(language) = other_language(text) {
+    if is_json(text) {
         let start = text.len() - text.trim_start().len();
         let end = start + text[start..].find('\n').unwrap_or(text.len() - start);
         let hint = "`wrs-emulator scenarios new NAME` writes one to begin with";
-        return vec![at(start..end, format!("this looks like {language}; scenarios are TOML"), hint)];
+        return vec![at(start..end, "this looks like JSON; scenarios are TOML".to_owned(), hint)];
     }
     let is_curly = |c: &char| matches!(c, '“' | '”' | '„' | '‘' | '’' | '‚' | '«' | '»');
     let mut problems: Vec<(Cause, Diagnostic)> = syntax_problems(text, errors)
@@ -174,6 +159,59 @@ fn value_weight(value: &DeValue<'_>) -> usize {
     }
 }
 
+impl TableKind for Scenario {
+    const DEFINITION: &'static str = "file";
+    const PLACE: &'static str = "a scenario";
+
+    fn rules() -> Vec<KeyRule> {
+        vec![KeyRule::NotEmpty]
+    }
+
+    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+        let title = keys.text("title", Kind::Name, "one line that says what the story is");
+        let description = keys.text("description", Kind::Text, "what happens and what a good client does, for people");
+        let overlay = keys.read(
+            "profile",
+            SETTINGS,
+            "settings in force while the scenario is active; `wrs-emulator assumptions` lists them",
+            Parser::overlay,
+        );
+        let given = keys.table("given", "state put in place at activation");
+        let rules = keys.read(
+            "rule",
+            Kind::Tables(TableKeys::of::<Rule>),
+            "what happens to a request; the first rule that applies decides",
+            |parser, table, key| Some(parser.rules(table, key)),
+        );
+        let emits =
+            keys.read("emit", Kind::Tables(TableKeys::of::<Emit>), "an event that is fired", |parser, table, key| {
+                Some(parser.emits(table, key))
+            });
+
+        let (parser, table) = keys.input()?;
+        let is_empty = ["profile", "given", "rule", "emit"].iter().all(|key| !table.has(key));
+        // An unknown key is most likely the one that is missing.
+        if is_empty && !parser.has_errors() {
+            let message = "the scenario changes nothing";
+            let hint = "add a `[[rule]]`, an `[[emit]]`, a `[profile]` or a `[[given.subscription]]`";
+            parser.warning("scenario/no-effect", 0..0, message, hint);
+        }
+        Some(Self {
+            title: title.unwrap_or_else(|| parser.scenario.to_string()),
+            name: Arc::clone(&parser.scenario),
+            description: description.map(|text| text.trim().to_owned()),
+            overlay,
+            given: given.unwrap_or_default(),
+            rules: rules.unwrap_or_default(),
+            emits: emits.unwrap_or_default(),
+            // What is known of the whole text is filled in by [`Parser::scenario`].
+            text: Arc::default(),
+            origin: ScenarioOrigin::Inline,
+            weight: 0,
+        })
+    }
+}
+
 impl Parser<'_> {
     fn scenario(&mut self, text: &str, origin: ScenarioOrigin, file: &DeTable<'_>) -> Option<Scenario> {
         if file.is_empty() {
@@ -193,32 +231,12 @@ impl Parser<'_> {
                 "a large body uses less memory as one string than as a table",
             );
         }
-        let table = self.open(file, &File::TABLE, 0..0);
-        let File { title, description, overlay, given, rules, emits } = File::read_keys(self, &table)?;
-        let is_empty = ["profile", "given", "rule", "emit"].iter().all(|key| !table.has(key));
-        // An unknown key is most likely the one that is missing.
-        if is_empty && !self.has_errors() {
-            let message = "the scenario changes nothing";
-            let hint = "add a `[[rule]]`, an `[[emit]]`, a `[profile]` or a `[[given.subscription]]`";
-            self.warning("scenario/no-effect", 0..0, message, hint);
-        }
-        let weight = weight + self.pattern_bytes;
-        let name = Arc::clone(&self.scenario);
-        Some(Scenario {
-            title: title.unwrap_or_else(|| name.to_string()),
-            name,
-            description: description.map(|text| text.trim().to_owned()),
-            text: text.into(),
-            origin,
-            overlay,
-            given,
-            rules,
-            emits,
-            weight,
-        })
+        let table = self.open_table::<Scenario>(file, 0..0);
+        let scenario = self.read::<Scenario>(&table)?;
+        Some(Scenario { text: text.into(), origin, weight: weight + self.pattern_bytes, ..scenario })
     }
 
-    pub(crate) fn overlay(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<Overlay> {
+    fn overlay(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<Overlay> {
         let table = table.fields_at(key)?;
         let source = format!("scenario {}", self.scenario);
         let mut draft = Draft::of(self.base);

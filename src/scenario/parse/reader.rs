@@ -1,9 +1,9 @@
 //! Typed values out of TOML, read by the tables of keys: every problem is recorded with its place, and reading continues.
 
-use std::cell::OnceCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +11,8 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::kinds::{KeyRule, TableKeys, ValueProblem, escaped, nearest_hint, number};
+use super::kinds::{Described, KeyRule, TableKeys, ValueProblem, escaped, nearest_hint, number};
 use crate::contract::nearest;
-use crate::contract::routes::Operation;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::scenario::template::{MAX_TEMPLATES, Template, is_template};
 use crate::settings::{Layered, Profile};
@@ -31,8 +30,10 @@ type Code = &'static str;
 /// there, and count as missing.
 pub(crate) struct Table<'v, 'i> {
     pub(crate) fields: &'v DeTable<'i>,
-    pub(crate) keys: &'static TableKeys,
+    pub(crate) keys: Rc<TableKeys>,
     pub(crate) span: Span,
+    /// How many errors were found before it was opened.
+    pub(crate) errors_before: usize,
     /// Keys whose values were reported.
     wrong: Vec<&'static str>,
 }
@@ -129,7 +130,9 @@ pub(crate) struct Parser<'t> {
     /// The paths into the request that templates name, each with its place; kept until they are taken.
     request_paths: Vec<(Span, Vec<String>)>,
     /// The keys of the whole text.
-    top: &'static TableKeys,
+    top: Described,
+    /// The keys of the kinds of tables seen so far, by their definition.
+    pub(crate) described: BTreeMap<&'static str, Rc<TableKeys>>,
     /// The scenario's name.
     pub(crate) scenario: Arc<str>,
     /// What is below the scenario's `[profile]`.
@@ -138,17 +141,16 @@ pub(crate) struct Parser<'t> {
     pub(crate) profile: Arc<Profile>,
     /// About the bytes of the patterns once compiled.
     pub(crate) pattern_bytes: usize,
-    /// The statuses that each operation answers, once asked for.
-    pub(crate) statuses: OnceCell<Vec<(Operation, Vec<u16>)>>,
     /// Statuses that the file's own rules answer.
     pub(crate) scripted: BTreeSet<u16>,
 }
 
 impl<'t> Parser<'t> {
-    pub(crate) fn new(scenario: &str, text: &'t str, base: &'t Layered, top: &'static TableKeys) -> Self {
+    pub(crate) fn new(scenario: &str, text: &'t str, base: &'t Layered, top: Described) -> Self {
         Self {
             text,
             top,
+            described: BTreeMap::new(),
             scenario: scenario.into(),
             base,
             line_ends: text.match_indices('\n').map(|(at, _)| at).collect(),
@@ -159,7 +161,6 @@ impl<'t> Parser<'t> {
             request_paths: Vec::new(),
             profile: Arc::clone(base.profile()),
             pattern_bytes: 0,
-            statuses: OnceCell::new(),
             scripted: BTreeSet::new(),
         }
     }
@@ -221,18 +222,14 @@ impl<'t> Parser<'t> {
     }
 
     /// Reports every key that does not belong in a table or that it lacks, and every value that is not of its key's kind.
-    pub(crate) fn open<'v, 'i>(
-        &mut self,
-        fields: &'v DeTable<'i>,
-        keys: &'static TableKeys,
-        span: Span,
-    ) -> Table<'v, 'i> {
-        let mut table = Table { fields, keys, span, wrong: Vec::new() };
+    pub(crate) fn open<'v, 'i>(&mut self, fields: &'v DeTable<'i>, keys: Rc<TableKeys>, span: Span) -> Table<'v, 'i> {
+        let errors_before = self.errors;
+        let mut table = Table { fields, keys: Rc::clone(&keys), span, errors_before, wrong: Vec::new() };
         for (key, value) in fields {
             let Some(spec) = keys.find(key.get_ref()) else {
                 // Looking for the nearest name takes time, and a file may have thousands of wrong keys.
                 let is_shown = self.found.len() < MAX;
-                let hint = if is_shown { key_hint(key.get_ref(), keys, self.top) } else { String::new() };
+                let hint = if is_shown { key_hint(key.get_ref(), &keys, &(self.top)()) } else { String::new() };
                 let message = format!("unknown key `{}` in {}", escaped(key.get_ref()), keys.place);
                 self.error("scenario/unknown-key", key.span(), message, hint);
                 continue;
@@ -253,7 +250,7 @@ impl<'t> Parser<'t> {
     /// Reports keys that do not go together, each once.
     fn check_rules(&mut self, table: &Table<'_, '_>) {
         let mut reported: Vec<&str> = Vec::new();
-        for rule in table.keys.rules.iter().copied().flatten() {
+        for rule in &table.keys.rules {
             match rule {
                 KeyRule::Excludes(firsts, others, why, hint) => {
                     let is_there = |key: &&&str| table.has(key) && !reported.contains(*key);
@@ -289,24 +286,6 @@ impl<'t> Parser<'t> {
                 | KeyRule::Never(_) => {}
             }
         }
-    }
-
-    /// The table at a key, with the keys that the kind of the key gives it.
-    pub(crate) fn table<'v, 'i>(&mut self, table: &Table<'v, 'i>, key: &str) -> Option<Table<'v, 'i>> {
-        Some(self.open(table.fields_at(key)?, table.keys.inner(key)?, table.span_of(key)))
-    }
-
-    /// The tables of a list: `[[key]]`, or a list of inline tables.
-    pub(crate) fn tables<'v, 'i>(&mut self, table: &Table<'v, 'i>, key: &str) -> Vec<Table<'v, 'i>> {
-        let Some(keys) = table.keys.inner(key) else { return Vec::new() };
-        let mut tables = Vec::new();
-        for entry in table.entries(key) {
-            match entry.get_ref().as_table() {
-                Some(fields) => tables.push(self.open(fields, keys, entry.span())),
-                None => self.wrong_type(key, "a table", entry, table.meaning(key)),
-            }
-        }
-        tables
     }
 
     /// The texts at a key, which has one or an array of them; `expected` says of what.
@@ -415,7 +394,7 @@ impl<'t> Parser<'t> {
 
 /// The table at one of the keys that has this key, or the nearest key.
 fn key_hint(key: &str, keys: &TableKeys, top: &TableKeys) -> String {
-    let inner: Vec<&TableKeys> = keys.keys.iter().filter_map(|own| keys.inner(own.name)).collect();
+    let inner: Vec<TableKeys> = keys.keys.iter().filter_map(|own| keys.inner(own.name)).collect();
     let places: Vec<&str> = inner.iter().filter(|inner| inner.has(key)).map(|inner| inner.place).collect();
     if !places.is_empty() {
         return format!("`{key}` belongs in {}", any_of(&places));
@@ -432,6 +411,6 @@ fn key_hint(key: &str, keys: &TableKeys, top: &TableKeys) -> String {
     let mut names = keys.names();
     names.extend(inner.iter().flat_map(|table| table.names().into_iter().filter(|name| header(table, name).is_some())));
     let written = nearest(key, names.into_iter())
-        .and_then(|near| iter::once(&keys).chain(&inner).find_map(|table| header(table, near)));
+        .and_then(|near| iter::once(keys).chain(&inner).find_map(|table| header(table, near)));
     written.map_or_else(|| nearest_hint(key, &keys.names()), |written| format!("did you mean `{written}`?"))
 }

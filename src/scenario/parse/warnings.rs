@@ -10,12 +10,12 @@ use super::reader::{Parser, Span, Table};
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::check_key;
 use crate::contract::nearest;
+use crate::contract::openapi::{query_parameters, statuses};
 use crate::contract::quota::{ResetForm, RetryAfterForm};
 use crate::contract::routes::{Credential, Operation, ROUTES, Route, nearest_route};
 use crate::scenario::action::{Action, ScriptedReply};
 use crate::scenario::matcher::{Condition, Found, Subject, Test, When};
 use crate::scenario::rule::{FIRST_STEP, Rule, Then};
-use crate::settings::openapi::{query_parameters, statuses};
 use crate::util::wording::any_of;
 
 /// The parts of a request that templates see.
@@ -56,7 +56,7 @@ impl Parser<'_> {
         let can = |action: &Action| match action {
             Action::Reply(reply) => reply.status() == expected,
             Action::Fault(_) => false,
-            Action::Pass | Action::Patch(_) => self.can_answer(&rule.when.operations, expected),
+            Action::Pass | Action::Patch(_) => Self::can_answer(&rule.when.operations, expected),
         };
         if entries[last..].iter().any(|entry| can(&entry.action)) {
             return;
@@ -69,7 +69,7 @@ impl Parser<'_> {
 
     /// Warns of an emission that waits for a status which no operation and no rule of the file answers.
     pub(super) fn warn_of_answer_never_given(&mut self, on: &Table<'_, '_>, when: &When, status: Option<u16>) {
-        let never = |status: &u16| !self.scripted.contains(status) && !self.can_answer(&when.operations, *status);
+        let never = |status: &u16| !self.scripted.contains(status) && !Self::can_answer(&when.operations, *status);
         let Some(status) = status.filter(never) else { return };
         let who = match when.operations.as_slice() {
             [] => "no operation ever answers".to_owned(),
@@ -81,12 +81,9 @@ impl Parser<'_> {
     }
 
     /// True if one of these operations, of all if none is named, can answer with this status by itself.
-    fn can_answer(&self, operations: &[Operation], status: u16) -> bool {
-        let known = self.statuses.get_or_init(|| {
-            ROUTES.iter().map(|route| (route.operation, statuses(route, &self.profile).collect())).collect()
-        });
-        let mut meant = known.iter().filter(|(operation, _)| operations.is_empty() || operations.contains(operation));
-        meant.any(|(_, answered)| answered.contains(&status))
+    fn can_answer(operations: &[Operation], status: u16) -> bool {
+        let mut meant = ROUTES.iter().filter(|route| operations.is_empty() || operations.contains(&route.operation));
+        meant.any(|route| statuses(route).any(|answered| answered == status))
     }
 
     /// Warns of values for quota headers that the answer will not have.
@@ -241,11 +238,9 @@ impl Parser<'_> {
         self.warning("scenario/no-effect", table.span_of("when"), message, hint);
     }
 
-    /// Each part named by a template that is always missing from requests like these, with the reason and what to do; `None` is an
-    /// event, which has none.
-    pub(super) fn missing_parts(&mut self, when: Option<&When>) -> Vec<(Span, String, String)> {
-        let mut missing = Vec::new();
-        for (span, path) in self.take_request_paths() {
+    /// Warns of each part named by a template that is always missing from requests like these; `None` is an event, which has none.
+    pub(super) fn warn_of_missing_parts(&mut self, when: Option<&When>, paths: Vec<(Span, Vec<String>)>) {
+        for (span, path) in paths {
             let found = match when {
                 None => Some((
                     "an event's data has no request".to_owned(),
@@ -255,13 +250,6 @@ impl Parser<'_> {
             };
             let Some((why, hint)) = found else { continue };
             let message = format!("`request.{}` is always empty: {why}", escaped(&path.join(".")));
-            missing.push((span, message, hint));
-        }
-        missing
-    }
-
-    pub(super) fn warn_of_missing_parts(&mut self, missing: Vec<(Span, String, String)>) {
-        for (span, message, hint) in missing {
             self.warning("scenario/missing-part", span, message, hint);
         }
     }

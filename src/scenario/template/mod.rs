@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::clock::{Random, Seed};
+use crate::util::wording::shorten;
 use evaluate::Scope;
 use parse::Piece;
 
@@ -123,9 +124,7 @@ fn render(value: &Value, scope: &mut Scope<'_>, templates: &mut usize) -> Result
 /// A problem with the beginning of the template that has it.
 fn in_template(text: &str, problem: &str) -> String {
     const MAX_SHOWN: usize = 60;
-    let shown: String = text.chars().take(MAX_SHOWN).collect();
-    let more = if shown.len() < text.len() { "…" } else { "" };
-    format!("template \"{}{more}\": {problem}", shown.escape_debug())
+    format!("template \"{}\": {problem}", shorten(text, MAX_SHOWN).escape_debug())
 }
 
 #[cfg(test)]

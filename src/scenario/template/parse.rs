@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use crate::contract::nearest;
-use crate::util::wording::counted;
+use crate::util::wording::{counted, shorten};
 
 /// Longest source of one template, in bytes.
 pub const MAX_SOURCE: usize = 4 * 1024;
@@ -282,8 +282,7 @@ impl<'t> Reader<'t> {
         if self.rest.is_empty() {
             return format!("expected {what}, found the end");
         }
-        let found: String = self.rest.chars().take(MAX_SHOWN).collect();
-        format!("expected {what}, found `{}`", found.escape_debug())
+        format!("expected {what}, found `{}`", shorten(self.rest, MAX_SHOWN).escape_debug())
     }
 }
 
@@ -299,7 +298,7 @@ fn named<T: Copy>(table: &[Named<T>], kind: &str, name: &str, arguments: usize) 
 }
 
 fn unknown(kind: &str, name: &str, known: &[&str]) -> String {
-    let shown: String = name.chars().take(40).collect();
+    let shown = shorten(name, 40);
     match nearest(name, known.iter().copied()) {
         Some(near) => format!("unknown {kind} `{shown}`; did you mean `{near}`?"),
         None => format!("unknown {kind} `{shown}`; there are {}", known.join(", ")),

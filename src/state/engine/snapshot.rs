@@ -2,25 +2,25 @@
 //! not stopped. A snapshot does not contain the journal, settled deliveries and running requests.
 
 use std::collections::HashMap;
+use std::io::{Read, Seek};
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{io, mem};
 
 use futures_util::future::join_all;
 use jiff::Timestamp;
-use serde_json::Deserializer;
-use serde_json::de::Read;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{Engine, settle};
-use crate::clock::{Instant, SavedClock, machine};
+use crate::clock::{Instant, SavedClock, Seed, machine};
+use crate::contract::ids::IdKind;
+use crate::contract::keys::check_token;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::scenario::{Restored, RestoredList, SettingPatch};
 use crate::state::workspace::{
-    PendingDelivery, PlannedEvent, RestoredGlobal, RestoredSnapshot, RestoredWorkspace, SNAPSHOT_FORMAT,
-    SNAPSHOT_VERSION, SavedEmission, SavedGlobal, SavedScenarios, SavedWorkspace, Snapshot, SnapshotProblem,
-    SnapshotReader, Workspace,
+    EventRecord, PendingDelivery, PlannedEvent, RandomSources, SavedEmission, SavedGlobal, SavedScenarios,
+    SavedWorkspace, Snapshot, SnapshotProblem, Workspace,
 };
 
 /// How long running tasks may need to end before a snapshot is taken. A busy key may never become idle, and an unanswered attempt
@@ -57,7 +57,7 @@ impl Engine {
                 sinks: self.sinks.scripts(),
             }
         });
-        Snapshot { format: SNAPSHOT_FORMAT, version: SNAPSHOT_VERSION, clock, whole, workspaces }
+        Snapshot::new(clock, whole, workspaces)
     }
 
     /// One workspace, with the scenarios and settings of this key.
@@ -78,7 +78,9 @@ impl Engine {
         SavedWorkspace {
             key: Arc::clone(name),
             clock: workspace.clock().save(),
-            state: state.save(),
+            sources: state.sources.save(),
+            quota: state.used_quota(),
+            subscriptions: state.subscriptions.save(),
             scenarios: SavedScenarios {
                 active: config.active.iter().map(|scenario| scenario.name.to_string()).collect(),
                 own: key.is_some_and(|key| generation.active_by_key().contains_key(key)),
@@ -117,25 +119,27 @@ impl Engine {
         found
     }
 
-    /// Copies the state of a workspace to a key that has none. Returns warnings about what could not be copied.
+    /// Copies the state of a workspace to a key that has none, with new ids for its subscriptions, because ids are unique. Returns
+    /// warnings about what could not be copied.
     pub fn fork(self: &Arc<Self>, from: &Workspace, key: &Arc<str>) -> Result<Vec<String>, SnapshotProblem> {
-        let saved = self.saved(from, Some(from.name()), Vec::new());
-        let copy = RestoredWorkspace::copied(saved, key, &self.registry, &self.profile_for(Some(key)));
-        let (clock, copy) = (self.registry.clock().save(), copy.map_err(SnapshotProblem)?);
-        self.load_snapshot(RestoredSnapshot { clock, whole: None, workspaces: vec![copy] })
+        let mut copy = self.saved(from, Some(from.name()), Vec::new());
+        let (profile, now) = (self.profile_for(Some(key)), self.registry.clock().now());
+        let mut sources = RandomSources::new(&self.registry.seed(), key);
+        for record in &mut copy.subscriptions {
+            self.journal.budget().room_to_load().map_err(|full| SnapshotProblem(full.to_string()))?;
+            Arc::make_mut(record).id = sources.make_id(IdKind::Subscription, &profile, now);
+        }
+        (copy.key, copy.sources) = (Arc::clone(key), sources.save());
+        self.load_snapshot(Snapshot::new(self.registry.clock().save(), None, vec![copy]))
     }
 
-    /// Reads a snapshot, for which `open` is called twice. Changes nothing.
-    pub fn read_snapshot<'de, R: Read<'de>>(
-        &self,
-        open: impl FnMut() -> io::Result<Deserializer<R>>,
-    ) -> Result<RestoredSnapshot, SnapshotProblem> {
-        let (registry, budget, profile) = (&*self.registry, self.journal.budget(), self.profile_for(None));
-        SnapshotReader { registry, budget, redactor: Redactor::new(&profile.keys) }.read(open)
+    /// Reads a snapshot. Changes nothing.
+    pub fn read_snapshot(&self, document: impl Read + Seek) -> Result<Snapshot, SnapshotProblem> {
+        Snapshot::read(document, self.journal.budget())
     }
 
-    /// Loads a snapshot: validates the rest of it first, then replaces the state. Returns warnings about what could not be restored.
-    pub fn load_snapshot(self: &Arc<Self>, mut snapshot: RestoredSnapshot) -> Result<Vec<String>, SnapshotProblem> {
+    /// Loads a snapshot: validates all of it first, then replaces the state. Returns warnings about what could not be restored.
+    pub fn load_snapshot(self: &Arc<Self>, mut snapshot: Snapshot) -> Result<Vec<String>, SnapshotProblem> {
         let clock = self.registry.clock();
         let saved_clock = snapshot.clock;
         let shown = match &snapshot.whole {
@@ -146,13 +150,15 @@ impl Engine {
         let in_range =
             |clock: &SavedClock, of: &str| clock.check().map_err(|early| SnapshotProblem(format!("{of}: {early}")));
         in_range(&saved_clock, "clock")?;
-        for restored in &snapshot.workspaces {
-            in_range(&restored.clock, "workspaces: clock")?;
+        for saved in &snapshot.workspaces {
+            in_range(&saved.clock, "workspaces: clock")?;
         }
+        let workspaces = self.new_workspaces(&mut snapshot.workspaces)?;
+        let whole = snapshot.whole.as_mut().map(|whole| self.new_global(whole)).transpose()?;
         // The time since the snapshot has passed also for everything that waits.
         let elapsed = Duration::try_from(shown.duration_since(saved_clock.now)).unwrap_or_default();
         let restored = self.restored(&mut snapshot, elapsed)?;
-        let instant = match &snapshot.whole {
+        let instant = match &whole {
             // Late enough that activations can be as long ago as they were.
             Some(_) => clock.instant().max(saved_clock.moment.plus(elapsed)),
             None => clock.instant(),
@@ -161,41 +167,61 @@ impl Engine {
 
         // From here on nothing fails.
         let mut warnings = Vec::new();
-        if let Some(RestoredGlobal { seed, anonymous, sinks, .. }) = snapshot.whole {
+        if let (Some((seed, anonymous)), Some(saved)) = (whole, snapshot.whole) {
             self.clear_all();
             self.registry.set_seed(seed);
             clock.restore(&SavedClock { moment: instant, ..saved_clock }, Duration::ZERO);
-            for (name, statuses) in sinks {
+            for (name, statuses) in saved.sinks {
                 // What the snapshot has is in memory already.
                 let _ = self.sinks.script(&name, statuses);
             }
-            self.registry.replace_anonymous(Arc::clone(&anonymous.workspace));
+            self.registry.replace_anonymous(Arc::clone(&anonymous));
             // It has the emulator's clock, whose instants go on from where they are.
             let shift = instant.since(saved_clock.moment.plus(elapsed));
-            warnings.extend(self.install(anonymous, None, shift));
+            warnings.extend(self.install(&anonymous, saved.anonymous, None, shift));
         }
-        for restored in snapshot.workspaces {
-            let workspace = &restored.workspace;
+        for (workspace, saved) in workspaces.iter().zip(snapshot.workspaces) {
             self.clear(workspace.name());
             // Only now, because the emulator's clock may have been restored.
-            workspace.clock().restore(&restored.clock, elapsed);
+            workspace.clock().restore(&saved.clock, elapsed);
             // A request in between may have created a new workspace, which is removed here.
             if let Some(short_lived) = self.registry.replace(workspace, clock.now()) {
                 // Compared by pointer: other workspaces have the same name.
                 self.deliveries.clear(|of| Arc::ptr_eq(of, short_lived.name()));
                 self.journal.clear(|entry| entry.workspace().is_some_and(|of| Arc::ptr_eq(of, short_lived.name())));
             }
-            let key = Arc::clone(workspace.name());
-            warnings.extend(self.install(restored, Some(&key), Duration::ZERO));
+            warnings.extend(self.install(workspace, saved, Some(workspace.name()), Duration::ZERO));
         }
         Ok(warnings)
     }
 
+    /// The workspaces of keys, which are not in the registry yet.
+    fn new_workspaces(&self, saved: &mut [SavedWorkspace]) -> Result<Vec<Arc<Workspace>>, SnapshotProblem> {
+        let profile = self.profile_for(None);
+        let made = saved.iter_mut().map(|saved| {
+            check_token(&saved.key).map_err(|refusal| SnapshotProblem(format!("workspaces: key: {refusal}")))?;
+            let key = Arc::clone(&saved.key);
+            saved.restore_to(self.registry.fresh(Arc::clone(&key))).map_err(|problem| {
+                let shown = Redactor::new(&profile.keys).key(&key);
+                SnapshotProblem(format!("workspace of `{shown}`: {problem}"))
+            })
+        });
+        made.collect()
+    }
+
+    /// The seed, and the workspace of requests without a key.
+    fn new_global(&self, saved: &mut SavedGlobal) -> Result<(Seed, Arc<Workspace>), SnapshotProblem> {
+        let seed = Seed::from_text(&saved.seed)
+            .ok_or_else(|| SnapshotProblem("whole.seed: expected 32 bytes as base64".to_owned()))?;
+        let anonymous = saved.anonymous.restore_to(self.registry.new_anonymous());
+        Ok((seed, anonymous.map_err(|problem| SnapshotProblem(format!("whole.anonymous: {problem}")))?))
+    }
+
     /// The scenarios and settings of the snapshot, for the library.
-    fn restored(&self, snapshot: &mut RestoredSnapshot, elapsed: Duration) -> Result<Restored, SnapshotProblem> {
+    fn restored(&self, snapshot: &mut Snapshot, elapsed: Duration) -> Result<Restored, SnapshotProblem> {
         let list = |key: Option<&str>, active: Option<(&Vec<String>, u64)>, knobs: &RawValue| {
             let age = |nanos| Duration::from_nanos(nanos).saturating_add(elapsed);
-            self.journal.budget().room_to_load(0).map_err(|full| SnapshotProblem(full.to_string()))?;
+            self.journal.budget().room_to_load().map_err(|full| SnapshotProblem(full.to_string()))?;
             Ok(RestoredList {
                 key: key.map(Arc::from),
                 active: active.map(|(names, active_for)| (names.clone(), age(active_for))),
@@ -205,25 +231,35 @@ impl Engine {
         let whole =
             snapshot.whole.iter().map(|whole| list(None, Some((&whole.active, whole.active_for)), &whole.knobs));
         let generation = self.library.load();
-        let keys = snapshot.workspaces.iter().map(|restored| {
-            let scenarios = &restored.scenarios;
+        let keys = snapshot.workspaces.iter().map(|saved| {
+            let scenarios = &saved.scenarios;
             // A key gets its own list if it followed a list of all keys that differs from this emulator's.
             let own_names = generation.active().names.iter().map(AsRef::as_ref);
             let follows = snapshot.whole.is_some() || own_names.eq(scenarios.active.iter().map(String::as_str));
             let active = (scenarios.own || !follows).then_some((&scenarios.active, scenarios.active_for));
-            list(Some(restored.workspace.name()), active, &restored.knobs)
+            list(Some(&saved.key), active, &saved.knobs)
         });
         let lists = whole.chain(keys).collect::<Result<_, SnapshotProblem>>()?;
         Ok(Restored { inline: snapshot.whole.as_mut().map(|whole| mem::take(&mut whole.scenarios)), lists })
     }
 
-    /// Restores what belongs to a workspace that is in place, by whose clock everything is `shift` later; returns warnings about what
+    /// Restores what belongs to a workspace that is in place, by whose clock everything is `shift` later; returns a warning about what
     /// could not be restored.
-    fn install(self: &Arc<Self>, restored: RestoredWorkspace, key: Option<&str>, shift: Duration) -> Vec<String> {
-        let RestoredWorkspace { workspace, mut scenarios, planned, events, .. } = restored;
+    fn install(
+        self: &Arc<Self>,
+        workspace: &Arc<Workspace>,
+        saved: SavedWorkspace,
+        key: Option<&str>,
+        shift: Duration,
+    ) -> Option<String> {
+        let SavedWorkspace { scenarios, planned, deliveries, .. } = saved;
         let config = self.config_for(key);
-        scenarios.began = scenarios.began.map(|began| began.plus(shift));
-        workspace.lock().restore_scenarios(&scenarios, config.activation);
+        let mut state = workspace.lock();
+        state.counters.restore(config.activation, &scenarios.turns, &scenarios.steps);
+        if let Some(began) = scenarios.began {
+            state.record_activation(config.activation, began.plus(shift));
+        }
+        drop(state);
         let by_print: HashMap<u64, _> = config.emits.iter().map(|emit| (emit.fingerprint, emit)).collect();
         let mut lost = 0;
         for SavedEmission { emission, at, leaves } in planned {
@@ -236,15 +272,19 @@ impl Engine {
         }
         // Deliveries due at this instant come after its events.
         workspace.agenda().set_next_firing(Some(Instant::default()));
-        for mut event in events {
-            event.workspace = Arc::clone(workspace.name());
-            event.handed_at = workspace.clock().now().wall;
-            self.put(&workspace, Arc::new(event));
+        for of_event in deliveries.chunk_by(|one, next| Arc::ptr_eq(&one.event, &next.event)) {
+            let event = EventRecord {
+                workspace: Arc::clone(workspace.name()),
+                handed_at: workspace.clock().now().wall,
+                deliveries: of_event.iter().map(|delivery| Arc::clone(&delivery.planned)).collect(),
+                ..EventRecord::clone(&of_event[0].event)
+            };
+            self.put(workspace, Arc::new(event));
         }
-        self.fire_due(&workspace);
-        let id = workspace.id();
-        let warning = || format!("{lost} planned events of {id} are of emissions that have changed since");
-        (lost > 0).then(warning).into_iter().collect()
+        self.fire_due(workspace);
+        let warning =
+            || format!("{lost} planned events of {} are of emissions that have changed since", workspace.id());
+        (lost > 0).then(warning)
     }
 }
 

@@ -2,14 +2,13 @@
 //!
 //! Nothing here waits, reads files or knows of HTTP. Time is the argument `now`.
 //! Reading order: this file, `sources`, `subscriptions`, `events`, `queue` (deliveries that wait), `timeline`,
-//! `outcome`, `registry`, `saved` and `restored` (snapshots).
+//! `outcome`, `registry`, `snapshot`.
 
 mod events;
 mod outcome;
 mod queue;
 mod registry;
-mod restored;
-mod saved;
+mod snapshot;
 mod sources;
 mod subscriptions;
 mod timeline;
@@ -27,8 +26,7 @@ pub use events::{
 pub use outcome::{Ending, TestOutcome};
 pub use queue::{AfterAttempt, Job, Queue};
 pub use registry::{MAX_WORKSPACES, Registry};
-pub use restored::{RestoredGlobal, RestoredSnapshot, RestoredWorkspace, SnapshotReader};
-pub use saved::{
+pub use snapshot::{
     PendingDelivery, SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedEmission, SavedGlobal, SavedScenarios, SavedWorkspace,
     Snapshot, SnapshotProblem,
 };

@@ -205,31 +205,12 @@ impl Queue {
     }
 }
 
-const fn seconds(count: u64) -> Duration {
-    Duration::from_secs(count)
-}
-
-const CI: [Duration; 3] = [Duration::from_millis(100), Duration::from_millis(200), Duration::from_millis(400)];
-const STANDARD: [Duration; 3] = [seconds(1), seconds(4), seconds(25)];
-const SVIX: [Duration; 7] =
-    [seconds(5), seconds(300), seconds(1800), seconds(7200), seconds(18_000), seconds(36_000), seconds(36_000)];
-const STRIPE_SANDBOX: [Duration; 3] = [seconds(1200), seconds(3600), seconds(7200)];
-const SHOPIFY: [Duration; 8] =
-    [seconds(10), seconds(60), seconds(300), seconds(600), seconds(1800), seconds(3600), seconds(3600), seconds(4500)];
-const SLACK: [Duration; 3] = [Duration::ZERO, seconds(60), seconds(300)];
-
 /// The delay after failed attempt `attempt` (from 1), before jitter; `None` when there is no further attempt.
 fn delay_after(retry: &Retry, attempt: u32) -> Option<Duration> {
     let at = usize::try_from(attempt).ok()?.checked_sub(1)?;
     match retry.preset {
-        RetryPreset::None => None,
-        RetryPreset::Ci => CI.get(at).copied(),
-        RetryPreset::Standard => STANDARD.get(at).copied(),
-        RetryPreset::Svix => SVIX.get(at).copied(),
-        RetryPreset::StripeSandbox => STRIPE_SANDBOX.get(at).copied(),
-        RetryPreset::Shopify => SHOPIFY.get(at).copied(),
-        RetryPreset::Slack => SLACK.get(at).copied(),
         RetryPreset::Custom => retry.schedule.get(at).map(|delay| delay.get()),
+        named => named.delays().get(at).copied(),
     }
 }
 

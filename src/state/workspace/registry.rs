@@ -74,7 +74,7 @@ impl Registry {
         self.anonymous.swap(workspace).reset();
     }
 
-    pub(super) fn new_anonymous(&self) -> Workspace {
+    pub(crate) fn new_anonymous(&self) -> Workspace {
         self.new_workspace(Arc::from(ANONYMOUS), self.clock.clone())
     }
 
@@ -117,7 +117,8 @@ impl Registry {
         }
     }
 
-    pub(super) fn fresh(&self, name: Arc<str>) -> Workspace {
+    /// A workspace that is not entered here yet.
+    pub(crate) fn fresh(&self, name: Arc<str>) -> Workspace {
         self.new_workspace(name, self.clock.follower())
     }
 

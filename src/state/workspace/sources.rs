@@ -28,7 +28,7 @@ pub(crate) struct SavedSources {
 }
 
 impl RandomSources {
-    pub(super) fn new(seed: &Seed, workspace: &str) -> Self {
+    pub(crate) fn new(seed: &Seed, workspace: &str) -> Self {
         // No key has the second name, as keys hold no spaces.
         let (random, event_random) = (seed.source(workspace), seed.source(&format!("{workspace} events")));
         Self { random, serial: 0, event_random, event_serial: 0 }

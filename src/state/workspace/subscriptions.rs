@@ -119,7 +119,7 @@ mod target {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Url>, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Url::parse(&text).map(Arc::new).map_err(|error| D::Error::custom(format!("target: {error}")))
+        Url::parse(&text).map(Arc::new).map_err(D::Error::custom)
     }
 }
 
@@ -176,11 +176,11 @@ impl Subscriptions {
         }
     }
 
-    fn insert(&mut self, record: SubscriptionRecord) {
+    fn insert(&mut self, record: Arc<SubscriptionRecord>) {
         self.made += 1;
         self.serial_by_id.insert(record.id.clone(), self.made);
         self.serials_by_url.entry(Arc::clone(&record.target)).or_default().push(self.made);
-        self.by_serial.insert(self.made, Arc::new(record));
+        self.by_serial.insert(self.made, record);
     }
 
     /// Changes a subscription and returns it. If the result does not fit, it stays unchanged and the error gives the reason.
@@ -203,11 +203,11 @@ impl Subscriptions {
     }
 
     /// Adds the next subscription of a snapshot, which has the oldest first.
-    pub(super) fn restore(&mut self, record: SubscriptionRecord) -> Result<(), String> {
+    pub(super) fn restore(&mut self, record: Arc<SubscriptionRecord>) -> Result<(), String> {
         if self.get(&record.id).is_some() {
             return Err(format!("subscription {} is given twice", record.id));
         }
-        self.budget.room_to_load(0).map_err(|full| full.to_string())?;
+        self.budget.room_to_load().map_err(|full| full.to_string())?;
         self.insert(record);
         Ok(())
     }
@@ -263,7 +263,7 @@ impl Subscriptions {
         };
         let body = body(&record, shown.as_ref(), profile);
         self.budget.room().map_err(no_room)?;
-        self.insert(record);
+        self.insert(Arc::new(record));
         Ok(Subscribed { body, id, created: true })
     }
 

@@ -2,7 +2,7 @@
 
 import { Activity } from './activity.js';
 import { checkView } from './check.js';
-import { cliLine } from './command.js';
+import { cliLine, DEFAULT_ORIGIN } from './command.js';
 import { deliveryPane } from './delivery.js';
 import { foreign, guarded, h, icon, morph } from './element.js';
 import { withWord } from './filter.js';
@@ -93,7 +93,7 @@ class App {
     if (inline) {
       this.store.phase = 'document';
       this.store.takeRun(JSON.parse(inline.textContent ?? ''), 0);
-      this.base = this.store.run?.emulator?.base_url ? `${this.store.run.emulator.base_url}/_emulator/` : 'http://127.0.0.1:9770/_emulator/';
+      this.base = this.store.run?.emulator?.base_url ? `${this.store.run.emulator.base_url}/_emulator/` : `${DEFAULT_ORIGIN}/_emulator/`;
     }
     addEventListener('hashchange', () => this.moved());
     addEventListener('resize', () => this.redraw());

@@ -5,7 +5,7 @@ import { settingText } from './text.js';
 
 /** @typedef {{id: string, label: string, method: string, path: string, body?: Record<string, unknown>, cli: string[], danger?: string, about?: string, text?: string, isQuiet?: boolean}} Action */
 
-const DEFAULT_ORIGIN = 'http://127.0.0.1:9770';
+export const DEFAULT_ORIGIN = 'http://127.0.0.1:9770';
 
 /** Headers of the connection, and those that curl sends anyway. */
 const CONNECTION = /^(host|content-length|connection|accept|user-agent|accept-encoding|accept-language|sec-.*|transfer-encoding)$/i;
@@ -110,11 +110,11 @@ export function subscribe(url, events, key) {
   return { id: `subscribe ${key}`, label: 'Subscribe', method: 'POST', path: 'subscriptions', body: { url, ...types, ...keyField(key) }, cli: ['subscriptions', 'create', url, ...words, ...keyWords(key)] };
 }
 
-/** @param {string} knob @param {unknown} value null takes the change back @param {string} key @returns {Action} */
-export function changeSetting(knob, value, key) {
+/** @param {string} settingName @param {unknown} value null takes the change back @param {string} key @returns {Action} */
+export function changeSetting(settingName, value, key) {
   const path = key ? `profile?key=${encodeURIComponent(key)}` : 'profile';
-  const cli = value === null ? ['profile', 'unset', knob] : ['profile', 'set', `${knob}=${settingText(value)}`];
-  return { id: `set ${knob}`, label: value === null ? 'Undo the change' : 'Set', method: 'PATCH', path, body: { [knob]: value }, cli: [...cli, ...keyWords(key)] };
+  const cli = value === null ? ['profile', 'unset', settingName] : ['profile', 'set', `${settingName}=${settingText(value)}`];
+  return { id: `set ${settingName}`, label: value === null ? 'Undo the change' : 'Set', method: 'PATCH', path, body: { [settingName]: value }, cli: [...cli, ...keyWords(key)] };
 }
 
 /**

@@ -45,8 +45,8 @@ function tamperedParts(attempt) {
 
 /** @param {Page} page @returns {string} */
 function keyReading(page) {
-  const knob = (/** @type {string} */ name) => page.store.run?.profile?.data.find((one) => one.knob === name)?.value;
-  const [scheme, reading] = [knob('webhooks.scheme'), knob('webhooks.secret_key')];
+  const valueOf = (/** @type {string} */ name) => page.store.run?.profile?.data.find((one) => one.setting === name)?.value;
+  const [scheme, reading] = [valueOf('webhooks.scheme'), valueOf('webhooks.secret_key')];
   const auto = ['standard', 'svix'].includes(String(scheme)) ? 'base64 after whsec_ where that is base64, else the text of the secret' : 'the text of the secret';
   return `${!reading || reading === 'auto' ? auto : String(reading)} (webhooks.secret_key = ${JSON.stringify(reading ?? 'auto')})`;
 }

@@ -42,7 +42,7 @@ function targets(page, isOpen) {
   if (isOpen) all.push(...doings(page));
   for (const key of page.store.keys()) all.push([key, 'key', { view: 'activity', id: '', filter: '', key }]);
   for (const { name, title } of run?.scenarios ?? []) all.push([title ? `${name}: ${oneLine(title, 60)}` : name, 'scenario', { view: 'scenarios', id: name, filter: '' }]);
-  for (const { knob } of run?.profile?.data ?? []) all.push([knob, 'setting', { view: 'settings', id: knob, filter: knob }]);
+  for (const { setting: settingName } of run?.profile?.data ?? []) all.push([settingName, 'setting', { view: 'settings', id: settingName, filter: settingName }]);
   for (const { id, url } of run?.subscriptions ?? []) all.push([oneLine(url, 80), 'subscription', { view: 'subscriptions', id, filter: '' }]);
   if (!isOpen) all.push(...doings(page));
   return all;

@@ -40,28 +40,28 @@ export function linesOf(value) {
   return { text: Object.entries(value).map(([name, one]) => `${name} = ${one}`).join('\n'), hint: 'name = value, one per line', parse };
 }
 
-/** The name of a setting in words. @param {string} knob */
-function titleOf(knob) {
-  const name = knob.split('.').slice(1).join(' ') || knob;
+/** The name of a setting in words. @param {string} settingName */
+function titleOf(settingName) {
+  const name = settingName.split('.').slice(1).join(' ') || settingName;
   const text = name.replace(/_/g, ' ');
   return text[0].toUpperCase() + text.slice(1);
 }
 
 /** The control of a setting, by its kind: a switch, a choice, a number, or a text. @param {Page} page @param {SettingRow} setting @param {AssumptionRow | undefined} row @returns {Node} */
 function settingControl(page, setting, row) {
-  const { knob } = setting;
+  const { setting: settingName } = setting;
   const { forms } = page.ui;
   forms.settings ??= {};
   // What was chosen is shown until the state has it.
   const pending = forms.pending ??= {};
-  if (knob in pending && settingText(pending[knob]) === settingText(setting.value)) delete pending[knob];
-  const value = pending[knob] ?? setting.value;
-  const name = `Value of ${knob}${page.route.key ? ` for ${oneLine(page.route.key, 40)}` : ''}`;
+  if (settingName in pending && settingText(pending[settingName]) === settingText(setting.value)) delete pending[settingName];
+  const value = pending[settingName] ?? setting.value;
+  const name = `Value of ${settingName}${page.route.key ? ` for ${oneLine(page.route.key, 40)}` : ''}`;
   const set = async (/** @type {unknown} */ to) => {
-    pending[knob] = to;
-    const { ok } = await page.perform({ ...changeSetting(knob, to, page.route.key), label: `Set ${knob}` });
-    if (ok) delete forms.settings[knob];
-    else delete pending[knob];
+    pending[settingName] = to;
+    const { ok } = await page.perform({ ...changeSetting(settingName, to, page.route.key), label: `Set ${settingName}` });
+    if (ok) delete forms.settings[settingName];
+    else delete pending[settingName];
     page.redraw();
   };
   if (typeof value === 'boolean') {
@@ -74,21 +74,21 @@ function settingControl(page, setting, row) {
   }
   const lines = linesOf(value);
   // An empty table may have values other than texts.
-  const isPlain = lines && !(knob === 'errors.extra' || knob === 'events.data');
+  const isPlain = lines && !(settingName === 'errors.extra' || settingName === 'events.data');
   const initial = isPlain ? lines.text : value === null ? '' : settingText(value);
-  const text = forms.settings[knob] ?? initial;
+  const text = forms.settings[settingName] ?? initial;
   const isLong = typeof value === 'object' && value !== null;
   const change = (/** @type {Event} */ event) => {
-    forms.settings[knob] = /** @type {HTMLInputElement} */ (event.target).value;
+    forms.settings[settingName] = /** @type {HTMLInputElement} */ (event.target).value;
     page.redraw();
   };
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
     // What was typed last may not be drawn yet.
-    const typed = forms.settings[knob] ?? text;
+    const typed = forms.settings[settingName] ?? text;
     set(isPlain ? lines.parse(typed) : typeof value === 'string' ? typed : typed === '' ? null : typedValue(typed));
   };
-  const isTyped = knob in forms.settings && forms.settings[knob] !== initial;
+  const isTyped = settingName in forms.settings && forms.settings[settingName] !== initial;
   return h('form', { onsubmit: submit },
     isLong ? h('textarea', { 'aria-label': name, controlled: text, oninput: change, spellcheck: 'false', rows: Math.max(2, Math.min(10, text.split('\n').length)), placeholder: isPlain ? 'none' : null })
       : h('input', { type: typeof value === 'number' ? 'number' : 'text', step: 'any', 'aria-label': name, controlled: text, oninput: change, placeholder: value === null ? 'not set' : null }),
@@ -96,32 +96,32 @@ function settingControl(page, setting, row) {
     isTyped ? h('button.primary', { type: 'submit' }, 'Set') : null);
 }
 
-/** @param {Page} page @param {string} knob @param {SettingRow} setting @param {AssumptionRow | undefined} row @returns {Node} */
-function settingPart(page, knob, setting, row) {
+/** @param {Page} page @param {string} settingName @param {SettingRow} setting @param {AssumptionRow | undefined} row @returns {Node} */
+function settingPart(page, settingName, setting, row) {
   const isChanged = setting.source !== 'default';
   /** @type {Parameters<typeof pairs>[0]} */
-  const origin = [['From', foreign(setting.source)], ...(setting.note ? [/** @type {[string, Node]} */ (['Note', foreign(setting.note)])] : [])];
-  const isOpen = page.route.id === knob;
+  const origin = [['From', foreign(setting.source)]];
+  const isOpen = page.route.id === settingName;
   const undo = () => {
-    delete page.ui.forms.pending?.[knob];
-    page.perform({ ...changeSetting(knob, null, page.route.key), label: 'Undo the change' });
+    delete page.ui.forms.pending?.[settingName];
+    page.perform({ ...changeSetting(settingName, null, page.route.key), label: 'Undo the change' });
   };
-  const said = page.ui.results.get(`set ${knob}`);
+  const said = page.ui.results.get(`set ${settingName}`);
   const toggle = (/** @type {Event} */ event) => {
     const isNow = /** @type {HTMLDetailsElement} */ (event.target).open;
-    if (isNow !== (page.route.id === knob) && (isNow || page.route.id === knob)) page.go({ id: isNow ? knob : '' }, true);
+    if (isNow !== (page.route.id === settingName) && (isNow || page.route.id === settingName)) page.go({ id: isNow ? settingName : '' }, true);
   };
-  return h('div.setting', { key: knob },
+  return h('div.setting', { key: settingName },
     h('div', null,
-      h('p.actions', null, h('b', null, foreign(titleOf(knob))), isChanged ? mark(setting.source === 'control API' ? 'changed' : `from ${oneLine(setting.source, 60)}`, 'info') : null,
-        isChanged && !page.isDocument ? h('button.plain.value', { type: 'button', 'aria-label': `Undo the change of ${knob}`, onclick: undo }, icon('undo'), 'Undo') : null),
-      h('p.quiet', null, row ? prose(capital(row.assumed)) : foreign(setting.note ?? ''))),
+      h('p.actions', null, h('b', null, foreign(titleOf(settingName))), isChanged ? mark(setting.source === 'control API' ? 'changed' : `from ${oneLine(setting.source, 60)}`, 'info') : null,
+        isChanged && !page.isDocument ? h('button.plain.value', { type: 'button', 'aria-label': `Undo the change of ${settingName}`, onclick: undo }, icon('undo'), 'Undo') : null),
+      h('p.quiet', null, row ? prose(capital(row.assumed)) : '')),
     h('div.control', null, page.isDocument ? foreign(oneLine(settingText(setting.value), 200), 'code') : settingControl(page, setting, row)),
     said && !said.busy ? h(`p.about.result.${said.ok ? 'ok' : 'bad'}`, { role: said.ok ? null : 'alert' }, icon(said.ok ? 'check' : 'cross'), ' ', foreign(said.message)) : null,
     h('details.about', { name: 'setting', open: isOpen, ontoggle: toggle },
-      h('summary.small.quiet', null, h('code', null, foreign(knob)), setting.note ? h('span', null, ' ', foreign(oneLine(setting.note, 120))) : null),
+      h('summary.small.quiet', null, h('code', null, foreign(settingName))),
       isOpen ? h('div', null, row ? pairs([['Contract', prose(row.contract)], ['Assumed', prose(row.assumed)], ['Values', prose(row.values)], ['Observed by', prose(row.observed_by ?? '')], ['Default', foreign(settingText(row.default), 'code')], ['In force', foreign(settingText(setting.value), 'code')], ...origin]) : pairs(origin),
-        page.isDocument ? null : copyMenu(page, knob, commandsOf(page, [changeSetting(knob, setting.value, page.route.key)]))) : null));
+        page.isDocument ? null : copyMenu(page, settingName, commandsOf(page, [changeSetting(settingName, setting.value, page.route.key)]))) : null));
 }
 
 /** What the first part of a name is about. @type {Record<string, string>} */
@@ -132,7 +132,7 @@ function groupsOf(all) {
   /** @type {Map<string, SettingRow[]>} */
   const groups = new Map([['Changed', []]]);
   for (const one of all) {
-    const title = one.source === 'default' ? TITLES[one.knob.split('.')[0]] ?? one.knob.split('.')[0] : 'Changed';
+    const title = one.source === 'default' ? TITLES[one.setting.split('.')[0]] ?? one.setting.split('.')[0] : 'Changed';
     groups.set(title, [...(groups.get(title) ?? []), one]);
   }
   return [...groups].filter(([, group]) => group.length);
@@ -141,14 +141,14 @@ function groupsOf(all) {
 /** @param {Page} page @returns {(Node | null)[]} */
 export function settingsView(page) {
   const { run } = page.store;
-  const rows = new Map((run?.assumptions?.data ?? []).map((row) => [row.knob, row]));
+  const rows = new Map((run?.assumptions?.data ?? []).map((row) => [row.setting, row]));
   const known = run?.keys?.find((one) => one.key === page.route.key);
-  const own = new Map((known?.settings ?? []).map((one) => [one.knob, one]));
-  const all = (run?.profile?.data ?? []).map((one) => own.get(one.knob) ?? one);
+  const own = new Map((known?.settings ?? []).map((one) => [one.setting, one]));
+  const all = (run?.profile?.data ?? []).map((one) => own.get(one.setting) ?? one);
   const words = page.route.filter.toLowerCase().split(/\s+/).filter(Boolean);
   const isFound = (/** @type {SettingRow} */ one) => {
-    const row = rows.get(one.knob);
-    const text = `${one.knob} ${settingText(one.value)} from:${one.source} ${one.note ?? ''} ${row?.contract} ${row?.assumed} ${row?.observed_by}`.toLowerCase();
+    const row = rows.get(one.setting);
+    const text = `${one.setting} ${settingText(one.value)} from:${one.source} ${row?.contract} ${row?.assumed} ${row?.observed_by}`.toLowerCase();
     return words.every((word) => (word === 'changed' ? one.source !== 'default' : text.includes(word)));
   };
   const found = all.filter(isFound);
@@ -157,7 +157,7 @@ export function settingsView(page) {
     h('h2', { tabindex: -1 }, 'Settings'),
     h('label.filter', null, icon('find'), h('span.hidden', null, 'Search'), h('input', { id: 'filter', type: 'search', controlled: page.route.filter, placeholder: 'Search; “changed” finds changed settings', oninput: search })),
     h('p.quiet', null, `${found.length} of ${count(all.length, 'setting')}. Each covers something the contract leaves open.`),
-    groupsOf(found).map(([title, group]) => h('section.settings', { key: title }, h('h3', null, title), group.map((one) => guarded(() => settingPart(page, one.knob, one, rows.get(one.knob)), one)))),
+    groupsOf(found).map(([title, group]) => h('section.settings', { key: title }, h('h3', null, title), group.map((one) => guarded(() => settingPart(page, one.setting, one, rows.get(one.setting)), one)))),
     page.isDocument ? null : documentLinks(page),
   ].flat();
 }

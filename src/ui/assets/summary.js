@@ -1,6 +1,6 @@
 // The summary of a run: a sentence, four numbers, the timeline, a card for each cause; then scenarios, settings, environment.
 
-import { causesOf, headline, isFailed } from './causes.js';
+import { causesOf, isFailed } from './causes.js';
 import { exampleLine } from './command.js';
 import { foreign, guarded, h, prose } from './element.js';
 import { commandLine, copyMenu, emptyState, fold, link, mark, pairs, pre, saveReport, section, testButton } from './parts.js';
@@ -83,8 +83,9 @@ function causePart(page, cause) {
   if (entries.length) facts.push([entries.length > 1 ? 'First, last' : 'When', h('span', null, see(entries[0]), entries.length > 1 ? [' – ', see(entries[entries.length - 1])] : null)]);
   const codes = page.store.findings ? findings.flatMap((code) => [' ', link(page, { view: 'review', id: code, filter: '' }, code)]) : [];
   if (remedy || codes.length) facts.push(['What to do', h('span', null, remedy ? prose(capital(remedy)) : null, ...codes)]);
-  return h(cause.isBad ? 'article.card.cause.bad-cause' : 'article.card.cause.warn', { key: cause.id },
-    h('h4.title', null, h('span', null, prose(sentence)), cause.isBad ? null : mark('warning', 'warn')),
+  const isFailure = cause.standing === 'failed';
+  return h(isFailure ? 'article.card.cause.bad-cause' : 'article.card.cause.warn', { key: cause.id },
+    h('h4.title', null, h('span', null, prose(sentence)), isFailure ? null : mark('warning', 'warn')),
     pairs(facts),
     command ? commandLine(page, command, 'the command') : null,
     outputs.map((test) => h('details', null, h('summary', null, 'Output of ', foreign(test.test)), pre(`Output of ${test.test}`, test.output ?? ''))));
@@ -111,7 +112,7 @@ function changed(page, run) {
   const all = (run.profile?.data ?? []).filter((one) => one.source !== 'default').map((one) => ({ one, key: '' }));
   for (const { key, settings } of run.keys ?? []) for (const one of settings ?? []) all.push({ one, key });
   return section('Changed settings', all.length
-    ? h('ul', null, all.slice(0, 200).map(({ one, key }) => h('li', null, key ? [foreign(key), ': '] : null, link(page, { view: 'settings', id: one.knob, key: key || page.route.key, filter: '' }, one.knob), ' = ', foreign(oneLine(settingText(one.value)), 'code'), ' from ', foreign(oneLine(one.source, 100)))))
+    ? h('ul', null, all.slice(0, 200).map(({ one, key }) => h('li', null, key ? [foreign(key), ': '] : null, link(page, { view: 'settings', id: one.setting, key: key || page.route.key, filter: '' }, one.setting), ' = ', foreign(oneLine(settingText(one.value)), 'code'), ' from ', foreign(oneLine(one.source, 100)))))
     : h('p.quiet', null, 'None.'));
 }
 
@@ -164,16 +165,16 @@ export function summaryView(page) {
   // On a live page they may be about one key only, and out of date.
   const findings = page.isDocument ? page.store.findings : null;
   if (!run?.verification) return [h('h2', { tabindex: -1 }, 'Summary'), h('p.empty', null, 'Loading…')];
-  const causes = causesOf(run, entries, findings);
-  const { colour, text } = headline(run, causes);
-  const failed = causes.filter((one) => one.isBad);
+  const causes = causesOf(run, entries);
+  const { tone = 'quiet', sentence = '' } = run.verification.headline ?? {};
+  const failed = causes.filter(({ standing }) => standing === 'failed');
   const { unused, active_scenarios: active, forgotten_entries: forgotten } = run.verification;
   const omitted = Object.entries(run.omitted ?? {}).filter(([, number]) => typeof number === 'number' && number > 0).map(([kind, number]) => `${number} ${kind.replace(/_/g, ' ')}`);
   const save = page.cli(['run', 'save', 'report.html', ...(page.route.key ? ['--key', page.route.key] : [])]);
   const isEmpty = !entries.length && !page.isDocument;
   return [
     h('div.title', null, h('h2.over', { tabindex: -1 }, page.isDocument ? 'Report' : 'Summary'), page.isDocument ? null : h('button', { type: 'button', onclick: () => saveReport(page) }, 'Save the report'), page.isDocument ? null : copyMenu(page, 'summary', [['Save the report: CLI', save], ['Verdict: CLI', page.cli(['verdict'])]])),
-    h(`p.verdict.big.${colour}`, null, prose(text)),
+    h(`p.verdict.big.${tone}`, null, prose(sentence)),
     fourNumbers(page, run),
     omitted.length && page.isDocument ? h('p.note', null, `Left out of this file, the oldest first: ${listed(omitted)}.`) : null,
     forgotten ? h('p.note', null, `${count(forgotten, 'entry', 'entries')} of the journal had been evicted from the journal and could not be checked.`) : null,
@@ -182,7 +183,7 @@ export function summaryView(page) {
     readingsPart(run.exec),
     causesPart(page, 'What failed', failed),
     failed.length || run.exec?.exit_status ? outputPart(run) : null,
-    causesPart(page, failed.length ? 'Also' : 'Warnings', causes.filter((one) => !one.isBad)),
+    causesPart(page, failed.length ? 'Also' : 'Warnings', causes.filter(({ standing }) => standing !== 'failed')),
     unfinishedPart(page, run),
     section('Review', h('p.sentence', null, findings && (!failed.length || failing(findings).length) ? readiness(findings, counts(run, 'findings')) : null, ' ', link(page, { view: 'review', id: '', filter: '' }, 'The review'))),
     active.length ? section('Scenarios', active.map((name) => h('div', null, h('h4', null, link(page, { view: 'scenarios', id: name, filter: '' }, name)), progress(page, name)))) : null,

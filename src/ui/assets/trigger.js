@@ -10,7 +10,7 @@ const TAMPERS = ['', 'body', 'signature', 'secret', 'timestamp', 'future_timesta
 
 /** Event types that are known. @param {Page} page @returns {string[]} */
 function types(page) {
-  const data = page.store.run?.profile?.data.find((one) => one.knob === 'events.data')?.value;
+  const data = page.store.run?.profile?.data.find((one) => one.setting === 'events.data')?.value;
   return [...new Set([...Object.keys(data ?? {}), ...(page.store.run?.subscriptions ?? []).flatMap((one) => one.events)])];
 }
 

@@ -126,7 +126,7 @@ export async function oddRecord(emulator) {
     run.subscriptions.unshift({ id: "sub_odd" });
     run.scenarios.unshift({ name: "odd", rules: {}, title: 5 });
     run.keys.unshift({ key: "odd", scenarios: 5 });
-    run.profile.data.unshift({ knob: "odd" });
+    run.profile.data.unshift({ setting: "odd" });
     await route.fulfill({ response: answer, json: run });
   });
   await page.route("**/_emulator/explain/*", async (route) => {

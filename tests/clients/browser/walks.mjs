@@ -209,23 +209,6 @@ export async function settings(emulator) {
   await verify();
 }
 
-/** The comment above an assignment of a profile file is shown with its setting, and as text. */
-export async function noted() {
-  const folder = mkdtempSync(join(tmpdir(), "wrs-page-"));
-  const note = "observed in call 7 on 2026-11-24 <img src=x onerror=alert(1)>";
-  writeFileSync(join(folder, "mine.toml"), `# ${note}\nrate_limit.requests = 70\nrate_limit.window = "30s"\n`);
-  const emulator = await Emulator.start("--profile", join(folder, "mine.toml"));
-  const { page, verify } = await openTab(`${emulator.page}#/settings`);
-  const main = page.getByRole("main");
-  await main.getByText("rate_limit.requests", { exact: true }).click();
-  await main.getByRole("definition").getByText(note, { exact: true }).waitFor();
-  await main.getByRole("searchbox", { name: "Search" }).fill("2026-11-24");
-  await main.getByText(/1 of \d+ settings/).waitFor();
-  await verify();
-  await emulator.stop();
-  rmSync(folder, { recursive: true });
-}
-
 /** An event is triggered; wrong data is refused before it is sent; the outcome is linked. */
 export async function trigger(emulator) {
   const { page, verify } = await openTab(`${emulator.page}#/trigger`);

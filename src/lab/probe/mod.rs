@@ -3,6 +3,7 @@
 //! The valid delivery comes first, then all others, a few at a time, within ten seconds and a hundred requests. Each request has a
 //! separate connection, so that no case depends on how another one left it. `table` has all cases, `delivery` their requests.
 
+pub(crate) mod command;
 mod delivery;
 mod table;
 
@@ -33,6 +34,7 @@ use crate::redact::Redactor;
 use crate::settings::Profile;
 use crate::state::workspace::{AttemptOutcome, FailureReason};
 use crate::util::html;
+use crate::util::wording::shorten;
 use crate::webhook::client::{Progress, send_once};
 use crate::webhook::dial::DialContext;
 use crate::webhook::egress::{DialProblem, Original, Target};
@@ -442,7 +444,7 @@ impl fmt::Display for Reply {
                 let page = html::is_page(text.as_bytes()).then(|| html::visible_text(text).unwrap_or_default());
                 let shown = page.as_deref().or_else(|| text.lines().next());
                 match shown.map(str::trim).filter(|line| !line.is_empty()) {
-                    Some(line) => write!(f, " \"{}\"", line.chars().take(120).collect::<String>()),
+                    Some(line) => write!(f, " \"{}\"", shorten(line, 120)),
                     None => Ok(()),
                 }
             }

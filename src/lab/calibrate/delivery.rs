@@ -18,6 +18,7 @@ use crate::contract::signature::{
 };
 use crate::contract::types::{EVENT_TYPES, WORKFLOW_COMPLETED};
 use crate::util::captured::{self, CapturedMessage, Header};
+use crate::util::wording::shorten;
 
 /// A request as an inspection service, a log or a command shows it, with its body.
 #[derive(Debug)]
@@ -214,8 +215,7 @@ impl CapturedDelivery {
 
     fn envelope(&self) -> Vec<(&'static str, Observation)> {
         let text = |name: &str| self.event[name].as_str().unwrap_or_default();
-        let shown =
-            |name: &str| format!("`{name}` is {}", self.event[name].to_string().chars().take(60).collect::<String>());
+        let shown = |name: &str| format!("`{name}` is {}", shorten(&self.event[name].to_string(), 60));
         let event_type = text("type");
         let further = if event_type == WORKFLOW_COMPLETED { COMPLETED } else { &[] };
         // What is seen of a field, unless it breaks a promise.

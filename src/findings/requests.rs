@@ -18,6 +18,7 @@ use crate::contract::signature::{SigningKey, secret_warnings};
 use crate::redact::visible;
 use crate::settings::Profile;
 use crate::state::journal::Reason;
+use crate::util::wording::shorten;
 
 pub(super) const KEY_CHECKS: [Check; 6] = [
     Check::new("key-in-url", Severity::High, "An API key is part of a URL")
@@ -171,7 +172,7 @@ const MAX_NAME: usize = 40;
 
 /// The first few of these names, quoted.
 fn quoted<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    let short = |name: &str| format!("`{}`", visible(&name.chars().take(MAX_NAME).collect::<String>()));
+    let short = |name: &str| format!("`{}`", visible(&shorten(name, MAX_NAME)));
     names.take(MAX_NAMES).map(short).collect::<Vec<_>>().join(", ")
 }
 

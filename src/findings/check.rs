@@ -10,6 +10,7 @@ use crate::advice::{Advice, Audience};
 use crate::contract::named::named;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::journal::record::{DeliveryId, RequestId};
+use crate::util::wording::shorten;
 
 pub(super) const ON_ONE_CONNECTION: &str = "certain if the second request has the method and path of the first and came on the same \
      connection, so that its sender had read the answer; otherwise likely";
@@ -166,13 +167,13 @@ impl Judged {
 impl Observation {
     /// The detail contains no secret.
     pub(super) fn new(confidence: Confidence, id: &str, detail: impl Into<String>) -> Self {
-        /// Most characters of a detail: URLs and paths may be as long as a body.
-        const MAX_DETAIL: usize = 300;
+        /// Most characters of a detail, before `…`: URLs and paths may be as long as a body.
+        const MAX_DETAIL: usize = 299;
         let is_request = id.starts_with("req_");
         let shown = Shown {
             request: is_request.then(|| id.into()),
             delivery: (!is_request).then(|| id.into()),
-            detail: detail.into().chars().take(MAX_DETAIL).collect(),
+            detail: shorten(&detail.into(), MAX_DETAIL).into_owned(),
         };
         Self { confidence, shown }
     }

@@ -14,6 +14,7 @@ use super::quota;
 use crate::contract::clauses;
 use crate::contract::error::{ERROR_FIELDS, ErrorKind};
 use crate::contract::ids::IdKind;
+use crate::contract::reserved_headers::OWN_PREFIX;
 use crate::contract::types::EVENT_TYPES;
 
 type Inference = fn(&CallLog) -> Observation;
@@ -360,7 +361,7 @@ fn request_header(call_log: &CallLog) -> Observation {
     call_log.agreed("no-key", call_log.errors().map(|(call, _)| call), |call| {
         let json = call.json();
         let id = text(&json["error"], "request_id");
-        let with_id = call.answer_headers().filter(|(name, value)| *value == id && !name.starts_with("x-emulator-"));
+        let with_id = call.answer_headers().filter(|(name, value)| *value == id && !name.starts_with(OWN_PREFIX));
         match with_id.map(|(name, _)| name).collect::<Vec<_>>()[..] {
             [] => keeps(call, REQUEST_ID).map(|()| String::new()),
             [name] => Ok(name.to_owned()),

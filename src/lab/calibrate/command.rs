@@ -1,4 +1,4 @@
-//! `calibrate`: the flags, progress, files, and the results for people. `crate::calibrate` makes the calls and infers.
+//! `calibrate`: the flags, progress, files, and the results for people. `lab::calibrate` makes the calls and infers.
 
 use std::io::{IsTerminal as _, stderr, stdin};
 use std::path::{Path, PathBuf};
@@ -11,19 +11,19 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use url::Url;
 
-use super::arguments::OutputFile;
-use super::arguments::examples;
-use super::client::run_task;
-use super::failure::{Code, Failure, note, warn};
-use super::output::{cell, print, print_json};
-use super::profile::load_profile;
-use super::signals::Signals;
-use crate::calibrate::call_log::{CallLog, Caller, Exchange};
-use crate::calibrate::delivery::CapturedDelivery;
-use crate::calibrate::evidence::RowOutcome;
-use crate::calibrate::openapi;
-use crate::calibrate::report::{REFUSES_KEY, Report, Row};
-use crate::calibrate::run::Calibration;
+use super::call_log::{CallLog, Caller, Exchange};
+use super::delivery::CapturedDelivery;
+use super::evidence::RowOutcome;
+use super::openapi;
+use super::report::{REFUSES_KEY, Report, Row};
+use super::run::Calibration;
+use crate::cli::arguments::OutputFile;
+use crate::cli::arguments::examples;
+use crate::cli::client::run_task;
+use crate::cli::failure::{Code, Failure, note, warn};
+use crate::cli::output::{cell, print, print_json};
+use crate::cli::profile::load_profile;
+use crate::cli::signals::Signals;
 use crate::clock::machine;
 use crate::http::tls::Trust;
 use crate::settings::Layered;
@@ -51,7 +51,7 @@ const MAX_DOCUMENT: u64 = 4 * 1024 * 1024;
     "calibrate --from sandbox.har",
 ]) + "\n\nThe key is read from WRS_API_KEY, a secret of --delivery from WRS_WEBHOOK_SECRET. The key is sent to the host of URL alone, and kept in no file.\n\
       Exit status: 0 done, 1 a setting has drifted (--check) or the service cannot be calibrated, 2 wrong usage, or nothing answers.")]
-pub(super) struct CalibrateArgs {
+pub(crate) struct CalibrateArgs {
     /// The base URL of the service.
     #[arg(value_name = "URL", required_unless_present = "from")]
     url: Option<String>,
@@ -96,7 +96,7 @@ pub(super) struct CalibrateArgs {
     json: bool,
 }
 
-pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
     let profile = load_profile("--profile", args.check.as_deref(), &[])?;
     let mut others = Vec::new();
     if let Some(path) = &args.delivery {
@@ -159,7 +159,7 @@ fn read(flag: &str, path: &Path, largest: u64) -> Result<Vec<u8>, Failure> {
 }
 
 /// The calls and answers in a HAR file.
-pub(super) fn call_log(flag: &str, path: &Path) -> Result<CallLog, Failure> {
+pub(crate) fn call_log(flag: &str, path: &Path) -> Result<CallLog, Failure> {
     CallLog::from_har(&read(flag, path, MAX_RECORDING)?)
         .map_err(|problem| invalid(flag, path, &problem).with_hint(RECORD))
 }

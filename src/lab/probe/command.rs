@@ -1,4 +1,4 @@
-//! `review probe`: the flags, and the results for people and for CI systems. `crate::review::probe` sends and judges.
+//! `review probe`: the flags, and the results for people and for CI systems. `lab::probe` sends and judges.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,18 +10,16 @@ use clap::builder::PossibleValuesParser;
 use tokio::time::timeout;
 use url::Url;
 
-use super::arguments::{OutputFile, examples};
-use super::client::run_task;
-use super::failure::{Code, Failure, note};
-use super::output::{cell, show_list, table};
-use super::profile::with_forwards;
-use super::report::{Case, Report, Row, TableReport};
-use super::signatures::{Signing, SigningArgs};
+use super::{CASES, Expectation, MAX, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase, check_events};
+use crate::cli::arguments::{OutputFile, examples};
+use crate::cli::client::run_task;
+use crate::cli::failure::{Code, Failure, note};
+use crate::cli::output::{cell, show_list, table};
+use crate::cli::profile::with_forwards;
+use crate::cli::report::{ReportCase, ReportRow, RunReport, TableReport};
+use crate::cli::signatures::{Signing, SigningArgs};
 use crate::control::api::List;
 use crate::http::tls::Trust;
-use crate::review::probe::{
-    CASES, Expectation, MAX, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase, check_events,
-};
 use crate::state::workspace::FailureReason;
 use crate::util::duration::{duration_text, parse_duration};
 use crate::util::wording::counted;
@@ -39,7 +37,7 @@ const PROGRESS: Duration = Duration::from_secs(2);
     "review probe --list",
 ]) + "\n\nThe secret is the one that your receiver verifies with: any that you give both, or that of a subscription, which \
 `wrs-emulator subscriptions show ID --secret` prints.\n\nExit status: 0 no fault was found, 1 one was, 2 wrong usage, or no receiver to probe.")]
-pub(super) struct ProbeArgs {
+pub(crate) struct ProbeArgs {
     /// The receiver's URL, as it is subscribed.
     #[arg(value_name = "URL", required_unless_present = "list")]
     url: Option<String>,
@@ -85,7 +83,7 @@ fn limit(text: &str) -> Result<Duration, String> {
     Ok(limit)
 }
 
-pub(super) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
     let Some(url) = args.url.as_deref().filter(|_| !args.list) else {
         let cases = List { data: CASES.iter().collect() };
         let rows = CASES.iter().map(|case| [case.name, case.expects.name(), case.sends].map(str::to_owned));
@@ -186,17 +184,17 @@ fn report(probe: &ProbeReport) -> TableReport {
         let names = probe.not_applicable.join(", ");
         after.push_str(&format!("\nnot sent, because the scheme {} cannot tell: {names}\n", probe.scheme));
     }
-    let left_out = |name: &&str| Case::skipped(*name, format!("the scheme {} cannot tell", probe.scheme));
+    let left_out = |name: &&str| ReportCase::skipped(*name, format!("the scheme {} cannot tell", probe.scheme));
     let note = |diagnosis: &String| format!("the valid delivery was not accepted: {diagnosis}");
     TableReport {
         rows: probe.cases.iter().map(row).collect(),
         before,
         after,
         summary: summary(probe),
-        report: Report {
+        report: RunReport {
             cases: probe.not_applicable.iter().map(left_out).collect(),
             notes: probe.diagnosis.iter().map(note).collect(),
-            ..Report::empty("review.probe")
+            ..RunReport::empty("review.probe")
         },
     }
 }
@@ -215,11 +213,11 @@ fn summary(probe: &ProbeReport) -> String {
 }
 
 /// A case, with its request, the expected and the observed answer, and the remedy.
-fn row(probed: &ProbedCase) -> Row {
+fn row(probed: &ProbedCase) -> ReportRow {
     let ProbedCase { name, outcome, sent, expected, observed, detail, clause, remedy, .. } = probed;
     let case = match outcome {
-        Outcome::Pass => Case::passed(*name),
-        Outcome::Incomplete => Case::skipped(*name, detail.clone().unwrap_or_default()),
+        Outcome::Pass => ReportCase::passed(*name),
+        Outcome::Incomplete => ReportCase::skipped(*name, detail.clone().unwrap_or_default()),
         outcome => {
             let expected = expected.name();
             let mut lines = vec![
@@ -229,10 +227,15 @@ fn row(probed: &ProbedCase) -> Row {
             ];
             lines.extend(detail.as_ref().map(|detail| format!("          {detail}")));
             lines.extend(remedy.map(|remedy| format!("remedy    {remedy}")));
-            Case::failed(*name, outcome.name(), format!("{sent}: expected {expected}, observed {observed}"), lines)
+            ReportCase::failed(
+                *name,
+                outcome.name(),
+                format!("{sent}: expected {expected}, observed {observed}"),
+                lines,
+            )
         }
     };
-    Row {
+    ReportRow {
         outcome: outcome.name().to_owned(),
         shown: observed.clone(),
         done: (*sent).to_owned(),

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::contract::clauses;
 use crate::contract::ids::IdKind;
+use crate::util::wording::shorten;
 
 pub(super) const HELLO: &str = "/v1/hello";
 pub(super) const STATUS: &str = "/v1/system/status";
@@ -117,7 +118,7 @@ impl Promise {
         match body.pointer(self.field) {
             None => Some(format!("there is no `{name}`")),
             Some(value) if self.form.has(value) => None,
-            Some(value) => Some(format!("`{name}` is {}", value.to_string().chars().take(60).collect::<String>())),
+            Some(value) => Some(format!("`{name}` is {}", shorten(&value.to_string(), 60))),
         }
     }
 

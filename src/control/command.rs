@@ -1,0 +1,75 @@
+//! A control call as the command line makes it: the call as it is sent, and the command whose arguments are its fields.
+
+use clap::{ArgMatches, Args};
+use serde_json::{Map, Value};
+
+/// A call as it is sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) method: &'static str,
+    pub(crate) path: &'static str,
+    /// The name and value of the variable segment.
+    pub(crate) segment: Option<(String, String)>,
+    pub(crate) query: Map<String, Value>,
+    pub(crate) body: Map<String, Value>,
+}
+
+impl Sent {
+    /// The call of a method and path, with the `path`, `query` and `body` of its request.
+    pub(super) fn new(line: &'static str, mut parts: Value) -> Self {
+        let (method, path) = line.split_once(' ').expect("a call has a method and a path");
+        let mut part = |part: &str| match parts.get_mut(part).map(Value::take) {
+            Some(Value::Object(fields)) => fields,
+            _ => Map::new(),
+        };
+        let text = |value: Value| value.as_str().unwrap_or_default().to_owned();
+        let segment = part("path").into_iter().next().map(|(name, value)| (name, text(value)));
+        let (mut query, mut body) = (part("query"), part("body"));
+        query.extend(body.shift_remove_entry("key"));
+        query.retain(|_, value| !value.is_null());
+        Self { method, path, segment, query, body }
+    }
+}
+
+type Define = dyn Fn(clap::Command) -> clap::Command;
+type MakeCall = dyn Fn(&ArgMatches) -> Result<Sent, clap::Error>;
+
+/// A command that makes one call.
+pub(crate) struct CallCommand {
+    /// Its words without the program's name.
+    pub(crate) name: &'static str,
+    /// Its arguments and its work.
+    pub(crate) define: Box<Define>,
+    /// The call that was typed.
+    pub(crate) sent: Box<MakeCall>,
+    /// The events of the stream that `--follow` prints.
+    pub(crate) follows: Option<&'static str>,
+    pub(crate) examples: &'static [&'static str],
+}
+
+impl CallCommand {
+    /// A command with these arguments, whose comment says what it does.
+    pub(super) fn new<A: Args>(
+        name: &'static str,
+        examples: &'static [&'static str],
+        sent: impl Fn(A) -> Sent + 'static,
+    ) -> Self {
+        Self {
+            name,
+            define: Box::new(|command| A::augment_args(command).long_about(None)),
+            sent: Box::new(move |matches| A::from_arg_matches(matches).map(&sent)),
+            follows: None,
+            examples,
+        }
+    }
+
+    /// What it does, where its arguments have no comment, or one that is not for people who type.
+    pub(super) fn about(self, about: &'static str) -> Self {
+        let define = self.define;
+        Self { define: Box::new(move |command| define(command).about(about)), ..self }
+    }
+
+    pub(super) fn follows(self, event: &'static str) -> Self {
+        Self { follows: Some(event), ..self }
+    }
+}

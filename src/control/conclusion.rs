@@ -1,0 +1,231 @@
+//! What a run comes to: which of its causes failed it, and the first sentence about it. Whoever shows a run shows this; nobody judges anew.
+
+use std::collections::HashSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::causes::{Cause, CauseKind, Standing};
+use super::exec_facts::{ExecFacts, FailedFinding};
+use crate::state::journal::record::name_of;
+use crate::util::wording::counted;
+
+/// The first sentence about a run, as a person would say it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Headline {
+    pub(crate) tone: Tone,
+    pub(crate) sentence: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Tone {
+    /// The run passed.
+    Ok,
+    /// It passed, with something to look at.
+    Warn,
+    /// It failed.
+    Bad,
+    /// Nothing was to pass or fail.
+    #[default]
+    Quiet,
+}
+
+/// Judges the causes of a run and puts those first that failed it. `tests` is how many reported how they ended, `judged` how many requests and
+/// deliveries there were, and `exec` the command that has ended, if the run is one of `exec`.
+pub(super) fn conclude(
+    causes: &mut [Cause],
+    tests: usize,
+    judged: (usize, usize),
+    exec: Option<&ExecFacts>,
+) -> Headline {
+    let others = causes.iter().filter(|cause| cause.kind != CauseKind::Finding);
+    let named: HashSet<String> = others.flat_map(|cause| cause.findings.iter().cloned()).collect();
+    for cause in &mut *causes {
+        cause.standing = if has_failed_run(cause, tests, exec) {
+            Standing::Failed
+        } else {
+            match cause.kind {
+                CauseKind::Unfinished => Standing::Elsewhere,
+                CauseKind::Silent if cause.tests.is_empty() => Standing::Elsewhere,
+                CauseKind::Finding if named.contains(&cause.name) => Standing::Elsewhere,
+                _ => Standing::Warning,
+            }
+        };
+    }
+    causes.sort_by_key(|cause| cause.standing);
+    headline(causes, judged, exec)
+}
+
+/// Whether a cause failed the run; without a command, failed tests and webhooks do.
+fn has_failed_run(cause: &Cause, tests: usize, exec: Option<&ExecFacts>) -> bool {
+    let Some(exec) = exec else {
+        return !cause.tests.is_empty() || matches!(cause.kind, CauseKind::Forged | CauseKind::Undelivered);
+    };
+    if !cause.tests.is_empty() {
+        return exec.exit_status != 0;
+    }
+    let is_kind = match cause.kind {
+        CauseKind::Finding => false,
+        CauseKind::Silent => exec.failed_by.iter().any(|kind| kind == "unused"),
+        kind => exec.failed_by.contains(&name_of(kind)),
+    };
+    let is_finding = |failed: &FailedFinding| match cause.kind {
+        CauseKind::Finding => failed.code == cause.name && Some(failed.confidence) == cause.confidence,
+        _ => cause.findings.contains(&failed.code),
+    };
+    is_kind
+        || exec.failed_findings.iter().any(is_finding)
+        || (exec.exit_status != 0 && tests == 0 && cause.kind.may_fail_a_command())
+}
+
+fn headline(causes: &[Cause], (requests, deliveries): (usize, usize), exec: Option<&ExecFacts>) -> Headline {
+    let of = |standing| causes.iter().filter(move |cause| cause.standing == standing);
+    let (failed, warnings) = (of(Standing::Failed).count(), of(Standing::Warning).count());
+    let (first, warning) = (of(Standing::Failed).next(), of(Standing::Warning).next());
+    let others = |count: usize, what: &str| match count {
+        0 | 1 => String::new(),
+        count => format!(", and {}", counted(count - 1, what)),
+    };
+    let judged = format!("{} and {}", counted(requests, "request"), counted(deliveries, "delivery"));
+    let because = |first: &Cause| format!("Failed: {}{}", first.sentence, others(failed, "other cause"));
+    let (tone, sentence) = match (exec, first, warning) {
+        (Some(ExecFacts { problem: Some(problem), .. }), ..) => {
+            (Tone::Bad, format!("Failed: the command could not be run ({problem})"))
+        }
+        (_, Some(first), _) => (Tone::Bad, because(first)),
+        (Some(exec), None, _) if exec.exit_status != 0 => {
+            (Tone::Bad, format!("Failed: the command ended with {}", ending(exec)))
+        }
+        (Some(exec), None, _) if exec.has_failed() => {
+            (Tone::Bad, format!("Failed: {}", exec.failed_because.join("; ")))
+        }
+        (Some(_), None, Some(warning)) => {
+            (Tone::Warn, format!("Passed, but {}{}", warning.sentence, others(warnings, "other warning")))
+        }
+        (Some(_), None, None) => (Tone::Ok, format!("Passed: {judged}, nothing went wrong")),
+        (None, None, None) if requests == 0 && deliveries == 0 => (Tone::Quiet, "Nothing happened yet".to_owned()),
+        (None, None, None) => (Tone::Quiet, format!("{judged}, nothing went wrong")),
+        (None, None, Some(_)) => (Tone::Quiet, format!("{judged}; {} to look at", counted(warnings, "thing"))),
+    };
+    Headline { tone, sentence }
+}
+
+/// How a command ended.
+pub(super) fn ending(exec: &ExecFacts) -> String {
+    match (&exec.problem, exec.signal) {
+        (Some(problem), _) => problem.clone(),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => format!("exit status {}", exec.exit_status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A cause of a kind with this sentence; of a finding, also its code.
+    fn cause(kind: &str, sentence: &str, more: serde_json::Value) -> Cause {
+        let mut cause = json!({
+            "kind": kind, "name": sentence, "sentence": sentence, "outcome": null, "remedy": null, "also": [], "tests": [], "keys": [],
+            "records": [], "count": 1, "findings": [],
+        });
+        cause.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
+        serde_json::from_value(cause).expect("a cause")
+    }
+
+    fn exec(facts: serde_json::Value) -> ExecFacts {
+        let mut exec = json!({ "command": ["x"], "exit_status": 0, "signal": null, "problem": null });
+        exec.as_object_mut().expect("an object").extend(facts.as_object().cloned().unwrap_or_default());
+        serde_json::from_value(exec).expect("facts")
+    }
+
+    #[track_caller]
+    fn check(causes: &[Cause], tests: usize, exec: Option<&ExecFacts>, expected: &[&str], sentence: &str) {
+        let mut causes = causes.to_vec();
+        let headline = conclude(&mut causes, tests, (5, 0), exec);
+        let found: Vec<String> =
+            causes.iter().map(|cause| format!("{} {}", name_of(cause.standing), cause.sentence)).collect();
+        assert_eq!(found, expected);
+        assert_eq!(headline.sentence, sentence);
+        let tone = match sentence.split([' ', ':', ',']).next() {
+            Some("Failed") => Tone::Bad,
+            Some("Passed") if sentence.starts_with("Passed, but") => Tone::Warn,
+            Some("Passed") => Tone::Ok,
+            _ => Tone::Quiet,
+        };
+        assert_eq!(headline.tone, tone, "{sentence}");
+    }
+
+    #[test]
+    fn what_fails_a_run_is_why_tests_failed_what_fail_on_found_or_without_tests_whatever_went_wrong() {
+        let test = json!({ "tests": [{ "test": "t", "key": "k", "message": "no" }] });
+        let of_test = cause("refused", "a", test);
+        let others =
+            ["forged", "undelivered", "refused", "silent", "unfinished"].map(|kind| cause(kind, kind, json!({})));
+        let all: Vec<Cause> = [of_test].into_iter().chain(others.clone()).collect();
+        let elsewhere = ["elsewhere silent", "elsewhere unfinished"];
+        let failed = ["failed a", "failed forged", "failed undelivered", "warning refused"];
+        check(&all, 1, None, &[&failed[..], &elsewhere].concat(), "Failed: a, and 2 other causes");
+        let expected = ["warning a", "warning forged", "warning undelivered", "warning refused"];
+        // The command expected it.
+        let passed = exec(json!({}));
+        check(&all, 1, Some(&passed), &[&expected[..], &elsewhere].concat(), "Passed, but a, and 3 other warnings");
+        let named = exec(json!({ "failed_by": ["undelivered", "unused", "unfinished"] }));
+        let expected =
+            ["failed undelivered", "failed silent", "failed unfinished", "warning forged", "warning refused"];
+        check(&others, 0, Some(&named), &expected, "Failed: undelivered, and 2 other causes");
+        let red = exec(json!({ "exit_status": 1 }));
+        let expected =
+            ["failed forged", "failed undelivered", "failed refused", "failed silent", "elsewhere unfinished"];
+        check(&others, 0, Some(&red), &expected, "Failed: forged, and 3 other causes");
+        let expected = [&["warning forged", "warning undelivered", "warning refused"][..], &elsewhere].concat();
+        check(&others, 1, Some(&red), &expected, "Failed: the command ended with exit status 1");
+    }
+
+    #[test]
+    fn a_finding_fails_the_run_if_the_verdict_says_so() {
+        let finding = |confidence: &str| cause("finding", "no-back-off", json!({ "confidence": confidence }));
+        let found = [finding("certain"), finding("likely")];
+        let failed = |confidence: &str| {
+            let failed = json!([{ "code": "no-back-off", "confidence": confidence }]);
+            exec(
+                json!({ "failed_by": ["findings"], "failed_because": ["1 problem was found"], "failed_findings": failed }),
+            )
+        };
+        let expected = ["failed no-back-off", "warning no-back-off"];
+        check(&found, 0, Some(&failed("certain")), &expected, "Failed: no-back-off");
+        check(&found[1..], 0, Some(&failed("certain")), &expected[1..], "Failed: 1 problem was found");
+        check(&found[1..], 0, Some(&failed("likely")), &expected[..1], "Failed: no-back-off");
+        // Another cause that names it is the one to read.
+        let refused = cause("refused", "429", json!({ "findings": ["no-back-off"] }));
+        let both = [finding("likely"), refused];
+        check(&both, 0, Some(&failed("certain")), &["failed 429", "elsewhere no-back-off"], "Failed: 429");
+        check(
+            &both,
+            0,
+            None,
+            &["warning 429", "elsewhere no-back-off"],
+            "5 requests and 0 deliveries; 1 thing to look at",
+        );
+    }
+
+    #[test]
+    fn a_run_without_causes_has_a_first_sentence_as_well() {
+        for (facts, sentence) in [
+            (json!({}), "Passed: 5 requests and 0 deliveries, nothing went wrong"),
+            (json!({ "exit_status": 3 }), "Failed: the command ended with exit status 3"),
+            (json!({ "exit_status": 137, "signal": 9 }), "Failed: the command ended with signal 9"),
+            (json!({ "exit_status": 127, "problem": "not found" }), "Failed: the command could not be run (not found)"),
+            (json!({ "failed_by": ["a", "b"], "failed_because": ["one", "two"] }), "Failed: one; two"),
+        ] {
+            check(&[], 0, Some(&exec(facts)), &[], sentence);
+        }
+        check(&[], 0, None, &[], "5 requests and 0 deliveries, nothing went wrong");
+        assert_eq!(conclude(&mut [], 0, (0, 0), None).sentence, "Nothing happened yet");
+    }
+}
