@@ -224,8 +224,8 @@ pub const CODES: &[(&str, &str)] = &[
     ("file/unreadable", "a file or folder cannot be read"),
     ("profile/bad-value", "a setting has a value that it does not accept"),
     ("profile/syntax", "a profile is not TOML"),
-    ("profile/unknown-setting", "a name in a profile is not a setting"),
     ("profile/unknown-preset", "the name of a profile is not one of the presets"),
+    ("profile/unknown-setting", "a name in a profile is not a setting"),
     (
         "scenario/active-missing",
         "a scenario that a list names no longer exists; if its file was deleted, its last good version stays active",

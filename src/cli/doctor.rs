@@ -30,7 +30,7 @@ use crate::settings::Forwards;
 use crate::state::workspace::FailureReason;
 use crate::util::wording::{any_of, counted, shell_word};
 use crate::webhook::client::head;
-use crate::webhook::egress::{Destination, Egress, Target as Receiver, is_here, is_looked_up_far};
+use crate::webhook::egress::{Destination, DialTarget as Receiver, Egress, is_here, is_looked_up_far};
 
 const ANSWERING: Duration = Duration::from_secs(3);
 /// A clock that is further than this from the machine's was moved.

@@ -30,7 +30,7 @@ use crate::settings::{ForwardHost, Framing};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
 use crate::util::wording::counted;
 use crate::webhook::dial::{DialContext, Link, Sender, connect, dial, without_certificate};
-use crate::webhook::egress::{DialProblem, Egress, FORWARDED_HOST, FORWARDED_PROTO, Target};
+use crate::webhook::egress::{DialProblem, DialTarget, Egress, FORWARDED_HOST, FORWARDED_PROTO};
 use crate::webhook::resolve::{LookUp, Resolver};
 
 pub const ANSWER_LIMIT: usize = 16 * 1024;
@@ -38,7 +38,7 @@ pub const MAX_KEPT: usize = 512;
 
 #[derive(Clone, Debug)]
 pub struct Post {
-    pub target: Arc<Target>,
+    pub target: Arc<DialTarget>,
     /// Headers without `host` and `content-length`.
     pub headers: HeaderMap,
     pub body: Bytes,
@@ -87,7 +87,7 @@ impl Client {
     /// although the look-up itself may.
     pub async fn look_up(
         &self,
-        target: &Target,
+        target: &DialTarget,
         look_ups: &Arc<Semaphore>,
         limit: Duration,
     ) -> Result<Option<Vec<SocketAddr>>, DialProblem> {
@@ -105,7 +105,12 @@ impl Client {
     }
 
     /// True if a target may be dialled, without dialling it.
-    pub async fn check(&self, target: &Target, look_ups: &Arc<Semaphore>, limit: Duration) -> Result<(), DialProblem> {
+    pub async fn check(
+        &self,
+        target: &DialTarget,
+        look_ups: &Arc<Semaphore>,
+        limit: Duration,
+    ) -> Result<(), DialProblem> {
         let addresses = self.look_up(target, look_ups, limit).await?.unwrap_or_default();
         self.dial_context.egress.choose(target, &addresses).map(drop)
     }
@@ -181,7 +186,7 @@ impl Client {
 /// Sends a request on its own connection and reads the answer. The error: there was no connection. The caller limits how long
 /// this may take.
 pub async fn send_once(
-    target: &Target,
+    target: &DialTarget,
     addresses: &[SocketAddr],
     dial_context: &DialContext,
     connect_timeout: Duration,
@@ -194,7 +199,7 @@ pub async fn send_once(
 }
 
 /// Connects to a target and sends nothing. As in a delivery, the addresses pass the guard.
-pub async fn connects(target: &Target, limit: Duration) -> Result<(), DialProblem> {
+pub async fn connects(target: &DialTarget, limit: Duration) -> Result<(), DialProblem> {
     let resolver = Resolver::new(LookUp::default());
     let connected = async {
         let addresses = resolver.addresses(target, &Arc::new(Semaphore::new(1))).await?;
@@ -205,7 +210,7 @@ pub async fn connects(target: &Target, limit: Duration) -> Result<(), DialProble
 }
 
 /// Asks a target for its head: any answer will do, and any certificate. As in a delivery, the addresses pass the guard.
-pub async fn head(target: &Target, limit: Duration) -> Result<(), DialProblem> {
+pub async fn head(target: &DialTarget, limit: Duration) -> Result<(), DialProblem> {
     let trust = Arc::new(Trust::new(&[], true).expect("no file is read"));
     let context = DialContext { egress: Arc::default(), trust, resolver: Arc::new(Resolver::new(LookUp::default())) };
     let mut request = Request::new(ResponseBody::from(Bytes::new()));
@@ -483,7 +488,7 @@ mod tests {
         let address = listener.local_addr().expect("an address");
         let url = Url::parse(&format!("http://{address}/")).expect("a URL");
         let post = Post {
-            target: Arc::new(Target::new(url, None).expect("a server")),
+            target: Arc::new(DialTarget::new(url, None).expect("a server")),
             headers: HeaderMap::new(),
             body: Bytes::new(),
             timeout: TIMEOUT,

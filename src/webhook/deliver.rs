@@ -25,7 +25,7 @@ use crate::state::workspace::{AfterAttempt, AttemptOutcome, AttemptRecord, Failu
 use crate::util::flag::Flag;
 use crate::util::header_lines::HeaderLines;
 use crate::webhook::client::{Client, Post};
-use crate::webhook::egress::{Destination, DialProblem, Egress, Target, is_here};
+use crate::webhook::egress::{Destination, DialProblem, DialTarget, Egress, is_here};
 use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;
 use crate::webhook::signed::{SignedDelivery, sign_delivery, signature_time, verify_delivery};
 
@@ -249,7 +249,7 @@ impl Deliverer {
     async fn post(
         &self,
         state: &WorkerState,
-        target: Arc<Target>,
+        target: Arc<DialTarget>,
         looked_up: LookedUp,
         sent: &mut SignedDelivery,
         profile: &Profile,

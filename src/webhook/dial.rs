@@ -26,7 +26,7 @@ use crate::http::tls_problem::{certificate_problem, handshake_problem, tls_error
 use crate::state::workspace::FailureReason;
 use crate::util::net::TcpStream;
 use crate::util::wording::any_of;
-use crate::webhook::egress::{DialProblem, Egress, Target};
+use crate::webhook::egress::{DialProblem, DialTarget, Egress};
 use crate::webhook::resolve::{Resolver, lacks_descriptors, no_descriptors};
 
 pub trait ByteStream: AsyncRead + AsyncWrite + Debug + Unpin + Send {}
@@ -103,7 +103,7 @@ pub struct DialContext {
 
 /// Opens a connection to a server at one of its addresses, with TLS if the URL says so.
 pub(super) async fn dial(
-    target: &Target,
+    target: &DialTarget,
     addresses: &[SocketAddr],
     dial_context: &DialContext,
     connect_timeout: Duration,
@@ -125,7 +125,7 @@ pub(super) async fn dial(
 }
 
 pub(super) async fn connect(
-    target: &Target,
+    target: &DialTarget,
     addresses: &[SocketAddr],
     limit: Duration,
 ) -> Result<TcpStream, DialProblem> {
@@ -161,7 +161,7 @@ pub(super) async fn connect(
 
 /// The stream, and whether the server asked for a client certificate.
 async fn handshake(
-    target: &Target,
+    target: &DialTarget,
     stream: TcpStream,
     trust: &Trust,
     limit: Duration,
@@ -183,7 +183,7 @@ async fn handshake(
     }
 }
 
-fn connect_problem(target: &Target, host: &str, trust: &Trust, error: &io::Error) -> DialProblem {
+fn connect_problem(target: &DialTarget, host: &str, trust: &Trust, error: &io::Error) -> DialProblem {
     let (reason, detail) = match tls_error(error) {
         Some(TlsError::InvalidCertificate(problem)) => refused_certificate(target, host, trust, problem),
         Some(TlsError::InvalidMessage(_)) => {
@@ -200,7 +200,7 @@ fn connect_problem(target: &Target, host: &str, trust: &Trust, error: &io::Error
 }
 
 fn refused_certificate(
-    target: &Target,
+    target: &DialTarget,
     host: &str,
     trust: &Trust,
     problem: &CertificateError,

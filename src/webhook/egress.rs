@@ -41,11 +41,11 @@ impl From<DialProblem> for AttemptOutcome {
 #[derive(Clone, Debug)]
 pub enum Destination {
     Sink(Arc<str>),
-    Dial(Arc<Target>),
+    Dial(Arc<DialTarget>),
 }
 
 #[derive(Debug)]
-pub struct Target {
+pub struct DialTarget {
     pub url: Url,
     pub text: Arc<str>,
     /// Scheme, host and port: connections are kept by it.
@@ -103,7 +103,7 @@ pub fn is_looked_up_far(url: &Url) -> bool {
     matches!(url.host(), Some(Host::Domain(name)) if name.contains('.')) && !is_here(url)
 }
 
-impl Target {
+impl DialTarget {
     pub(crate) fn new(mut url: Url, forwarded: Option<&str>) -> Option<Self> {
         let authorization = basic_authorization(&url);
         // Neither fails for a URL with a host.
@@ -197,7 +197,7 @@ impl Egress {
         let found = if let Some(name) = sink {
             Destination::Sink(Arc::from(name))
         } else {
-            let target = Target::new(target, forward.map(Forward::from))?;
+            let target = DialTarget::new(target, forward.map(Forward::from))?;
             Destination::Dial(Arc::new(if forward.is_some() { target.standing_for(url) } else { target }))
         };
         let mut known = self.known.lock();
@@ -209,7 +209,7 @@ impl Egress {
     }
 
     /// Those of a server's addresses that may be dialled.
-    pub(super) fn choose(&self, target: &Target, addresses: &[SocketAddr]) -> Result<Vec<SocketAddr>, DialProblem> {
+    pub(super) fn choose(&self, target: &DialTarget, addresses: &[SocketAddr]) -> Result<Vec<SocketAddr>, DialProblem> {
         let host = target.host_text();
         let is_allowed = ["any", &host.to_ascii_lowercase()].iter().any(|host| self.allowed.contains(*host));
         let mut refusal = None;
@@ -352,7 +352,7 @@ mod tests {
             ("https://:p@a.example/", Some(":p")),
             ("https://u:p%3A%40@a.example/", Some("u:p:@")),
         ] {
-            let target = Target::new(Url::parse(url).expect("a URL"), None).expect("a server");
+            let target = DialTarget::new(Url::parse(url).expect("a URL"), None).expect("a server");
             let expected = expected.map(|pair| format!("Basic {}", STANDARD.encode(pair)));
             assert_eq!(
                 target.authorization.as_ref().map(HeaderValue::as_bytes),
@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn a_command_without_an_emulator_forwards_by_a_flag() {
         let advised = |url: &str, forwarded| {
-            let target = Target::new(Url::parse(url).expect("a URL"), forwarded).expect("a server");
+            let target = DialTarget::new(Url::parse(url).expect("a URL"), forwarded).expect("a server");
             let (problem, kept) = (format!("refused; {}", target.elsewhere()), target.elsewhere());
             target.without_emulator(&problem).replace(&kept, "(as it was)")
         };
@@ -434,7 +434,7 @@ mod tests {
         let never = "169.254.169.254:80 168.63.129.16:80 192.0.0.192:80 [fd00:ec2::23]:80 [fd20:ce::254]:80 [::ffff:168.63.129.16]:80 [2002:c000:c0::1]:80";
         let chosen = |allowed: &[&str], url: &str, addresses: &[&str]| {
             let egress = Egress::new(&allowed.iter().map(|&host| host.to_owned()).collect::<Vec<_>>());
-            let target = Target::new(Url::parse(url).expect("a URL"), None).expect("a server");
+            let target = DialTarget::new(Url::parse(url).expect("a URL"), None).expect("a server");
             let addresses: Vec<_> = addresses.iter().map(|text| text.parse().expect("an address")).collect();
             let found = egress.choose(&target, &addresses).map_err(|problem| problem.detail)?;
             Ok::<_, String>(found.iter().map(ToString::to_string).collect::<Vec<_>>())

@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use url::Host;
 
 use crate::state::workspace::FailureReason;
-use crate::webhook::egress::{DialProblem, Target};
+use crate::webhook::egress::{DialProblem, DialTarget};
 
 pub const CONCURRENT_LOOK_UPS: usize = 16;
 /// Most of them for one workspace: only four workspaces with names that hang can delay the look-ups of others.
@@ -102,7 +102,7 @@ impl Resolver {
 
     /// The addresses of a server. Addresses and names of this machine need no look-up; `share` bounds the look-ups of the workspace.
     /// Has no time limit; the caller needs one.
-    pub async fn addresses(&self, target: &Target, share: &Arc<Semaphore>) -> Result<Vec<SocketAddr>, DialProblem> {
+    pub async fn addresses(&self, target: &DialTarget, share: &Arc<Semaphore>) -> Result<Vec<SocketAddr>, DialProblem> {
         let found = match target.url.host() {
             Some(Host::Ipv4(address)) => Ok(vec![address.into()]),
             Some(Host::Ipv6(address)) => Ok(vec![address.into()]),
@@ -192,7 +192,7 @@ mod tests {
             ("http://localhost:3000/", vec!["127.0.0.1:3000", "[::1]:3000"]),
             ("https://any.name.localhost/", vec!["127.0.0.1:443", "[::1]:443"]),
         ] {
-            let target = Target::new(Url::parse(url).expect("a URL"), None).expect("a server");
+            let target = DialTarget::new(Url::parse(url).expect("a URL"), None).expect("a server");
             let found = resolver.addresses(&target, &share()).await.expect("addresses");
             assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{url}");
         }

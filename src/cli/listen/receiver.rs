@@ -39,7 +39,7 @@ use crate::state::workspace::{AttemptOutcome, FailureReason};
 use crate::util::flag::Flag;
 use crate::webhook::client::{ANSWERED_BY, Client, Post};
 use crate::webhook::dial::DialContext;
-use crate::webhook::egress::{Egress, Target};
+use crate::webhook::egress::{DialTarget, Egress};
 use crate::webhook::resolve::{LookUp, Resolver};
 
 const OF_THE_CONNECTION: [HeaderName; 8] =
@@ -372,7 +372,7 @@ impl Application {
 
     /// Refuses an application that may not be called. One that does not answer yet may start later.
     pub(super) async fn check(&self) -> Result<(), Failure> {
-        let Some(target) = Target::new(self.url.clone(), Some(&self.from)) else { return Ok(()) };
+        let Some(target) = DialTarget::new(self.url.clone(), Some(&self.from)) else { return Ok(()) };
         match self.client.check(&target, &self.look_ups, CONNECT_TIMEOUT).await {
             Err(problem) if problem.reason == FailureReason::EgressRefused => {
                 Err(Failure::usage(format!("--forward-to: {}", problem.detail)))
@@ -389,7 +389,7 @@ impl Application {
     async fn forward(&self, target: &str, headers: &HeaderMap, body: Bytes) -> Forwarded {
         let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
         let path = if self.url.path() == "/" { path } else { self.url.path() };
-        let Some(target) = Target::new(with_rest(&self.url, path, query), Some(&self.from)) else {
+        let Some(target) = DialTarget::new(with_rest(&self.url, path, query), Some(&self.from)) else {
             return Forwarded::failed(self.from.clone(), "no request can be made for this URL".to_owned());
         };
         let to = target.text.to_string();

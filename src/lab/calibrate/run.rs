@@ -20,7 +20,7 @@ use crate::http::body::ResponseBody;
 use crate::state::workspace::AttemptOutcome;
 use crate::webhook::client::{Progress, send_once};
 use crate::webhook::dial::DialContext;
-use crate::webhook::egress::Target;
+use crate::webhook::egress::DialTarget;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 const CALL_LIMIT: Duration = Duration::from_secs(10);
@@ -64,10 +64,10 @@ impl Calibration {
         Ok(())
     }
 
-    fn target(&self, target: &str) -> Result<Target, String> {
+    fn target(&self, target: &str) -> Result<DialTarget, String> {
         let base = self.url.as_str().trim_end_matches('/');
         let url = Url::parse(&format!("{base}{target}")).ok();
-        url.and_then(|url| Target::new(url, None)).ok_or_else(|| format!("no request can be made for `{base}`"))
+        url.and_then(|url| DialTarget::new(url, None)).ok_or_else(|| format!("no request can be made for `{base}`"))
     }
 
     async fn send(&self, call: &Exchange, addresses: &[SocketAddr]) -> Result<RecordedAnswer, String> {

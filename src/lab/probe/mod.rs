@@ -37,7 +37,7 @@ use crate::util::html;
 use crate::util::wording::shorten;
 use crate::webhook::client::{Progress, send_once};
 use crate::webhook::dial::DialContext;
-use crate::webhook::egress::{DialProblem, Original, Target};
+use crate::webhook::egress::{DialProblem, DialTarget, Original};
 
 pub const MAX: Duration = Duration::from_secs(10);
 /// How many cases run at a time: many receivers in development handle one request at a time.
@@ -51,7 +51,7 @@ const MAX_SHOWN: usize = 1024;
 
 #[derive(Debug)]
 pub struct Probe {
-    pub target: Arc<Target>,
+    pub target: Arc<DialTarget>,
     pub reach: DialContext,
     pub signing: ProbeSigning,
     /// The settings, by which events are made; [`check_events`] accepts them.
@@ -369,7 +369,7 @@ fn beginning(body: &Bytes) -> String {
     String::from_utf8_lossy(&body[..body.len().min(MAX_SHOWN)]).into_owned()
 }
 
-fn outgoing(target: &Target, request: ProbeRequest) -> Request<ResponseBody> {
+fn outgoing(target: &DialTarget, request: ProbeRequest) -> Request<ResponseBody> {
     let body = match (request.is_slow, request.is_chunked) {
         (true, _) => in_pieces(request.body),
         (false, true) => ResponseBody::chunked(request.body),
