@@ -85,6 +85,10 @@ pub(crate) fn plain(schema: &mut Value) {
     for keyword in ["oneOf", "anyOf"] {
         plain_choice(fields, keyword);
     }
+    // Generators know one kind of choice.
+    if let Some(parts) = fields.shift_remove("oneOf") {
+        fields.insert("anyOf".to_owned(), parts);
+    }
 }
 
 /// The range of an integer instead of its name in Rust.

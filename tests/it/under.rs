@@ -147,8 +147,12 @@ fn the_report_is_that_of_the_first_reading_that_failed() {
     assert!(run["exec"]["output"].as_str().is_some_and(|output| output.starts_with("got:")), "{}", run["exec"]);
     assert_eq!(run["requests"].as_array().map(Vec::len), Some(1));
     let said = text(&output.stderr);
-    assert!(said.contains(&format!("::error title=wrs-emulator::{sentence}\n")), "{said}");
+    assert!(said.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{said}");
     assert!(said.contains("the report of `key-order` is in `report.html`"), "{said}");
+    let mut command = place.command("key-order", &[], &["sh", "-c", LEANS]);
+    let annotated = outcome(command.env("GITHUB_ACTIONS", "true").env("GITHUB_STEP_SUMMARY", "")).exits(1);
+    let said = text(&annotated.stderr);
+    assert!(said.contains(&format!("::error title=wrs-emulator::{sentence}\n")), "{said}");
     let written = std::fs::read_to_string(&summary).expect("a summary");
     assert!(written.starts_with(&format!("### wrs-emulator: readings\n\n    ✗ {sentence}\n    reading ")), "{written}");
     assert!(written.ends_with("\n\nThe whole run: `report.html`\n\n"), "{written}");

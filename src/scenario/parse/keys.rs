@@ -22,8 +22,8 @@ pub(crate) trait TableKind: Sized {
         Vec::new()
     }
 
-    /// Names and reads every key, then asks for [`KeyReader::input`] and checks what the keys say together. `None` if something is
-    /// wrong, which was reported. When the keys are only described nothing is read, and there is no input: every key is named
+    /// Names and reads every key, then asks for [`KeyReader::input`] and checks what the keys say together. `None` if there
+    /// is no value; whatever is wrong was reported. When the keys are only described nothing is read, and there is no input: every key is named
     /// before the first `?`.
     fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self>;
 }
@@ -86,6 +86,11 @@ impl<'t> KeyReader<'_, 't> {
             self.named.push(key);
             return None;
         };
+        debug_assert!(
+            table.keys.keys.iter().any(|described| described.name == key.name),
+            "`{}` is named after the first `?`, so that it was not described",
+            key.name
+        );
         if table.is_right(key.name) { read(parser, table, key.name) } else { None }
     }
 
