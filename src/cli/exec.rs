@@ -219,7 +219,9 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
         number = signals.wait() => (Ok(None), Some(number)),
     };
     let verdict = judged.as_ref().ok().and_then(Option::as_ref);
-    verdict.into_iter().for_each(|verdict| verdict.add_to(&mut facts));
+    if let Some(verdict) = verdict {
+        verdict.add_to(&mut facts);
+    }
     let fails = verdict.is_some_and(Verdict::fails);
     // Written even after a signal, because a cancelled job is the one whose report is read.
     let reported = match &runner.report_file {

@@ -177,7 +177,9 @@ async fn run_under(
         verdict = judged => (Some(verdict?), signalled),
         number = signals.wait() => (None, Some(number)),
     };
-    verdict.iter().for_each(|verdict| verdict.add_to(&mut facts));
+    if let Some(verdict) = &verdict {
+        verdict.add_to(&mut facts);
+    }
     let document = match runner.report_file {
         Some(_) => Some(whole_run(&target, facts.clone()).await?),
         None => None,

@@ -98,9 +98,7 @@ impl TestRuns {
             match entry {
                 Entry::Notice(notice) => match &notice.kind {
                     NoticeKind::TestEnded => {
-                        let Some(name) = notice.workspace.as_ref().and_then(|name| of_tests.get(&**name)) else {
-                            return None;
-                        };
+                        let name = notice.workspace.as_ref().and_then(|name| of_tests.get(&**name))?;
                         if ended.insert(name)
                             && let Some(run) = failed.get_mut(name)
                         {

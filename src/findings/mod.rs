@@ -63,9 +63,10 @@ pub(crate) fn judge(traffic: &Traffic<'_>) -> Findings {
             Rule::All(rule) => judged = rule(traffic),
         }
         if judged.subjects == 0 {
-            let (exercise, advice) = match judged.without_time {
-                true => (WITHOUT_TIME, vec![Advice::ResumeClock {}]),
-                false => (check.exercise, (check.advice)()),
+            let (exercise, advice) = if judged.without_time {
+                (WITHOUT_TIME, vec![Advice::ResumeClock {}])
+            } else {
+                (check.exercise, (check.advice)())
             };
             let [code, title, exercise] = [check.code, check.title, exercise].map(str::to_owned);
             findings.not_exercised.push(NotExercised { code, title, exercise, advice });

@@ -20,7 +20,10 @@ fn assert_within(served: &Served, budget: usize, what: &str) {
     let allocated = health["memory_bytes"].as_u64().and_then(|bytes| usize::try_from(bytes).ok()).expect("a number");
     let (resident, peak, most) = (served.resident(), served.peak(), budget + 128 * MIB);
     let sizes = [allocated, resident, peak, most].map(|bytes| bytes / MIB);
-    println!("{what}: allocated {}, resident {}, at most {} of {} MiB", sizes[0], sizes[1], sizes[2], sizes[3]);
+    #[expect(clippy::print_stdout, reason = "`--nocapture` shows the two sums side by side")]
+    {
+        println!("{what}: allocated {}, resident {}, at most {} of {} MiB", sizes[0], sizes[1], sizes[2], sizes[3]);
+    }
     assert!(allocated > 0 && allocated <= most && peak <= most, "{what}: {allocated} and {peak} bytes");
 }
 
