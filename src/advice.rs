@@ -26,8 +26,6 @@ pub enum Advice {
     ListScenarios {},
     /// Change a setting.
     Set { setting: String, value: String },
-    /// Deliver webhooks for one origin to another.
-    AddForward { from: String, to: String },
     /// Subscribe a URL.
     Subscribe { url: String },
     /// Receive deliveries with a program of one's own.
@@ -224,9 +222,6 @@ impl Advice {
             Self::Set { setting, value } => {
                 return vec!["profile".to_owned(), "set".to_owned(), format!("{setting}={value}")];
             }
-            Self::AddForward { from, to } => {
-                return vec!["forwards".to_owned(), "add".to_owned(), format!("{from}={to}")];
-            }
             Self::Subscribe { url } => vec!["subscriptions", "create", url],
             Self::Listen { url } => vec!["listen", "--forward-to", url],
             Self::EnableSubscription { id } => vec!["subscriptions", "enable", id],
@@ -278,7 +273,6 @@ impl Advice {
             Self::ReviewFindings {} => ("review_findings", json!({})),
             Self::FollowScenarios { .. }
             | Self::Set { .. }
-            | Self::AddForward { .. }
             | Self::Listen { .. }
             | Self::EnableSubscription { .. }
             | Self::ShowSecret { .. }

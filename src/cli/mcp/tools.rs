@@ -506,7 +506,6 @@ mod tests {
             Advice::FollowScenarios { key: key() },
             Advice::ListScenarios {},
             Advice::set("webhooks.allow_http", "true"),
-            Advice::AddForward { from: "https://a.example".to_owned(), to: "http://localhost:3000".to_owned() },
             Advice::Subscribe { url: "https://a.example".to_owned() },
             Advice::Listen { url: "http://localhost:3000".to_owned() },
             Advice::EnableSubscription { id: id() },

@@ -154,8 +154,6 @@ export function commandOfAdvice(advice, base) {
       return cliLine(['scenarios', 'follow', ...keyWords(advice.key ?? '')], base);
     case 'list_scenarios':
       return cliLine(['scenarios', 'list'], base);
-    case 'add_forward':
-      return cliLine(['forwards', 'add', `${advice.from}=${advice.to}`], base);
     case 'subscribe':
       return cliLine(['subscriptions', 'create', advice.url], base);
     case 'listen':
