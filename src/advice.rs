@@ -1,9 +1,10 @@
-//! What to do next with the emulator, as data. A sentence says why; whoever shows it words the advice for its reader: the command line
+//! What to do next with the emulator, as data. A sentence says why, and each output words the advice for its reader: the command line
 //! and the texts of the control API as a command, the tools for agents as a call, the page as a button, the packages for tests as `wrs.…`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use url::Url;
 
 use crate::contract::DEFAULT_URL;
 use crate::util::wording::shell_word;
@@ -99,6 +100,9 @@ pub enum Audience {
 /// The header with which a caller of the control API says who reads its text: `person` or `agent`, and the address that it called.
 pub const READER: &str = "x-emulator-reader";
 
+/// Longest address in that header: a scheme, the longest host and a port.
+const MAX_ADDRESS: usize = 300;
+
 impl Audience {
     /// A person at a shell, with the emulator at this address.
     pub fn person(url: &str) -> Self {
@@ -109,11 +113,14 @@ impl Audience {
         Self::Agent { url: beyond_default(url) }
     }
 
-    /// As the header says; `None` if it says something else.
+    /// As the header says; `None` if it says something else. The address stands in each command, so it is short, and has no path.
     pub fn from_header(value: &str) -> Option<Self> {
-        match value.split_once(' ')? {
-            ("person", url) => Some(Self::person(url)),
-            ("agent", url) => Some(Self::agent(url)),
+        let (reader, address) = value.split_once(' ')?;
+        let url = Url::parse(address).ok().filter(|url| url.path() == "/" && url.query().is_none())?;
+        let is_short = address.len() <= MAX_ADDRESS && matches!(url.scheme(), "http" | "https");
+        match reader {
+            "person" if is_short => Some(Self::person(address)),
+            "agent" if is_short => Some(Self::agent(address)),
             _ => None,
         }
     }
@@ -128,7 +135,7 @@ impl Audience {
         if matches!(self, Self::Agent { .. }) { name.to_owned() } else { format!("--{name}") }
     }
 
-    /// A sentence that names what to look at, and what it shows.
+    /// A sentence such as "`wrs-emulator explain req_1` shows why".
     pub fn look(&self, advice: &Advice) -> String {
         let (shows, page) = match advice {
             Advice::ListRequests { .. } => ("lists its requests", "shows its output and its requests"),
@@ -285,6 +292,22 @@ impl Advice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_header_that_is_no_short_address_is_ignored() {
+        let long = format!("person http://{}", "a".repeat(MAX_ADDRESS));
+        for (header, expected) in [
+            ("person http://127.0.0.1:9770", Some(Audience::person(DEFAULT_URL))),
+            ("agent https://emulator:9771", Some(Audience::agent("https://emulator:9771"))),
+            ("robot http://127.0.0.1:9770", None),
+            ("person", None),
+            ("person http://127.0.0.1:9770/a", None),
+            ("person file:///etc", None),
+            (&long, None),
+        ] {
+            assert_eq!(Audience::from_header(header), expected, "{header}");
+        }
+    }
 
     #[test]
     fn advice_is_worded_for_its_reader() {

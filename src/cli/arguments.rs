@@ -55,7 +55,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Whoever typed the command.
+    /// The person who typed the command.
     pub(super) fn reader(&self) -> Audience {
         Audience::person(&self.url)
     }

@@ -317,7 +317,7 @@ impl Copied {
     fn pass_on(&self) {
         let mut progress = self.progress.lock();
         self.changed.wait_while_for(&mut progress, |progress| progress.from.is_some(), GRACE);
-        // A background process may write forever. What is in the pipe by now is from the command.
+        // A background process may write forever, so only what is in the pipe by now counts as the command's output.
         let in_pipe = progress.from.as_ref().and_then(|from| ioctl_fionread(from).ok()).unwrap_or_default();
         let all = progress.read + in_pipe;
         self.changed.wait_while(&mut progress, |progress| progress.from.is_some() && progress.passed_on < all);

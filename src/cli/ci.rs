@@ -35,7 +35,7 @@ impl Ci {
     }
 
     /// Prints an annotation for each cause to stderr, because stdout may be piped to a program, and appends to the summary of the job.
-    /// With `--json` there are no annotations: stderr then has JSON alone.
+    /// With `--json` there are no annotations, because stderr then carries only JSON.
     pub(super) fn publish(&self, report: &RunReport, fails: bool, kept: Option<&Path>) {
         let Self::GitHub(summary) = self else { return };
         if !is_json() {

@@ -91,7 +91,8 @@ pub(super) struct ExecArgs {
     /// even without --fail-on.
     #[arg(long, env, value_enum)]
     verdict_format: Option<VerdictFormat>,
-    /// Write the verdict to this file; without it the verdict goes to stderr, and only with --fail-on or --verdict-format.
+    /// Write the verdict to this file. Without it, the verdict goes to stderr with --fail-on or --verdict-format, and otherwise only the
+    /// causes if the command fails.
     #[arg(long, env, value_name = "FILE")]
     verdict_file: Option<PathBuf>,
     /// Write what happened to this file when the command has ended, however it ended: a page if the name ends in `.html`,

@@ -232,7 +232,7 @@ impl Kind {
     }
 }
 
-/// Who reads a verdict of `exec`, whose emulator ends: what it saves in a report, or nothing. An HTTP archive has no explanations.
+/// The reader of a verdict of `exec`, whose emulator ends: only its report can still be asked, unless that is an HTTP archive.
 pub(super) fn reader_of_report(report: Option<&Path>) -> Audience {
     let is_archive = |path: &&Path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("har"));
     report.filter(|path| !is_archive(path)).map_or(Audience::Nobody, reader_of_file)
@@ -286,7 +286,7 @@ pub(super) struct Verdict {
     body: Verification,
     /// If the kind `findings` is named.
     review: Option<Review>,
-    /// Who reads what it advises.
+    /// The reader of its advice.
     reader: Audience,
     fail_on: Vec<Kind>,
     allows_unused: bool,

@@ -26,7 +26,7 @@ pub mod variation;
 /// The version label of the emulated contract, as `GET /v1/system/status` carries it (contract: Versioning).
 pub const VERSION: &str = "v1.0";
 
-/// Where the emulator is served, unless it is told otherwise.
+/// The default address.
 pub const DEFAULT_PORT: u16 = 9770;
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:9770";
 pub const DEFAULT_URL: &str = "http://127.0.0.1:9770";

@@ -371,8 +371,8 @@ pub fn url_schema(allow_http: bool) -> Value {
     })
 }
 
-/// Names whose last label is not a number, also not a hexadecimal one: letters, digits, `-`, `_` and what is not ASCII, also
-/// percent-encoded.
+/// Host names of letters, digits, `-`, `_` and characters beyond ASCII, plain or percent-encoded. The last label must not be a number,
+/// decimal or hexadecimal.
 fn name_pattern() -> String {
     // ASCII but for digits, letters, `-` and `_`; and spaces. The letters of numbers are left out where a label would be one.
     let letter = |left_out: &str, escapes: &str| {

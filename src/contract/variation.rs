@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 settings! {
-    /// What messages may be like beyond what is published.
+    /// Variations of messages that the contract permits but does not publish.
     pub struct Variation {
         /// True if every object, answered or delivered, has unknown fields, of any type.
         pub unknown_fields: bool = false {

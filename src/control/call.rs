@@ -18,6 +18,7 @@ use super::command::{CallCommand, Sent};
 use super::context::Context;
 use super::render::{AnyText, Text};
 use super::reply::Reply;
+use crate::contract::rules::json_type;
 use crate::util::schema::{inlined, present};
 use crate::util::wording::any_of;
 
@@ -38,7 +39,7 @@ pub(crate) trait ControlCall: DeserializeOwned + JsonSchema + Serialize + Send +
     }
 }
 
-// These two have no comment of their own in the document: the one of the struct in them describes the call.
+// Ordinary comments, because a doc comment would replace the description of the struct inside in the OpenAPI document.
 
 // The request of a call that takes only a query.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
@@ -235,7 +236,7 @@ fn request<C: ControlCall>(parts: Value) -> CallResult<C> {
     serde_path_to_error::deserialize(parts).map_err(|error| wrong(&error.path().to_string(), error.inner()))
 }
 
-/// What is wrong with a field of the path, the query or the body.
+/// The problem with a field of the path, the query or the body.
 fn wrong(path: &str, problem: &serde_json::Error) -> ControlError {
     let (part, field) = path.split_once('.').unwrap_or((path, ""));
     let places = [if part == "body" { "body: " } else { "" }, field, if field.is_empty() { "" } else { ": " }];
@@ -295,7 +296,7 @@ impl AnyCall {
         (!segment.is_empty() && !segment.contains('/')).then(|| decoded.into_owned())
     }
 
-    /// What it does, in a sentence without its full stop, and what explains it.
+    /// A one-sentence summary without its full stop, and the description.
     pub(super) fn about(&self) -> (String, String) {
         let schema = self.schema();
         let part = |part: &str| schema["properties"][part]["description"].as_str();
@@ -394,7 +395,7 @@ impl AnyCall {
         let body = match serde_json::from_slice(text) {
             Ok(Value::Object(body)) => body,
             Ok(other) => {
-                let found = kind(&other);
+                let found = json_type(&other);
                 return Err(ControlError::invalid(format!("body: expected an object, found {found}")));
             }
             Err(error) => return Err(ControlError::invalid(format!("body: {error}"))),
@@ -446,15 +447,4 @@ fn typed(name: &str, text: String, schema: &Value) -> CallResult<Value> {
         return Err(ControlError::unexpected(name, &format!("{least} to {most}"), &text));
     }
     Ok(number.into())
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
 }

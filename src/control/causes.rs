@@ -123,7 +123,7 @@ const MAX_ALSO: usize = 5;
 const MAX_CAUSES: usize = 1_000;
 /// Most failed tests named.
 const MAX_TESTS: usize = 5_000;
-/// Once the causes have so many bytes of JSON, there are no further ones.
+/// Most bytes of JSON of all causes together; further causes are only counted.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// Most characters of a sentence: paths and URLs may be as long as a header block.
 const MAX_SENTENCE: usize = 1_000;

@@ -48,7 +48,7 @@ pub(crate) struct CallCommand {
 }
 
 impl CallCommand {
-    /// A command with these arguments, whose comment says what it does.
+    /// A command with these arguments; the doc comment of their struct is its description.
     pub(super) fn new<A: Args>(
         name: &'static str,
         examples: &'static [&'static str],
@@ -63,7 +63,7 @@ impl CallCommand {
         }
     }
 
-    /// What it does, where its arguments have no comment, or one that is not for people who type.
+    /// The description, if the doc comment of the arguments is missing or written for the API.
     pub(super) fn about(self, about: &'static str) -> Self {
         let define = self.define;
         Self { define: Box::new(move |command| define(command).about(about)), ..self }

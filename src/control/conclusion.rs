@@ -1,4 +1,4 @@
-//! What a run comes to: which of its causes failed it, and the first sentence about it. Whoever shows a run shows this; nobody judges anew.
+//! The conclusion of a run: which of its causes failed it, and its headline. Every output shows this one.
 
 use std::collections::HashSet;
 
@@ -145,19 +145,19 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(causes: &[Cause], tests: usize, exec: Option<&ExecFacts>, expected: &[&str], sentence: &str) {
+    fn check(
+        causes: &[Cause],
+        tests: usize,
+        exec: Option<&ExecFacts>,
+        expected: &[&str],
+        (tone, sentence): (Tone, &str),
+    ) {
         let mut causes = causes.to_vec();
         let headline = conclude(&mut causes, tests, (5, 0), exec);
         let found: Vec<String> =
             causes.iter().map(|cause| format!("{} {}", name_of(cause.standing), cause.sentence)).collect();
         assert_eq!(found, expected);
         assert_eq!(headline.sentence, sentence);
-        let tone = match sentence.split([' ', ':', ',']).next() {
-            Some("Failed") => Tone::Bad,
-            Some("Passed") if sentence.starts_with("Passed, but") => Tone::Warn,
-            Some("Passed") => Tone::Ok,
-            _ => Tone::Quiet,
-        };
         assert_eq!(headline.tone, tone, "{sentence}");
     }
 
@@ -170,21 +170,27 @@ mod tests {
         let all: Vec<Cause> = [of_test].into_iter().chain(others.clone()).collect();
         let elsewhere = ["elsewhere silent", "elsewhere unfinished"];
         let failed = ["failed a", "failed forged", "failed undelivered", "warning refused"];
-        check(&all, 1, None, &[&failed[..], &elsewhere].concat(), "Failed: a, and 2 other causes");
+        check(&all, 1, None, &[&failed[..], &elsewhere].concat(), (Tone::Bad, "Failed: a, and 2 other causes"));
         let expected = ["warning a", "warning forged", "warning undelivered", "warning refused"];
         // The command expected it.
         let passed = exec(json!({}));
-        check(&all, 1, Some(&passed), &[&expected[..], &elsewhere].concat(), "Passed, but a, and 3 other warnings");
+        check(
+            &all,
+            1,
+            Some(&passed),
+            &[&expected[..], &elsewhere].concat(),
+            (Tone::Warn, "Passed, but a, and 3 other warnings"),
+        );
         let named = exec(json!({ "failed_by": ["undelivered", "unused", "unfinished"] }));
         let expected =
             ["failed undelivered", "failed silent", "failed unfinished", "warning forged", "warning refused"];
-        check(&others, 0, Some(&named), &expected, "Failed: undelivered, and 2 other causes");
+        check(&others, 0, Some(&named), &expected, (Tone::Bad, "Failed: undelivered, and 2 other causes"));
         let red = exec(json!({ "exit_status": 1 }));
         let expected =
             ["failed forged", "failed undelivered", "failed refused", "failed silent", "elsewhere unfinished"];
-        check(&others, 0, Some(&red), &expected, "Failed: forged, and 3 other causes");
+        check(&others, 0, Some(&red), &expected, (Tone::Bad, "Failed: forged, and 3 other causes"));
         let expected = [&["warning forged", "warning undelivered", "warning refused"][..], &elsewhere].concat();
-        check(&others, 1, Some(&red), &expected, "Failed: the command ended with exit status 1");
+        check(&others, 1, Some(&red), &expected, (Tone::Bad, "Failed: the command ended with exit status 1"));
     }
 
     #[test]
@@ -198,34 +204,37 @@ mod tests {
             )
         };
         let expected = ["failed no-back-off", "warning no-back-off"];
-        check(&found, 0, Some(&failed("certain")), &expected, "Failed: no-back-off");
-        check(&found[1..], 0, Some(&failed("certain")), &expected[1..], "Failed: 1 problem was found");
-        check(&found[1..], 0, Some(&failed("likely")), &expected[..1], "Failed: no-back-off");
+        check(&found, 0, Some(&failed("certain")), &expected, (Tone::Bad, "Failed: no-back-off"));
+        check(&found[1..], 0, Some(&failed("certain")), &expected[1..], (Tone::Bad, "Failed: 1 problem was found"));
+        check(&found[1..], 0, Some(&failed("likely")), &expected[..1], (Tone::Bad, "Failed: no-back-off"));
         // Another cause that names it is the one to read.
         let refused = cause("refused", "429", json!({ "findings": ["no-back-off"] }));
         let both = [finding("likely"), refused];
-        check(&both, 0, Some(&failed("certain")), &["failed 429", "elsewhere no-back-off"], "Failed: 429");
+        check(&both, 0, Some(&failed("certain")), &["failed 429", "elsewhere no-back-off"], (Tone::Bad, "Failed: 429"));
         check(
             &both,
             0,
             None,
             &["warning 429", "elsewhere no-back-off"],
-            "5 requests and 0 deliveries; 1 thing to look at",
+            (Tone::Quiet, "5 requests and 0 deliveries; 1 thing to look at"),
         );
     }
 
     #[test]
     fn a_run_without_causes_has_a_first_sentence_as_well() {
         for (facts, sentence) in [
-            (json!({}), "Passed: 5 requests and 0 deliveries, nothing went wrong"),
-            (json!({ "exit_status": 3 }), "Failed: the command ended with exit status 3"),
-            (json!({ "exit_status": 137, "signal": 9 }), "Failed: the command ended with signal 9"),
-            (json!({ "exit_status": 127, "problem": "not found" }), "Failed: the command could not be run (not found)"),
-            (json!({ "failed_by": ["a", "b"], "failed_because": ["one", "two"] }), "Failed: one; two"),
+            (json!({}), (Tone::Ok, "Passed: 5 requests and 0 deliveries, nothing went wrong")),
+            (json!({ "exit_status": 3 }), (Tone::Bad, "Failed: the command ended with exit status 3")),
+            (json!({ "exit_status": 137, "signal": 9 }), (Tone::Bad, "Failed: the command ended with signal 9")),
+            (
+                json!({ "exit_status": 127, "problem": "not found" }),
+                (Tone::Bad, "Failed: the command could not be run (not found)"),
+            ),
+            (json!({ "failed_by": ["a", "b"], "failed_because": ["one", "two"] }), (Tone::Bad, "Failed: one; two")),
         ] {
             check(&[], 0, Some(&exec(facts)), &[], sentence);
         }
-        check(&[], 0, None, &[], "5 requests and 0 deliveries, nothing went wrong");
+        check(&[], 0, None, &[], (Tone::Quiet, "5 requests and 0 deliveries, nothing went wrong"));
         assert_eq!(conclude(&mut [], 0, (0, 0), None).sentence, "Nothing happened yet");
     }
 }

@@ -57,7 +57,7 @@ pub(super) fn short(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Opt
     write(&mut document).is_ok().then_some(document.0)
 }
 
-/// A long document. A few are sent at a time, because each keeps what it has yet to write.
+/// Sends a long document. Only a few are sent at a time, because each holds the records that are not yet written.
 pub(super) async fn made_while_sent(
     pool: &Pool,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,

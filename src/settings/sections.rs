@@ -188,7 +188,7 @@ settings! {
             values: "name = value, such as X-Environment = \"sandbox\"",
             observed_by: "not by calls: what is between adds headers of its own",
         },
-        /// How the end of a delivery's body is told.
+        /// How the length of a delivery's body is declared.
         pub framing: Framing = "length" {
             contract: "not shown; HTTP has both",
             assumed: "Content-Length",
@@ -276,7 +276,7 @@ settings! {
     }
 }
 
-/// How the end of a delivery's body is told.
+/// How the length of a delivery's body is declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Framing {

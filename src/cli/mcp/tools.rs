@@ -72,7 +72,7 @@ impl Session {
         Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }))
     }
 
-    /// How its calls are made: what they advise is worded for an agent.
+    /// A call whose advice is worded for an agent.
     fn asking(&self) -> Call<'_> {
         Call::new(&self.target).for_agent().limit(MAX_WAIT + SHORT)
     }

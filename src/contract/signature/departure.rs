@@ -33,7 +33,7 @@ impl Departure {
         }
     }
 
-    /// What it is about: of each, a signature departs in one way.
+    /// The aspect of a signature that it concerns; a signature departs in at most one way from each.
     const fn subject(self) -> u8 {
         match self {
             Self::BodyAlone => 0,

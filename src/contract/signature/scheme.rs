@@ -118,7 +118,7 @@ pub struct Scheme {
 }
 
 named! {
-    /// What is around the whole value of a signature header, by no scheme but on the way of some deliveries.
+    /// Text around the whole value of a signature header. No scheme adds it, but some intermediaries do.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Wrapping {
         None = "none",
