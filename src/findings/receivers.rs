@@ -66,7 +66,7 @@ pub(super) const CHECKS: [Check; 7] = [
     Check::new("receiver-redirects", Severity::Medium, "A receiver redirects")
         .why("Senders of webhooks do not follow redirects.")
         .clause(clauses::DELIVERY)
-        .remedy("register the URL that the redirect leads to")
+        .remedy("let the receiver answer at the registered URL itself, or register the URL that answers")
         .exercise(DELIVER)
         .advice(|| vec![Advice::fire(WORKFLOW_COMPLETED)])
         .rule(Rule::Delivery(redirected)),

@@ -274,7 +274,7 @@ impl Exchanged {
     }
 
     /// Where a redirect leads.
-    pub fn location(&self) -> Option<String> {
+    fn location(&self) -> Option<String> {
         location(self.outcome.status()?, &self.headers)
     }
 }

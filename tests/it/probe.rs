@@ -413,9 +413,14 @@ fn a_receiver_that_refuses_the_valid_delivery_is_diagnosed() {
     let posts = found.iter().filter(|(name, _)| !["get", "head"].contains(name));
     assert!(found.len() > 24 && posts.into_iter().all(|(_, outcome)| *outcome == "redirected"), "{found:?}");
     assert!(
-        redirects["cases"][0]["observed"] == "302 to https://app.example.com/login \"from the \u{1b}receiver\"",
+        redirects["cases"][0]["observed"]
+            == "302 (Location: https://app.example.com/login) \"from the \u{1b}receiver\"",
         "{redirects}"
     );
+    // The URL that it redirects to answers nothing: there is no TLS.
+    let redirects = refused("let it answer at this URL itself", |_| Does::RedirectsToHttps);
+    let observed = redirects["cases"][0]["observed"].as_str().expect("text");
+    assert!(observed.contains("its own address: it refuses plain HTTP"), "{observed}");
 }
 
 #[test]

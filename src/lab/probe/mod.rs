@@ -32,7 +32,7 @@ use crate::contract::named::named;
 use crate::http::body::ResponseBody;
 use crate::redact::Redactor;
 use crate::settings::Profile;
-use crate::state::workspace::{AttemptOutcome, FailureReason};
+use crate::state::workspace::{AttemptOutcome, FailureReason, status_text};
 use crate::util::html;
 use crate::util::wording::shorten;
 use crate::webhook::client::{Progress, send_once};
@@ -231,7 +231,9 @@ impl Run<'_> {
                     "it answered 404 to a POST; check the path of the URL, and that it does not look for the workflow of the event"
                 }
                 405 => "it answered 405 to a POST; check the path of the URL",
-                300..=399 => "it redirects deliveries; probe the URL that it redirects to",
+                300..=399 => {
+                    "it redirects deliveries, and redirects are not followed: let it answer at this URL itself, or probe the URL that answers"
+                }
                 400..=499 => return self.accepted_variation(reply).await,
                 _ => return format!("it answered {status} to the valid delivery; look at its log"),
             },
@@ -287,15 +289,12 @@ impl Run<'_> {
         let request = (outgoing(target, request), letters);
         let sent = send_once(target, &self.addresses, reach, limit / 2, request, &progress);
         let reply = match timeout(limit, sent).await {
-            Ok(Ok(answered)) => {
-                let location = answered.location();
-                match answered.outcome {
-                    AttemptOutcome::Answered { status, body, .. } => {
-                        Reply::Answered { status, location, text: beginning(&body) }
-                    }
-                    AttemptOutcome::Failed { reason, detail } => Reply::Failed { reason, detail },
+            Ok(Ok(answered)) => match answered.outcome {
+                AttemptOutcome::Answered { status, body, note, .. } => {
+                    Reply::Answered { status, note, text: beginning(&body) }
                 }
-            }
+                AttemptOutcome::Failed { reason, detail } => Reply::Failed { reason, detail },
+            },
             Ok(Err(problem)) => return Err(problem),
             Err(_) if limit < self.probe.timeout && limit < ENOUGH => over("no answer before"),
             Err(_) => Reply::Failed {
@@ -408,14 +407,12 @@ fn in_pieces(body: Bytes) -> ResponseBody {
 enum Reply {
     Answered {
         status: u16,
-        location: Option<String>,
+        /// What else there is to say: where it redirects to, or that its body broke off.
+        note: Option<Box<str>>,
         text: String,
     },
     /// No connection, no answer in time, or a connection that broke.
-    Failed {
-        reason: FailureReason,
-        detail: String,
-    },
+    Failed { reason: FailureReason, detail: String },
     /// It was not sent, or not given the time that it may take; why.
     Unsent(String),
 }
@@ -436,11 +433,8 @@ impl Reply {
 impl fmt::Display for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Answered { status, location, text } => {
-                write!(f, "{status}")?;
-                if let Some(location) = location {
-                    write!(f, " to {location}")?;
-                }
+            Self::Answered { status, note, text } => {
+                f.write_str(&status_text(*status, note.as_deref()))?;
                 let page = html::is_page(text.as_bytes()).then(|| html::visible_text(text).unwrap_or_default());
                 let shown = page.as_deref().or_else(|| text.lines().next());
                 match shown.map(str::trim).filter(|line| !line.is_empty()) {
@@ -482,7 +476,7 @@ impl Outcome {
             Self::Slow => {
                 "answer first and work later: after its timeout the service counts the delivery as failed and retries"
             }
-            Self::Redirected => "subscribe with the URL that answers: redirects are not followed",
+            Self::Redirected => "answer at the subscribed URL itself, or subscribe with the URL that answers: redirects are not followed",
             Self::Crashed if case.expects == Expectation::Refused => {
                 "refuse with a 4xx: after a 5xx or a closed connection the delivery is sent again, and it may be a crash"
             }
