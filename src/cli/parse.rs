@@ -14,20 +14,16 @@ use super::call_command::with_calls;
 use super::failure::{Failure, colored, note, report, set_json, warn};
 use super::stream::Stream;
 use crate::contract::{DEFAULT_PORT, nearest};
+use crate::control::commands;
 use crate::util::wording::shell_word;
 
 const PREFIX: &str = "WRS_EMULATOR";
 
-/// Groups of commands, each with its default command.
-pub(super) const DEFAULTS: &[(&str, &str)] = &[
-    ("requests", "list"),
-    ("deliveries", "list"),
-    ("subscriptions", "list"),
-    ("forwards", "list"),
-    ("scenarios", "list"),
-    ("clock", "show"),
-    ("profile", "show"),
-];
+/// Groups of commands, each with the command that runs when the group is named alone.
+pub(super) fn defaults() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let leading = commands().into_iter().filter(|command| command.group.is_some());
+    leading.filter_map(|command| command.name.split_once(' ')).chain([("forwards", "list")])
+}
 
 /// The definition of the command line, with what the derives cannot express.
 pub(super) fn definition(command: Command) -> Command {
@@ -38,7 +34,7 @@ fn completed(command: Command) -> Command {
     // Several jobs on one machine may run `exec` at a time, so each uses a free port.
     let free_port = |listen: Arg| listen.default_value("127.0.0.1:0");
     let command = with_calls(command).mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
-    DEFAULTS.iter().fold(command, |command, (group, _)| {
+    defaults().fold(command, |command, (group, _)| {
         command.mut_subcommand(group, |inner| inner.override_usage(format!("wrs-emulator {group} [OPTIONS] [COMMAND]")))
     })
 }
@@ -121,7 +117,7 @@ pub(super) fn parsed(command: Command) -> Result<ArgMatches, ExitCode> {
 fn expanded(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let word = |at: usize| arguments.get(at).and_then(|word| word.to_str());
     let is_flag = word(2).is_none_or(|word| word.starts_with('-') && !matches!(word, "-h" | "--help" | "--help-all"));
-    if let Some((_, default)) = DEFAULTS.iter().find(|(group, _)| is_flag && word(1) == Some(group)) {
+    if let Some((_, default)) = defaults().find(|(group, _)| is_flag && word(1) == Some(group)) {
         arguments.insert(2, default.into());
     }
     arguments

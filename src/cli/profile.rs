@@ -145,7 +145,6 @@ pub(super) struct OpenapiArgs {
 }
 
 #[derive(Debug, Subcommand)]
-#[command(after_help = examples(["profile set rate_limit.requests=5", "profile unset rate_limit.requests"]))]
 pub(super) enum ProfileCommand {
     /// Print the JSON Schema of profile files, for editors.
     #[command(display_order = 100, after_help = examples(["profile schema > profile.schema.json"]))]

@@ -66,7 +66,6 @@ pub(super) enum RunCommand {
 }
 
 #[derive(Debug, Subcommand)]
-#[command(after_help = examples(["requests --status 404", "requests show req_01k...", "requests export --har requests.har"]))]
 pub(super) enum RequestsCommand {
     /// Write requests and their answers to an HTTP archive (HAR 1.2), oldest first.
     #[command(display_order = 100, after_help = examples([

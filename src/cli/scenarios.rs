@@ -18,7 +18,6 @@ use crate::scenario::{STARTER_TEXT, built_in, built_in_names, check_text, read_f
 use crate::util::wording::{any_of, counted, shell_word};
 
 #[derive(Debug, Subcommand)]
-#[command(after_help = examples(["scenarios", "scenarios use rate-limit-burst"]))]
 pub(super) enum ScenariosCommand {
     /// Write a new scenario file to start from.
     #[command(display_order = 100, after_help = examples(["scenarios new quota-runs-out", "scenarios new mine --folder tests/stories"]))]

@@ -198,7 +198,6 @@ fn forged(deliveries: &[DeliveryShown], reader: &Audience) -> Result<ExitCode, F
 }
 
 #[derive(Debug, Subcommand)]
-#[command(after_help = examples(["deliveries --status exhausted", "deliveries wait --count 2"]))]
 pub(super) enum DeliveriesCommand {
     /// Send the same event to the same subscription again, with a new signature, or forged as before; exit 1 if it does not arrive.
     #[command(display_order = 100, after_help = examples(["deliveries redeliver dlv_01k..."]))]

@@ -32,7 +32,7 @@ pub(crate) struct Activate {
 
 impl ControlCall for Body<Activate> {
     type Answer = Activated;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Scenarios, "POST scenarios/active", activate);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::SCENARIOS, "POST scenarios/active", activate);
 
     fn commands() -> Vec<CallCommand> {
         let uses =

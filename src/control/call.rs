@@ -70,34 +70,24 @@ enum Handler<C: ControlCall> {
     Waits(fn(C, Arc<Context>) -> CallFuture<C::Answer>),
 }
 
-/// The groups in which the document lists calls.
+/// A group in which the document lists calls. These are used in several files; a file may declare one for its own calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tag {
-    Emulator,
-    Profile,
-    Requests,
-    Results,
-    Webhooks,
-    Scenarios,
-    State,
+pub(super) struct Tag {
+    pub(super) name: &'static str,
+    /// What its calls are about.
+    pub(super) about: &'static str,
 }
 
 impl Tag {
-    pub(super) const ALL: [Self; 7] =
-        [Self::Emulator, Self::Profile, Self::Requests, Self::Results, Self::Webhooks, Self::Scenarios, Self::State];
-
-    /// Its name, and what its calls are about.
-    pub(super) const fn text(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Emulator => ("emulator", "The emulator itself and its documents."),
-            Self::Profile => ("profile", "Settings, and what the contract leaves open."),
-            Self::Requests => ("requests", "What clients sent and were answered."),
-            Self::Results => ("results", "What happened, why, and the problems found."),
-            Self::Webhooks => ("webhooks", "Subscriptions, events, deliveries and built-in receivers."),
-            Self::Scenarios => ("scenarios", "Stories that decide how requests are answered."),
-            Self::State => ("state", "The clock, and the state of keys."),
-        }
-    }
+    pub(super) const EMULATOR: Self = Self { name: "emulator", about: "The emulator itself and its documents." };
+    pub(super) const PROFILE: Self = Self { name: "profile", about: "Settings, and what the contract leaves open." };
+    pub(super) const REQUESTS: Self = Self { name: "requests", about: "What clients sent and were answered." };
+    pub(super) const RESULTS: Self = Self { name: "results", about: "What happened, why, and the problems found." };
+    pub(super) const WEBHOOKS: Self =
+        Self { name: "webhooks", about: "Subscriptions, events, deliveries and built-in receivers." };
+    pub(super) const SCENARIOS: Self =
+        Self { name: "scenarios", about: "Stories that decide how requests are answered." };
+    pub(super) const STATE: Self = Self { name: "state", about: "The clock, and the state of keys." };
 }
 
 /// Options of a call.

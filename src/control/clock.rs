@@ -52,11 +52,13 @@ pub(crate) struct ShowClock {
 
 impl ControlCall for Query<ShowClock> {
     type Answer = Clock;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::State, "GET clock", show);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::STATE, "GET clock", show);
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["clock show", "clock show --key sk_test_a --json"];
-        vec![CallCommand::new("clock show", examples, |query| Self { query }.sent())]
+        let group = &["clock", "clock freeze", "clock advance 60s"];
+        let command = CallCommand::new("clock show", examples, |query| Self { query }.sent());
+        vec![command.leads("Show, stop or move the emulator's clock", group).after("check")]
     }
 }
 
@@ -83,7 +85,7 @@ pub(crate) struct MoveClock {
 impl ControlCall for Body<MoveClock> {
     type Answer = Clock;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::State, "POST clock", |Self { body }, cx| Box::pin(change(body, cx)));
+        Declaration::waits(Tag::STATE, "POST clock", |Self { body }, cx| Box::pin(change(body, cx)));
 
     fn commands() -> Vec<CallCommand> {
         let mode = |name, about, examples, mode| {

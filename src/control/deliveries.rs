@@ -63,7 +63,7 @@ pub(crate) struct ListDeliveries {
 
 impl ControlCall for Query<ListDeliveries> {
     type Answer = Page<DeliveryRow>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "GET deliveries", list);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "GET deliveries", list);
 
     fn commands() -> Vec<CallCommand> {
         let examples = &[
@@ -71,7 +71,9 @@ impl ControlCall for Query<ListDeliveries> {
             "deliveries list --event evt_01k... --json",
             "deliveries list --follow",
         ];
-        vec![CallCommand::new("deliveries list", examples, |query| Self { query }.sent()).follows("attempt")]
+        let group = &["deliveries --status exhausted", "deliveries wait --count 2"];
+        let command = CallCommand::new("deliveries list", examples, |query| Self { query }.sent()).follows("attempt");
+        vec![command.leads("List, show, wait for and repeat deliveries", group)]
     }
 }
 
@@ -115,7 +117,7 @@ pub(crate) struct WaitForDeliveries {
 impl ControlCall for Body<WaitForDeliveries> {
     type Answer = List<DeliveryRow>;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::Webhooks, "POST deliveries/wait", |Self { body }, cx| Box::pin(wait(body, cx)));
+        Declaration::waits(Tag::WEBHOOKS, "POST deliveries/wait", |Self { body }, cx| Box::pin(wait(body, cx)));
 
     fn commands() -> Vec<CallCommand> {
         let about = "Wait until deliveries match; on timeout, show the nearest ones and what differs, and exit 1";
@@ -161,7 +163,7 @@ pub(crate) struct DeliveryPath {
 impl ControlCall for ShowDelivery {
     type Answer = DeliveryWhole;
     const CALL: Declaration<Self> =
-        Declaration::at_once(Tag::Webhooks, "GET deliveries/{id}", |Self { path, query }, cx| {
+        Declaration::at_once(Tag::WEBHOOKS, "GET deliveries/{id}", |Self { path, query }, cx| {
             Ok(whole(&find(cx, &query.key.scope(cx)?, &path.id)?, &cx.registry, cx.redactor()))
         });
 
@@ -191,7 +193,7 @@ pub(crate) struct RedeliverQuery {
 impl ControlCall for Redeliver {
     type Answer = Redelivered;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::Webhooks, "POST deliveries/{id}/redeliver", |request, cx| {
+        Declaration::waits(Tag::WEBHOOKS, "POST deliveries/{id}/redeliver", |request, cx| {
             Box::pin(redeliver(request, cx))
         });
 }
@@ -226,7 +228,7 @@ struct SinkQuery {
 impl ControlCall for ShowSink {
     type Answer = Page<Receipt>;
     const CALL: Declaration<Self> =
-        Declaration::at_once(Tag::Webhooks, "GET sink/{name}", |request, cx| sink(&request, cx));
+        Declaration::at_once(Tag::WEBHOOKS, "GET sink/{name}", |request, cx| sink(&request, cx));
 }
 
 /// What a built-in receiver answers next.
@@ -250,7 +252,7 @@ struct Script {
 
 impl ControlCall for ScriptSink {
     type Answer = Scripted;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "POST sink/{name}", script);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "POST sink/{name}", script);
 }
 
 /// The new delivery.

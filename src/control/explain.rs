@@ -55,7 +55,7 @@ pub(crate) struct ExplainQuery {
 
 impl ControlCall for Explain {
     type Answer = Explanation;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Results, "GET explain/{id}", explain);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::RESULTS, "GET explain/{id}", explain);
 
     fn commands() -> Vec<CallCommand> {
         vec![CallCommand::new(

@@ -30,7 +30,7 @@ pub(crate) struct GetFindings {
 impl ControlCall for Query<GetFindings> {
     type Answer = Findings;
     const CALL: Declaration<Self> =
-        Declaration::at_once(Tag::Results, "GET findings", |Self { query }, cx| Ok(judge(cx, &query.key.scope(cx)?)));
+        Declaration::at_once(Tag::RESULTS, "GET findings", |Self { query }, cx| Ok(judge(cx, &query.key.scope(cx)?)));
 }
 
 impl Text for Findings {

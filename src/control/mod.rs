@@ -49,7 +49,7 @@ mod verdict;
 /// The calls that the command line makes, and their answers.
 pub(crate) mod api {
     pub(crate) use crate::control::call::{Answer, AnyCall, Body, ControlCall, Query};
-    pub(crate) use crate::control::command::{CallCommand, Sent};
+    pub(crate) use crate::control::command::{CallCommand, CommandGroup, Sent};
     pub(crate) use crate::control::{
         activation::*, causes::*, clock::*, deliveries::*, events::*, exec_facts::*, explain::*, fields::*,
         findings::*, grid::*, judged::*, plain::*, profile::*, requests::*, run::*, scenarios::*, snapshot::*,

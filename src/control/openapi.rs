@@ -8,7 +8,7 @@ use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::PREFIX;
-use super::call::{AnyCall, Tag};
+use super::call::AnyCall;
 use super::reply::Error;
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::SAMPLE_KEY;
@@ -46,12 +46,15 @@ pub(super) fn document(calls: &[AnyCall]) -> Value {
         settings.meta_schema = None;
     });
     let mut answers = settings.into_generator();
-    let mut paths: Map<String, Value> = Map::new();
+    let (mut paths, mut tags): (Map<String, Value>, Vec<Value>) = Default::default();
     for call in calls {
+        let tag = json!({ "name": call.tag.name, "description": call.tag.about });
+        if !tags.contains(&tag) {
+            tags.push(tag);
+        }
         let path = paths.entry(format!("{PREFIX}{}", call.path)).or_insert_with(|| json!({}));
         path[call.method.as_str().to_ascii_lowercase()] = operation(call, &mut answers);
     }
-    let tags = Tag::ALL.map(Tag::text).map(|(name, about)| json!({ "name": name, "description": about }));
     let responses = shared_responses(&answers.subschema_for::<Error>());
     let mut components = answers.take_definitions(true);
     components.values_mut().for_each(plain);
@@ -106,7 +109,7 @@ fn operation(call: &AnyCall, answers: &mut SchemaGenerator) -> Value {
     let (summary, about) = call.about();
     let mut operation = json!({
         "operationId": id(call),
-        "tags": [call.tag.text().0],
+        "tags": [call.tag.name],
         "summary": summary,
         "description": about,
         "parameters": parameters,

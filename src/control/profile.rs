@@ -36,7 +36,7 @@ pub(crate) struct GetAssumptions {
 
 impl ControlCall for Query<GetAssumptions> {
     type Answer = List<LedgerRow>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Profile, "GET assumptions", |Self { query }, cx| {
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::PROFILE, "GET assumptions", |Self { query }, cx| {
         let name = query.key.scope(cx)?.key();
         let mut data = in_force(cx, name.as_deref(), cx.redactor());
         data.retain(|row| query.about.as_ref().is_none_or(|about| row.setting.contains(about)));
@@ -63,11 +63,13 @@ pub(crate) struct ShowProfile {
 
 impl ControlCall for Query<ShowProfile> {
     type Answer = Profile;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Profile, "GET profile", show);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::PROFILE, "GET profile", show);
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["profile show", "profile show --key sk_test_a --json"];
-        vec![CallCommand::new("profile show", examples, |query| Self { query }.sent())]
+        let group = &["profile set rate_limit.requests=5", "profile unset rate_limit.requests"];
+        let command = CallCommand::new("profile show", examples, |query| Self { query }.sent());
+        vec![command.leads("Show and change settings while the emulator runs", group)]
     }
 }
 
@@ -82,7 +84,7 @@ pub(crate) struct GetEmulatedDocument {
 
 impl ControlCall for Query<GetEmulatedDocument> {
     type Answer = Made<Map<String, Value>>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Emulator, "GET v1/openapi.json", |Self { query }, cx| {
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::EMULATOR, "GET v1/openapi.json", |Self { query }, cx| {
         Ok(json(&document(&cx.profile_for(query.key.scope(cx)?.key().as_deref()))).into())
     });
 }
@@ -123,7 +125,7 @@ pub(crate) struct ChangeSettings {
 
 impl ControlCall for Body<ChangeSettings> {
     type Answer = Patched;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Profile, "PATCH profile", patch);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::PROFILE, "PATCH profile", patch);
 
     fn commands() -> Vec<CallCommand> {
         let set = "Change settings: `rate_limit.requests=5`. A value that is not valid TOML is taken as a string";

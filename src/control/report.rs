@@ -33,7 +33,7 @@ pub(crate) struct GetReport {
 impl ControlCall for Query<GetReport> {
     type Answer = Made<String>;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::Results, "GET report.html", |Self { query }, cx| Box::pin(report(query, cx)))
+        Declaration::waits(Tag::RESULTS, "GET report.html", |Self { query }, cx| Box::pin(report(query, cx)))
             .with(Options { media: Some(&["text/html"]), ..USUAL });
 }
 

@@ -68,7 +68,7 @@ pub(crate) struct ListRequests {
 
 impl ControlCall for Query<ListRequests> {
     type Answer = Page<Request>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Requests, "GET requests", list);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::REQUESTS, "GET requests", list);
 
     fn commands() -> Vec<CallCommand> {
         let examples = &[
@@ -76,7 +76,9 @@ impl ControlCall for Query<ListRequests> {
             "requests list --key sk_test_mine --limit 100 --json",
             "requests list --follow",
         ];
-        vec![CallCommand::new("requests list", examples, |query| Self { query }.sent()).follows("request")]
+        let group = &["requests --status 404", "requests show req_01k...", "requests export --har requests.har"];
+        let command = CallCommand::new("requests list", examples, |query| Self { query }.sent()).follows("request");
+        vec![command.leads("List, show, wait for and export requests", group)]
     }
 }
 
@@ -119,7 +121,7 @@ pub(crate) struct WaitForRequests {
 impl ControlCall for Body<WaitForRequests> {
     type Answer = List<Request>;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::Requests, "POST requests/wait", |Self { body }, cx| Box::pin(wait(body, cx)));
+        Declaration::waits(Tag::REQUESTS, "POST requests/wait", |Self { body }, cx| Box::pin(wait(body, cx)));
 
     fn commands() -> Vec<CallCommand> {
         let about = "Wait until requests match; on timeout, show the nearest ones and what differs, and exit 1";
@@ -153,7 +155,7 @@ pub(crate) struct RequestPath {
 impl ControlCall for ShowRequest {
     type Answer = RequestWhole;
     const CALL: Declaration<Self> =
-        Declaration::at_once(Tag::Requests, "GET requests/{id}", |Self { path, query }, cx| {
+        Declaration::at_once(Tag::REQUESTS, "GET requests/{id}", |Self { path, query }, cx| {
             Ok(whole(&*find(cx, &query.key.scope(cx)?, &path.id)?, cx.redactor()))
         });
 
@@ -175,7 +177,7 @@ pub(crate) struct ClearRequests {
 
 impl ControlCall for Body<ClearRequests> {
     type Answer = Cleared;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Requests, "DELETE requests", clear);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::REQUESTS, "DELETE requests", clear);
 }
 
 /// The status of an answer, or 0 for a broken connection.

@@ -113,7 +113,7 @@ struct GetDocument {
 impl ControlCall for Query<GetDocument> {
     type Answer = Made<Map<String, Value>>;
     const CALL: Declaration<Self> =
-        Declaration::at_once(Tag::Emulator, "GET openapi.json", |_, _| Ok(json(openapi_document()).into()));
+        Declaration::at_once(Tag::EMULATOR, "GET openapi.json", |_, _| Ok(json(openapi_document()).into()));
 }
 
 impl Control {

@@ -64,7 +64,7 @@ pub(crate) struct GetRun {
 impl ControlCall for Query<GetRun> {
     type Answer = Made<Run>;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::Results, "GET run", |Self { query }, cx| Box::pin(send(query, cx)));
+        Declaration::waits(Tag::RESULTS, "GET run", |Self { query }, cx| Box::pin(send(query, cx)));
 }
 
 /// What happened so far and the present state, with the newest records of each kind. Credentials are masked.

@@ -43,7 +43,7 @@ pub(crate) struct SaveSnapshot {
 impl ControlCall for Query<SaveSnapshot> {
     type Answer = Made<SnapshotDocument>;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::State, "GET snapshot", |Self { query }, cx| Box::pin(save(query, cx)));
+        Declaration::waits(Tag::STATE, "GET snapshot", |Self { query }, cx| Box::pin(save(query, cx)));
 }
 
 /// Put a saved state in place.
@@ -57,7 +57,7 @@ pub(crate) struct LoadSnapshot {
 
 impl ControlCall for Query<LoadSnapshot> {
     type Answer = Loaded;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::State, "PUT snapshot", load).with(Options {
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::STATE, "PUT snapshot", load).with(Options {
         raw_body: Some(SchemaGenerator::subschema_for::<SnapshotDocument>),
         max_bytes: Some(MAX_BYTES),
         ..USUAL
@@ -82,7 +82,7 @@ pub(crate) struct Fork {
 
 impl ControlCall for Body<Fork> {
     type Answer = Forked;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::State, "POST snapshot/fork", fork);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::STATE, "POST snapshot/fork", fork);
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["snapshot fork --from sk_test_prepared --key sk_test_a"];
@@ -134,7 +134,7 @@ pub(crate) struct Reset {
 
 impl ControlCall for Body<Reset> {
     type Answer = WasReset;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::State, "POST reset", reset);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::STATE, "POST reset", reset);
 
     fn commands() -> Vec<CallCommand> {
         let examples = &[
@@ -142,7 +142,7 @@ impl ControlCall for Body<Reset> {
             "reset --all  # as after the start: every key, the journal, the clock, scenarios",
         ];
         let sent = |ResetArgs { key, all }| Self { body: Reset { key: if all { "*".into() } else { key } } }.sent();
-        vec![CallCommand::new("reset", examples, sent).about("Forget what a key did, or everything")]
+        vec![CallCommand::new("reset", examples, sent).about("Forget what a key did, or everything").after("run")]
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct FollowStream {
 
 impl ControlCall for Query<FollowStream> {
     type Answer = Made<String>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Results, "GET stream", follow).with(Options {
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::RESULTS, "GET stream", follow).with(Options {
         media: Some(&[EVENT_STREAM]),
         errors: &[(429, "Too many viewers follow the stream already.")],
         ..USUAL

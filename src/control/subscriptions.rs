@@ -81,14 +81,16 @@ impl ListSubscriptions {
 
 impl ControlCall for Query<ListSubscriptions> {
     type Answer = Page<Subscription>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "GET subscriptions", |Self { query }, cx| {
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "GET subscriptions", |Self { query }, cx| {
         let listing = Listing::read(query.limit, query.cursor.as_deref())?;
         Ok(page_of(cx, &query.key.scope(cx)?, &listing, cx.redactor()).0)
     });
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["subscriptions list", "subscriptions list --key sk_test_a --json"];
-        vec![CallCommand::new("subscriptions list", examples, |query| Self { query }.sent())]
+        let group = &["subscriptions", "subscriptions create https://app.example.com/hooks"];
+        let command = CallCommand::new("subscriptions list", examples, |query| Self { query }.sent());
+        vec![command.leads("List, create and change subscriptions", group).after("deliveries")]
     }
 }
 
@@ -124,7 +126,7 @@ pub(crate) struct ShowSubscriptionQuery {
 
 impl ControlCall for ShowSubscription {
     type Answer = ShownSubscription;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "GET subscriptions/{id}", show).with(SECRET);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "GET subscriptions/{id}", show).with(SECRET);
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["subscriptions show sub_01k...", "subscriptions show sub_01k... --secret"];
@@ -187,7 +189,7 @@ pub(crate) struct Subscribe {
 
 impl ControlCall for Body<Subscribe> {
     type Answer = Created;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "POST subscriptions", create).with(SECRET);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "POST subscriptions", create).with(SECRET);
 
     fn commands() -> Vec<CallCommand> {
         let about = "Subscribe a URL, as a client of the key would, without counting a request";
@@ -237,7 +239,7 @@ pub(crate) struct SubscriptionChange {
 
 impl ControlCall for ChangeSubscription {
     type Answer = Subscription;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "PUT subscriptions/{id}", change);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "PUT subscriptions/{id}", change);
 
     fn commands() -> Vec<CallCommand> {
         let status = |name, examples, status| {
@@ -268,7 +270,7 @@ pub(crate) struct DeleteSubscription {
 
 impl ControlCall for DeleteSubscription {
     type Answer = Deleted;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "DELETE subscriptions/{id}", delete);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "DELETE subscriptions/{id}", delete);
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["subscriptions delete sub_01k..."];
@@ -325,7 +327,7 @@ pub(crate) struct NewSecret {
 impl ControlCall for RotateSecret {
     type Answer = Rotated;
     const CALL: Declaration<Self> =
-        Declaration::at_once(Tag::Webhooks, "POST subscriptions/{id}/rotate", rotate).with(SECRET);
+        Declaration::at_once(Tag::WEBHOOKS, "POST subscriptions/{id}/rotate", rotate).with(SECRET);
 
     fn commands() -> Vec<CallCommand> {
         let about = "Give a subscription a new secret and print it; the old one keeps signing for a while";

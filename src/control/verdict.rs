@@ -52,7 +52,7 @@ pub(crate) struct GetVerdict {
 impl ControlCall for Query<GetVerdict> {
     type Answer = Verification;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::Results, "GET verdict", |Self { query }, cx| Box::pin(verify(query, cx)));
+        Declaration::waits(Tag::RESULTS, "GET verdict", |Self { query }, cx| Box::pin(verify(query, cx)));
 }
 
 /// The problems found, by kind, the oldest first; `counts` has the number of all.
