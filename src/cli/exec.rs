@@ -180,7 +180,8 @@ impl<'a> Runner<'a> {
         let (status, mut signalled) = wait_for(child, signals, adopted, serve.grace)
             .await
             .map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
-        emulator.control().end_command();
+        // The command ran them.
+        emulator.control().end_receivers();
         let mut facts = ExecFacts::of(command, status);
         if let Some(tee) = tee.map(Arc::new) {
             let passing = Arc::clone(&tee);
