@@ -73,13 +73,10 @@ fn request_entry(run: &RunRecords, record: &ExplainedRequest) -> Entry {
 }
 
 fn attempt_entry(delivery: &DeliveryWhole, attempt: &Attempt) -> Entry {
-    let (status, body, note, error) = match &attempt.outcome {
-        AttemptResult::Answered { status, body, note, .. } => (*status, Some(body), note.as_deref(), None),
+    let (status, body, location, error) = match &attempt.outcome {
+        AttemptResult::Answered { status, body, location, .. } => (*status, Some(body), location.clone(), None),
         AttemptResult::Failed { failure, detail, .. } => (0, None, None, Some(format!("{failure}: {detail}"))),
     };
-    // Of the answer's headers only what the note says is kept.
-    let location = note.and_then(|note| note.strip_prefix("Location: ")?.split(' ').next());
-    let location = location.map(|location| location.trim_end_matches(';'));
     let url = attempt.url.split('#').next().unwrap_or_default();
     let query = url.split_once('?').map(|(_, query)| query);
     let own = json!({
@@ -96,7 +93,7 @@ fn attempt_entry(delivery: &DeliveryWhole, attempt: &Attempt) -> Entry {
         &attempt.at.0,
         attempt.latency_ms.0,
         sent("POST", url, query, &attempt.request.headers, &attempt.request.body),
-        ArchivedResponse { redirect_url: location.unwrap_or_default().to_owned(), error, ..response },
+        ArchivedResponse { redirect_url: location.unwrap_or_default(), error, ..response },
         present(own),
     )
 }

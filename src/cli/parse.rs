@@ -98,7 +98,7 @@ pub(super) fn parsed(command: Command) -> Result<ArgMatches, ExitCode> {
         }
         _ => {
             set_json(is_json_typed(&arguments) || is_json_set(&command, &arguments));
-            report(&usage(&command, &arguments, &error))
+            report(&usage(&command, &arguments, error))
         }
     })?;
     let (leaf, of_leaf) = leaf(&command, &matches);
@@ -138,10 +138,12 @@ fn is_json_set(command: &Command, arguments: &[OsString]) -> bool {
 }
 
 /// An error of clap: its message, with its tips or the usage as a hint.
-fn usage(command: &Command, arguments: &[OsString], error: &clap::Error) -> Failure {
-    let text = error.render().to_string();
+fn usage(command: &Command, arguments: &[OsString], mut error: clap::Error) -> Failure {
+    // Removed, because clap would write them below the message.
+    let (tips, usage) = (take_tips(&mut error), error.remove(ContextKind::Usage));
+    let text = error.to_string();
     let message = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ").trim_end();
-    let message = naming_variable(command, arguments, error, message);
+    let message = naming_variable(command, arguments, &error, message);
     // Only clap's own line ends begin a line, not those of an argument.
     let has_lines = !arguments.iter().any(|word| word.to_string_lossy().contains('\n'));
     let (message, lines) = match message.split_once('\n').filter(|_| has_lines) {
@@ -150,19 +152,38 @@ fn usage(command: &Command, arguments: &[OsString], error: &clap::Error) -> Fail
     };
     let failure = Failure::usage(message).with_lines(lines);
     let words: Vec<&str> = arguments.iter().skip(1).filter_map(|word| word.to_str()).collect();
-    if let Some(hint) = way_out(command, &words, error) {
+    if let Some(hint) = way_out(command, &words, &error) {
         return failure.with_hint(hint);
     }
-    let tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
+    failure.with_hint(match usage {
+        _ if !tips.is_empty() => tips.join("; "),
+        Some(ContextValue::StyledStr(usage)) => {
+            let usage = usage.to_string();
+            format!("`{}`; --help shows more", usage.lines().next().unwrap_or_default().trim_start_matches("Usage: "))
+        }
+        _ => "--help shows the flags and their values".to_owned(),
+    })
+}
+
+/// What was probably meant, for instance `a similar argument exists: '--json'`.
+fn take_tips(error: &mut clap::Error) -> Vec<String> {
+    let kinds = [
+        (ContextKind::SuggestedSubcommand, "subcommand"),
+        (ContextKind::SuggestedArg, "argument"),
+        (ContextKind::SuggestedValue, "value"),
+        (ContextKind::Suggested, ""),
+    ];
+    let tips = kinds.into_iter().flat_map(|(kind, what)| match error.remove(kind) {
+        Some(ContextValue::String(name)) => vec![format!("a similar {what} exists: '{name}'")],
+        Some(ContextValue::Strings(names)) if names.len() == 1 => {
+            vec![format!("a similar {what} exists: '{}'", names[0])]
+        }
+        Some(ContextValue::Strings(names)) => vec![format!("some similar {what}s exist: '{}'", names.join("', '"))],
+        Some(ContextValue::StyledStrs(tips)) => tips.iter().map(ToString::to_string).collect(),
+        _ => Vec::new(),
+    });
     // A flag that a command does not have is hardly ever meant as a value.
-    let tips: Vec<&str> = tips.filter(|tip| !tip.contains("as a value, use")).collect();
-    let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
-    let hint = match usage {
-        Some(usage) if tips.is_empty() => format!("`{usage}`; --help shows more"),
-        _ if tips.is_empty() => "--help shows the flags and their values".to_owned(),
-        _ => tips.join("; "),
-    };
-    failure.with_hint(hint)
+    tips.filter(|tip| !tip.contains("as a value, use")).collect()
 }
 
 /// The argument that an error is about, as clap names it.

@@ -78,7 +78,7 @@ impl Signing {
         let signing = Self { secrets: args.secret.clone(), schemes, custom, reading, settings };
         for (secret, scheme) in signing.pairs() {
             SigningKey::read(secret, scheme, reading).map_err(|problem| {
-                let decorations = undecorated(secret).1;
+                let decorations: Vec<&str> = undecorated(secret).1.iter().map(|decoration| decoration.what).collect();
                 let hint = match &decorations[..] {
                     [] => "`--secret-key utf8` uses the text as it is".to_owned(),
                     some => format!("pass the secret without {}", some.join(" and ")),
@@ -119,7 +119,7 @@ impl Signing {
     pub(crate) fn warn(&self) {
         for (secret, scheme) in self.pairs() {
             for warning in secret_warnings(secret, scheme, self.reading) {
-                warn(&warning);
+                warn(&warning.text);
             }
         }
     }

@@ -538,10 +538,11 @@ pub(super) fn attempt(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Attemp
 
 fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> AttemptResult {
     match outcome {
-        AttemptOutcome::Answered { status, body, note, .. } => AttemptResult::Answered {
+        AttemptOutcome::Answered { status, body, location, note, .. } => AttemptResult::Answered {
             accepted: outcome.is_success(),
             status: *status,
             body: shown_body(redactor, body),
+            location: location.as_deref().map(|location| redactor.text(location).into_owned()),
             note: note.as_deref().map(|note| redactor.text(note).into_owned()),
         },
         AttemptOutcome::Failed { reason, detail } => {

@@ -166,6 +166,9 @@ pub(crate) struct Scenarios {
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct KeyList {
     pub(crate) key: String,
+    /// True if the key is masked, and so names nothing.
+    #[serde(skip)]
+    pub(super) is_masked: bool,
     pub(crate) active: Vec<String>,
 }
 
@@ -324,9 +327,9 @@ pub(super) fn named(cx: &Context, key: &OneKey) -> Result<Option<Arc<str>>, Cont
 }
 
 pub(super) fn own_lists(snapshot: &ScenarioSnapshot, redactor: Redactor<'_>) -> Vec<KeyList> {
-    let list = |(key, own): (&Arc<str>, &Activation)| KeyList {
-        key: redactor.key(key).into_owned(),
-        active: names(&own.names),
+    let list = |(key, own): (&Arc<str>, &Activation)| {
+        let shown = redactor.key(key).into_owned();
+        KeyList { is_masked: *shown != **key, key: shown, active: names(&own.names) }
     };
     snapshot.active_by_key().iter().map(list).collect()
 }

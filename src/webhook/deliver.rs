@@ -320,7 +320,14 @@ impl Deliverer {
             verified,
         };
         let status = self.engine.sinks.receive(name, receipt);
-        AttemptOutcome::Answered { status, retry_after: None, date: None, note: None, body: Bytes::new() }
+        AttemptOutcome::Answered {
+            status,
+            retry_after: None,
+            date: None,
+            location: None,
+            note: None,
+            body: Bytes::new(),
+        }
     }
 
     fn finish_attempt(&self, state: &WorkerState, profile: &Profile, mut record: AttemptRecord, began: Instant) {
