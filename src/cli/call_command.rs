@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::arguments::{CallArgs, LAST, examples};
-use super::client::{Call, SHORT};
-use super::failure::{Code, Failure, note, warn};
+use super::client::{ControlClient, SHORT};
+use super::failure::{Failure, FailureCode, note, warn};
 use super::output::{cell, compact, end_line, lines, optional, print, print_as_is, print_json, try_print};
 use crate::clock::machine;
 use crate::control::api::{self, CallCommand, CommandGroup, DurationInput, Missed, Restarted, Sent, StreamedAttempt};
@@ -101,7 +101,7 @@ pub(super) fn run(command: &CallCommand, matches: &ArgMatches) -> Result<ExitCod
         let hint = "leave one out: `--all` resets every key, `--key KEY` one";
         return Err(Failure::usage("`--all` and `--key` exclude each other").with_hint(hint));
     }
-    let mut call = Call::new(&common.target);
+    let mut call = ControlClient::new(&common.target);
     // Longer than the emulator waits, so that its own timeout is reported.
     if let Some(timeout) = sent.body.get("timeout").and_then(Value::as_str) {
         call = call.limit(parse_duration(timeout).unwrap_or(SHORT).saturating_add(Duration::from_secs(20)));
@@ -125,7 +125,7 @@ pub(super) fn run(command: &CallCommand, matches: &ArgMatches) -> Result<ExitCod
 }
 
 /// Makes a call and prints its answer, which is returned: the text that the emulator makes of it, or JSON.
-pub(super) fn print_answer(call: Call<'_>, sent: &Sent, json: bool) -> Result<String, Failure> {
+pub(super) fn print_answer(call: ControlClient<'_>, sent: &Sent, json: bool) -> Result<String, Failure> {
     let call = if json { call } else { call.text() };
     let text = String::from_utf8_lossy(&call.exchange(sent)?).into_owned();
     if json {
@@ -147,13 +147,13 @@ struct TimedOut {
 
 #[derive(Deserialize)]
 struct Near {
-    request: Option<Named>,
-    delivery: Option<Named>,
+    request: Option<NearRecord>,
+    delivery: Option<NearRecord>,
     differs: Vec<String>,
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct NearRecord {
     id: String,
 }
 
@@ -167,14 +167,14 @@ fn with_nearest(sent: &Sent, failure: Failure) -> Failure {
         format!("  {}: {}", optional(id), differs.join("; "))
     };
     let lines = error.nearest.iter().map(line).collect();
-    let is_check = failure.code == Code::TimedOut && sent.path.ends_with("/wait");
+    let is_check = failure.code == FailureCode::TimedOut && sent.path.ends_with("/wait");
     Failure { status: if is_check { 1 } else { failure.status }, lines, ..failure }
 }
 
 /// Prints each record of this kind as it happens, until interrupted: as a JSON object a line, or as a line of text.
 fn follow(common: &CallArgs, kind: &str, key: &str) -> Result<ExitCode, Failure> {
     let (json, mut truncated, mut shown) = (common.json, false, 0);
-    Call::new(&common.target).follow(key.into(), |found, data| {
+    ControlClient::new(&common.target).follow(key.into(), |found, data| {
         let gap = match found {
             "skipped" => read(data).map(|Missed { missed }| format!("{missed} records were missed")),
             "restarted" => read(data).map(|Restarted { message }| message),

@@ -36,12 +36,12 @@ pub(super) enum LogFormat {
 }
 
 /// The log of a running emulator, written by its own thread, so that a blocked stderr delays nothing else.
-pub(super) struct Log {
+pub(super) struct LogThread {
     ending: watch::Sender<bool>,
     ended: oneshot::Receiver<()>,
 }
 
-impl Log {
+impl LogThread {
     /// Starts the log, beginning with the entries already in the journal.
     pub(super) fn start(control: &ControlHandle, format: LogFormat) -> std::io::Result<Self> {
         let control = control.clone();

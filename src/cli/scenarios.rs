@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::arguments::{LAST, examples};
-use super::failure::{Code, Failure, colored, note, warn};
+use super::failure::{Failure, FailureCode, colored, note, warn};
 use super::output::{print, print_json, show};
 use super::profile::load_profile;
 use super::stream::Stream;
@@ -136,7 +136,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     for path in &args.profile {
         files += 1;
         load_profile("--profile", Some(path), &[]).map_err(|failure| {
-            if failure.code == Code::InvalidFile { Failure { status: 1, ..failure } } else { failure }
+            if failure.code == FailureCode::InvalidFile { Failure { status: 1, ..failure } } else { failure }
         })?;
     }
     let errors = found.iter().filter(|problem| problem.is_error()).count();

@@ -17,7 +17,7 @@ use super::ControlError;
 use super::command::{CallCommand, Sent};
 use super::context::Context;
 use super::render::{AnyText, Text};
-use super::reply::Reply;
+use super::reply::ControlReply;
 use crate::contract::rules::json_type;
 use crate::util::schema::{inlined, present};
 use crate::util::wording::any_of;
@@ -25,7 +25,7 @@ use crate::util::wording::any_of;
 /// The request of a call: [`Query`], [`Body`], or a struct with those of `path`, `query` and `body` that the call takes. The first
 /// paragraph of its comment says what the call does, the others explain it.
 pub(crate) trait ControlCall: DeserializeOwned + JsonSchema + Serialize + Send + Sync + 'static {
-    type Answer: Answer;
+    type Answer: CallAnswer;
     const CALL: Declaration<Self>;
 
     /// The commands that make the call.
@@ -61,11 +61,11 @@ pub(crate) struct Declaration<C: ControlCall> {
     tag: Tag,
     /// The method, and the path below `/_emulator/`.
     line: &'static str,
-    handler: Handler<C>,
+    handler: CallHandler<C>,
     options: Options,
 }
 
-enum Handler<C: ControlCall> {
+enum CallHandler<C: ControlCall> {
     AtOnce(fn(C, &Context) -> CallResult<C::Answer>),
     Waits(fn(C, Arc<Context>) -> CallFuture<C::Answer>),
 }
@@ -128,7 +128,7 @@ impl<C: ControlCall> Declaration<C> {
         line: &'static str,
         handler: fn(C, &Context) -> CallResult<C::Answer>,
     ) -> Self {
-        Self { tag, line, handler: Handler::AtOnce(handler), options: USUAL }
+        Self { tag, line, handler: CallHandler::AtOnce(handler), options: USUAL }
     }
 
     /// A call that is answered by the async worker, because it waits for something.
@@ -137,7 +137,7 @@ impl<C: ControlCall> Declaration<C> {
         line: &'static str,
         handler: fn(C, Arc<Context>) -> CallFuture<C::Answer>,
     ) -> Self {
-        Self { tag, line, handler: Handler::Waits(handler), options: USUAL }
+        Self { tag, line, handler: CallHandler::Waits(handler), options: USUAL }
     }
 
     pub(super) const fn with(self, options: Options) -> Self {
@@ -146,7 +146,7 @@ impl<C: ControlCall> Declaration<C> {
 }
 
 /// What a handler returns.
-pub(crate) trait Answer: Send + 'static {
+pub(crate) trait CallAnswer: Send + 'static {
     type Schema: JsonSchema;
     const MEDIA: &'static [&'static str];
 
@@ -157,10 +157,10 @@ pub(crate) trait Answer: Send + 'static {
 pub(crate) enum Answered {
     /// A record, to be written as JSON or as text.
     Record(Box<dyn AnyText>),
-    Reply(Reply),
+    Reply(ControlReply),
 }
 
-impl<A: Text + JsonSchema + Send + 'static> Answer for A {
+impl<A: Text + JsonSchema + Send + 'static> CallAnswer for A {
     type Schema = A;
     const MEDIA: &'static [&'static str] = &["application/json", "text/plain"];
 
@@ -170,15 +170,15 @@ impl<A: Text + JsonSchema + Send + 'static> Answer for A {
 }
 
 /// A reply that the handler makes itself.
-pub(crate) struct Made<S>(Reply, PhantomData<fn(S)>);
+pub(crate) struct Made<S>(ControlReply, PhantomData<fn(S)>);
 
-impl<S> From<Reply> for Made<S> {
-    fn from(reply: Reply) -> Self {
+impl<S> From<ControlReply> for Made<S> {
+    fn from(reply: ControlReply) -> Self {
         Self(reply, PhantomData)
     }
 }
 
-impl<S: JsonSchema + 'static> Answer for Made<S> {
+impl<S: JsonSchema + 'static> CallAnswer for Made<S> {
     type Schema = S;
     const MEDIA: &'static [&'static str] = &["application/json"];
 
@@ -212,12 +212,12 @@ pub(super) enum AnyHandler {
 }
 
 fn at_once<C: ControlCall>(parts: Value, cx: &Context) -> CallResult<Answered> {
-    let Handler::AtOnce(handler) = C::CALL.handler else { unreachable!("the call says so") };
+    let CallHandler::AtOnce(handler) = C::CALL.handler else { unreachable!("the call says so") };
     handler(request::<C>(parts)?, cx).map(C::Answer::answered)
 }
 
 fn waits<C: ControlCall>(parts: Value, cx: Arc<Context>) -> CallFuture<Answered> {
-    let Handler::Waits(handler) = C::CALL.handler else { unreachable!("the call says so") };
+    let CallHandler::Waits(handler) = C::CALL.handler else { unreachable!("the call says so") };
     let answering = request::<C>(parts).map(|request| handler(request, cx));
     Box::pin(async move { answering?.await.map(C::Answer::answered) })
 }
@@ -242,13 +242,13 @@ impl AnyCall {
             method: method.parse().expect("calls have methods of HTTP"),
             path,
             handler: match handler {
-                Handler::AtOnce(_) => AnyHandler::AtOnce(at_once::<C>),
-                Handler::Waits(_) => AnyHandler::Waits(waits::<C>),
+                CallHandler::AtOnce(_) => AnyHandler::AtOnce(at_once::<C>),
+                CallHandler::Waits(_) => AnyHandler::Waits(waits::<C>),
             },
             options,
             media: options.media.unwrap_or(C::Answer::MEDIA),
             commands: C::commands,
-            answer: SchemaGenerator::subschema_for::<<C::Answer as Answer>::Schema>,
+            answer: SchemaGenerator::subschema_for::<<C::Answer as CallAnswer>::Schema>,
             line,
             request: SchemaGenerator::subschema_for::<C>,
             schema: OnceLock::new(),

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::call::{Body, ControlCall, Declaration, Query, Tag};
 use super::command::CallCommand;
-use super::context::{Context, Listing, Paging, Scope, TIMEOUT, timeout, wait_limit};
+use super::context::{Context, KeyScope, Listing, Paging, TIMEOUT, timeout, wait_limit};
 use super::fields::{AnyKey, DurationInput, Integer, List, OnlyKey, Page, count_parser};
-use super::render::{Row, Text, body_text, cell, header_text, table};
+use super::render::{TableRow, Text, body_text, cell, header_text, table};
 use super::reply::Nearest;
 use super::requests::{checked_count, shown_body, shown_headers};
 use super::{Control, ControlError};
@@ -226,7 +226,7 @@ struct SinkQuery {
 }
 
 impl ControlCall for ShowSink {
-    type Answer = Page<Receipt>;
+    type Answer = Page<ReceiptView>;
     const CALL: Declaration<Self> =
         Declaration::at_once(Tag::WEBHOOKS, "GET sink/{name}", |request, cx| sink(&request, cx));
 }
@@ -264,8 +264,8 @@ pub(crate) struct Redelivered {
 
 /// A request that a built-in receiver got.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct Receipt {
+#[schemars(deny_unknown_fields, rename = "Receipt")]
+pub(crate) struct ReceiptView {
     pub(crate) at: Time,
     pub(crate) target: String,
     pub(crate) headers: Headers,
@@ -287,7 +287,7 @@ pub(crate) struct Scripted {
     pub(crate) scripted: bool,
 }
 
-impl Row for DeliveryRow {
+impl TableRow for DeliveryRow {
     fn table(rows: &[Self]) -> String {
         let columns = |row: &Self| {
             let forgery = row.forgery.map_or_else(String::new, |forgery| format!(" (forgery {})", name_of(forgery)));
@@ -326,7 +326,7 @@ impl Text for Redelivered {
     }
 }
 
-impl Row for Receipt {
+impl TableRow for ReceiptView {
     fn table(rows: &[Self]) -> String {
         let columns = |row: &Self| {
             let verified = row.problem.as_ref().map_or_else(|| "verified".to_owned(), cell);
@@ -472,7 +472,7 @@ async fn redeliver(request: Redeliver, cx: Arc<Context>) -> Result<Redelivered, 
 }
 
 /// The delivery with this id, if it belongs to the key that the call names, or the call names none.
-pub(super) fn find(control: &Control, scope: &Scope, id: &str) -> Result<DeliveryRecord, ControlError> {
+pub(super) fn find(control: &Control, scope: &KeyScope, id: &str) -> Result<DeliveryRecord, ControlError> {
     let found = control.deliveries.get(id).filter(|delivery| scope.covers(Some(&delivery.event.workspace)));
     found.ok_or_else(|| {
         ControlError::not_found(format!("there is no delivery `{}`{}", id.escape_debug(), scope.of_this_key()))
@@ -551,11 +551,11 @@ fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> AttemptResult {
     }
 }
 
-fn sink(ShowSink { path, query }: &ShowSink, cx: &Context) -> Result<Page<Receipt>, ControlError> {
+fn sink(ShowSink { path, query }: &ShowSink, cx: &Context) -> Result<Page<ReceiptView>, ControlError> {
     let listing = Listing::read(query.limit, query.cursor.as_deref())?;
     let shown = |receipt: Arc<sink::Receipt>| {
         let sent = receipt.headers.iter().map(|(name, value)| (name.as_str(), Cow::Borrowed(value.as_str())));
-        Receipt {
+        ReceiptView {
             at: time(receipt.at),
             target: receipt.target.clone(),
             headers: shown_headers(cx.redactor(), sent),

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::PREFIX;
 use super::call::AnyCall;
-use super::reply::Error;
+use super::reply::ErrorView;
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::util::schema::{inlined, plain};
@@ -55,7 +55,7 @@ pub(super) fn document(calls: &[AnyCall]) -> Value {
         let path = paths.entry(format!("{PREFIX}{}", call.path)).or_insert_with(|| json!({}));
         path[call.method.as_str().to_ascii_lowercase()] = operation(call, &mut answers);
     }
-    let responses = shared_responses(&answers.subschema_for::<Error>());
+    let responses = shared_responses(&answers.subschema_for::<ErrorView>());
     let mut components = answers.take_definitions(true);
     components.values_mut().for_each(plain);
     json!({
@@ -189,7 +189,7 @@ fn error_answer(status: u16, text: &str, schema: &Schema) -> Value {
 fn responses(call: &AnyCall, answers: &mut SchemaGenerator) -> Value {
     let mut answer = (call.answer)(answers).to_value();
     plain(&mut answer);
-    let error = answers.subschema_for::<Error>();
+    let error = answers.subschema_for::<ErrorView>();
     let guarded = GUARDED.into_iter().filter(|_| !call.options.is_open);
     let reads = READS.into_iter().filter(|_| !call.is_write());
     let reference = |status| json!({ "$ref": format!("#/components/responses/Error{status}") });

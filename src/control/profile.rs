@@ -12,7 +12,7 @@ use super::call::{Body, ControlCall, Declaration, Made, Query, Tag};
 use super::command::CallCommand;
 use super::context::Context;
 use super::fields::{AnyKey, List, OneKey};
-use super::render::{Row, Text, cell, joined, of_key};
+use super::render::{TableRow, Text, cell, joined, of_key};
 use super::reply::json;
 use super::scenarios::refused;
 use super::{Control, ControlError};
@@ -62,7 +62,7 @@ pub(crate) struct ShowProfile {
 }
 
 impl ControlCall for Query<ShowProfile> {
-    type Answer = Profile;
+    type Answer = ProfileView;
     const CALL: Declaration<Self> = Declaration::at_once(Tag::PROFILE, "GET profile", show);
 
     fn commands() -> Vec<CallCommand> {
@@ -91,9 +91,9 @@ impl ControlCall for Query<GetEmulatedDocument> {
 
 /// The settings in force.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
-#[schemars(inline, deny_unknown_fields)]
-pub(crate) struct Profile {
-    pub(crate) data: Vec<Setting>,
+#[schemars(inline, deny_unknown_fields, rename = "Profile")]
+pub(crate) struct ProfileView {
+    pub(crate) data: Vec<SettingView>,
     /// Changes for all keys, by dotted path.
     pub(crate) patch: Map<String, Value>,
     /// Changes for the key.
@@ -102,8 +102,8 @@ pub(crate) struct Profile {
 
 /// One setting.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct Setting {
+#[schemars(deny_unknown_fields, rename = "Setting")]
+pub(crate) struct SettingView {
     pub(crate) setting: String,
     pub(crate) value: Value,
     pub(crate) source: String,
@@ -207,13 +207,13 @@ pub(crate) struct Patched {
     pub(crate) unchanged: Vec<String>,
 }
 
-impl From<LedgerRow> for Setting {
+impl From<LedgerRow> for SettingView {
     fn from(LedgerRow { setting, value, source, .. }: LedgerRow) -> Self {
         Self { setting: setting.into_owned(), value, source }
     }
 }
 
-impl Row for LedgerRow {
+impl TableRow for LedgerRow {
     fn table(rows: &[Self]) -> String {
         let paragraph = |row: &Self| {
             let from = if row.source == "default" { String::new() } else { format!("   (from {})", cell(&row.source)) };
@@ -226,9 +226,9 @@ impl Row for LedgerRow {
     }
 }
 
-impl Text for Profile {
+impl Text for ProfileView {
     fn text(&self, _: &Audience) -> String {
-        let line = |Setting { setting, value, source }: &Setting| {
+        let line = |SettingView { setting, value, source }: &SettingView| {
             let from = if source == "default" { String::new() } else { format!("   (from {})", cell(source)) };
             format!("{} = {value}{from}\n", cell(setting))
         };
@@ -255,7 +255,7 @@ pub(super) fn in_force(control: &Control, name: Option<&str>, redactor: Redactor
     rows
 }
 
-fn show(Query { query: request }: Query<ShowProfile>, cx: &Context) -> Result<Profile, ControlError> {
+fn show(Query { query: request }: Query<ShowProfile>, cx: &Context) -> Result<ProfileView, ControlError> {
     let mut profile = settings(cx, request.key.scope(cx)?.key().as_deref(), cx.redactor());
     let prefix = request.prefix.as_deref().unwrap_or_default();
     profile.data.retain(|row| row.setting.starts_with(prefix));
@@ -267,18 +267,18 @@ fn show(Query { query: request }: Query<ShowProfile>, cx: &Context) -> Result<Pr
 }
 
 /// The settings of a key, or of every key without its own.
-pub(super) fn settings(control: &Control, name: Option<&str>, redactor: Redactor<'_>) -> Profile {
+pub(super) fn settings(control: &Control, name: Option<&str>, redactor: Redactor<'_>) -> ProfileView {
     let patches = control.library.load().patches().clone();
     let own = name.and_then(|name| patches.keys.get(name).cloned()).unwrap_or_default();
-    Profile {
-        data: in_force(control, name, redactor).into_iter().map(Setting::from).collect(),
+    ProfileView {
+        data: in_force(control, name, redactor).into_iter().map(SettingView::from).collect(),
         patch: patches.global.entries().clone(),
         key_patch: own.entries().clone(),
     }
 }
 
 /// The settings of a configuration that are other than in another one.
-pub(super) fn differing(config: &EffectiveConfig, other: &EffectiveConfig) -> Vec<Setting> {
+pub(super) fn differing(config: &EffectiveConfig, other: &EffectiveConfig) -> Vec<SettingView> {
     let pairs = ledger(&config.layered).into_iter().zip(ledger(&other.layered));
     pairs.filter(|(own, other)| own.value != other.value).map(|(own, _)| own.into()).collect()
 }

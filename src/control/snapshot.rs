@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::call::{Body, ControlCall, Declaration, Made, Options, Query, Tag, USUAL};
 use super::command::CallCommand;
-use super::context::{Context, Scope};
+use super::context::{Context, KeyScope};
 use super::fields::{AnyKey, OwnKey};
 use super::render::{Text, cell, joined};
 use super::{Control, ControlError, document, scenarios};
@@ -221,7 +221,7 @@ async fn save(request: SaveSnapshot, cx: Arc<Context>) -> Result<Made<SnapshotDo
     let control = &cx.control;
     let scope = request.key.scope_soon(control).await?;
     wait_idle_briefly(&scope.workspaces(control)).await;
-    let Scope(only) = scope;
+    let KeyScope(only) = scope;
     let workspace = only.clone();
     let short = move |control: &Control| document::short(|out| control.snapshot(workspace).write(out));
     let body = if let Some(document) = control.read(&cx.is_disconnected, short).await? {
@@ -238,7 +238,7 @@ fn load(Query { query: request }: Query<LoadSnapshot>, cx: &Context) -> Result<L
     let scope = request.key.scope(cx)?;
     let snapshot = cx.read_snapshot(Cursor::new(&cx.body)).map_err(refused)?;
     let names = || snapshot.workspaces.iter().map(|saved| &saved.key);
-    if let Scope(Some(workspace)) = scope {
+    if let KeyScope(Some(workspace)) = scope {
         let only = snapshot.whole.is_none() && snapshot.workspaces.len() == 1;
         if !only || names().next() != Some(workspace.name()) {
             let message = format!("the snapshot is not one of the key `{}` alone", cx.redactor().key(workspace.name()));
@@ -256,7 +256,7 @@ fn load(Query { query: request }: Query<LoadSnapshot>, cx: &Context) -> Result<L
 }
 
 fn reset(Body { body: request }: Body<Reset>, cx: &Context) -> Result<WasReset, ControlError> {
-    let (forgotten, whose, name) = if let Scope(Some(workspace)) = request.key.scope(cx)? {
+    let (forgotten, whose, name) = if let KeyScope(Some(workspace)) = request.key.scope(cx)? {
         cx.reset(&workspace);
         let (whose, name) = (cx.whose(Some(workspace.name())), Arc::clone(workspace.name()));
         (vec![workspace], whose, Some(name))
