@@ -18,9 +18,9 @@ use tokio::process::{Child, Command};
 use url::Url;
 
 use super::arguments::{Target, reachable};
-use super::client::{Call, in_background};
+use super::client::{ControlClient, in_background};
 use super::document::RunDocument;
-use super::failure::{Code, Failure, note};
+use super::failure::{Failure, FailureCode, note};
 use super::stream::Stream;
 use super::trust::TrustFiles;
 use crate::app::{Emulator, FileLimit};
@@ -185,7 +185,7 @@ pub(super) fn host_of(url: &Url) -> String {
 /// What happened while the command ran, and how it ended.
 pub(super) async fn whole_run(target: &Target, facts: ExecFacts) -> Result<RunDocument, Failure> {
     let target = target.clone();
-    let run = in_background(move || RunDocument::ask(Call::new(&target).limit(REPORT_LIMIT), "*")).await;
+    let run = in_background(move || RunDocument::ask(ControlClient::new(&target).limit(REPORT_LIMIT), "*")).await;
     run.map(|run| run.after(facts))
         .map_err(|problem| Failure::io(format!("the run cannot be read: {}", problem.message)))
 }
@@ -198,7 +198,7 @@ fn not_run(program: &OsStr, error: &io::Error) -> Failure {
         _ => (126, format!("cannot run `{shown}`: {error}")),
     };
     let hint = "what follows `--` is a program and its arguments; to run a shell command: -- sh -c '…'";
-    Failure::new(code, Code::NotRun, message).with_hint(hint)
+    Failure::new(code, FailureCode::NotRun, message).with_hint(hint)
 }
 
 pub(super) fn exit_code(status: ExitStatus) -> u8 {
@@ -228,11 +228,11 @@ pub(super) struct Tee {
 
 /// How far the copying of one pipe of the command is.
 struct Copied {
-    progress: Mutex<Progress>,
+    progress: Mutex<CopyProgress>,
     changed: Condvar,
 }
 
-struct Progress {
+struct CopyProgress {
     /// The pipe; absent once nothing more is read from it.
     from: Option<PipeReader>,
     read: u64,
@@ -271,7 +271,7 @@ impl Tee {
     /// A pipe that is copied to this stream.
     fn copy(&mut self, to: Option<Stream>) -> io::Result<PipeWriter> {
         let (mut from, end) = io::pipe()?;
-        let progress = Mutex::new(Progress { from: Some(from.try_clone()?), read: 0, passed_on: 0 });
+        let progress = Mutex::new(CopyProgress { from: Some(from.try_clone()?), read: 0, passed_on: 0 });
         let copied = Arc::new(Copied { progress, changed: Condvar::new() });
         self.copies.push(Arc::clone(&copied));
         let kept = Arc::clone(&self.kept);

@@ -21,12 +21,12 @@ use url::{Url, form_urlencoded};
 
 use super::arguments::{Target, address, base, is_webhook_url, reachable};
 use super::expansion::check_expansion;
-use super::failure::{Code, Failure};
+use super::failure::{Failure, FailureCode};
 use super::output::compact;
 use crate::advice::{Advice, Audience, READER};
 use crate::contract::DEFAULT_URL;
 use crate::contract::variation::HeaderLetters;
-use crate::control::api::{Answer, AnyKey, AskHealth, ControlCall, FollowStream, Query, Sent};
+use crate::control::api::{AnyKey, AskHealth, CallAnswer, ControlCall, FollowStream, Query, Sent};
 use crate::http::handler::PLAIN_ON_TLS;
 use crate::http::tls::{Trust, is_about_the_issuer};
 use crate::http::tls_problem::{certificate_problem, handshake_problem, tls_error};
@@ -52,7 +52,7 @@ const TEXT: &str = "text/plain";
 
 /// How calls of the control API are made.
 #[derive(Clone)]
-pub(super) struct Call<'a> {
+pub(super) struct ControlClient<'a> {
     target: &'a Target,
     /// A body that is not fields of the request, and its media type.
     body: Option<(&'static str, Vec<u8>)>,
@@ -64,7 +64,7 @@ pub(super) struct Call<'a> {
     trusted: Option<PathBuf>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> ControlClient<'a> {
     pub(super) fn new(target: &'a Target) -> Self {
         let reader = target.reader();
         Self { target, body: None, limit: SHORT, accepted: JSON, reader, max_answer: MAX_ANSWER, trusted: None }
@@ -112,9 +112,9 @@ impl<'a> Call<'a> {
     }
 
     /// Makes a call and reads its answer; a refused call is a failure.
-    pub(super) fn send<C: ControlCall>(self, request: &C) -> Result<<C::Answer as Answer>::Schema, Failure>
+    pub(super) fn send<C: ControlCall>(self, request: &C) -> Result<<C::Answer as CallAnswer>::Schema, Failure>
     where
-        <C::Answer as Answer>::Schema: DeserializeOwned,
+        <C::Answer as CallAnswer>::Schema: DeserializeOwned,
     {
         let sent = request.sent();
         parsed(sent.path, &self.exchange(&sent)?)
@@ -304,7 +304,8 @@ impl<'a> Call<'a> {
         } else {
             "start it, or correct the address".to_owned()
         };
-        Failure::new(3, Code::Unreachable, format!("cannot reach the emulator at {url}: {cause}")).with_hint(hint)
+        Failure::new(3, FailureCode::Unreachable, format!("cannot reach the emulator at {url}: {cause}"))
+            .with_hint(hint)
     }
 }
 
@@ -320,7 +321,7 @@ fn too_long(most: usize) -> String {
 pub(super) fn parsed<T: DeserializeOwned>(path: &str, answer: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(answer).map_err(|error| {
         let message = format!("the answer to `{path}` has an unexpected form: {error}");
-        Failure::new(2, Code::Failed, message).with_hint("is that the same version of wrs-emulator?")
+        Failure::new(2, FailureCode::Failed, message).with_hint("is that the same version of wrs-emulator?")
     })
 }
 
@@ -330,10 +331,10 @@ fn refused(status: StatusCode, answer: Value, reader: &Audience) -> Failure {
     let field = |pointer| answer.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     let message = field("/error/message").unwrap_or("the emulator refused the call");
     let (exit, code) = match status {
-        StatusCode::NOT_FOUND if field("/parameter") != Some("key") => (1, Code::NotFound),
-        StatusCode::NOT_FOUND => (2, Code::NotFound),
-        StatusCode::REQUEST_TIMEOUT => (2, Code::TimedOut),
-        _ => (2, Code::Refused),
+        StatusCode::NOT_FOUND if field("/parameter") != Some("key") => (1, FailureCode::NotFound),
+        StatusCode::NOT_FOUND => (2, FailureCode::NotFound),
+        StatusCode::REQUEST_TIMEOUT => (2, FailureCode::TimedOut),
+        _ => (2, FailureCode::Refused),
     };
     let advice = answer.get("advice").and_then(|advice| Vec::<Advice>::deserialize(advice).ok()).unwrap_or_default();
     let advice: Vec<String> = advice.iter().map(|advice| format!("`{}`", advice.worded(reader))).collect();
@@ -359,7 +360,7 @@ pub(super) fn emulator_at(address: SocketAddr) -> Option<String> {
     ["http", "https"].into_iter().find_map(|scheme| {
         let url = reachable(&format!("{scheme}://{address}"));
         let target = Target { url: url.clone(), control_token: None, ca: Vec::new(), insecure: true };
-        let is_one = match Call::new(&target).limit(Duration::from_secs(1)).send(&AskHealth {}) {
+        let is_one = match ControlClient::new(&target).limit(Duration::from_secs(1)).send(&AskHealth {}) {
             Ok(health) => health.status == "ready",
             // Where the control API has its own port, the emulated one refuses the path.
             Err(failure) => {

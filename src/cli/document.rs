@@ -6,9 +6,9 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::client::{Call, MAX_RUN, parsed};
+use super::client::{ControlClient, MAX_RUN, parsed};
 use super::expansion::check_expansion;
-use super::failure::{Code, Failure};
+use super::failure::{Failure, FailureCode};
 use super::output::{as_value, compact};
 use super::profile::mask_by_rows;
 use crate::control::api::{
@@ -77,7 +77,7 @@ pub(super) struct Why {
 
 impl RunDocument {
     /// About a key, or with `*` all.
-    pub(super) fn ask(call: Call<'_>, key: &str) -> Result<Self, Failure> {
+    pub(super) fn ask(call: ControlClient<'_>, key: &str) -> Result<Self, Failure> {
         let sent = Query { query: GetRun { key: key.into(), limit: None } }.sent();
         let answer = call.max_answer(MAX_RUN).exchange(&sent)?;
         let records = parsed(sent.path, &answer)?;
@@ -92,7 +92,7 @@ impl RunDocument {
                 &problem.to_string(),
                 "files of `wrs-emulator run save` and `exec --report` are smaller; is it another file?",
             ),
-            problem => Failure { code: Code::Io, hint: None, ..refused(&problem.to_string(), "") },
+            problem => Failure { code: FailureCode::Io, hint: None, ..refused(&problem.to_string(), "") },
         })?;
         Self::parse(path, bytes)
     }

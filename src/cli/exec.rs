@@ -23,13 +23,13 @@ use super::child::{GRACE, Streams, exit_code, note_proxy, spawn, target, whole_r
 use super::ci::{Ci, print_to_stderr};
 use super::client::{in_background, run_task};
 use super::failure::{Failure, colored, is_json, note, report, warn};
-use super::log::Log;
+use super::log::LogThread;
 use super::output::compact;
 use super::run::write_run;
 use super::serve::{PortFile, ServeArgs, settings, start, stop};
 use super::signals::{Adopted, Signals};
 use super::trust::TrustFiles;
-use super::verdict::{Judging, Kind, Verdict, VerdictFormat, parse_wait, reader_of_report, render};
+use super::verdict::{Judging, ProblemKind, Verdict, VerdictFormat, parse_wait, reader_of_report, render};
 use crate::app::{Emulator, FileLimit, Settings};
 use crate::clock::machine;
 use crate::control::api::ExecFacts;
@@ -80,7 +80,7 @@ pub(super) struct ExecArgs {
     pub(super) jobs: u8,
     /// Exit with 1 if the command succeeded and one of these was found; separated by commas.
     #[arg(long, env, value_enum, value_delimiter = ',', value_name = "KINDS")]
-    fail_on: Vec<Kind>,
+    fail_on: Vec<ProblemKind>,
     /// Findings that have been accepted, as for `review findings`; with --fail-on findings.
     #[arg(long, env, value_name = "FILE")]
     accept: Option<PathBuf>,
@@ -125,7 +125,7 @@ pub(super) struct Runner<'a> {
 /// A command that has ended, and the emulator that it ran with, which still serves.
 pub(super) struct EndedCommand {
     pub(super) emulator: Emulator,
-    pub(super) log: Option<Log>,
+    pub(super) log: Option<LogThread>,
     pub(super) target: Target,
     pub(super) status: ExitStatus,
     /// The signal that was passed on to the command.
@@ -180,7 +180,8 @@ impl<'a> Runner<'a> {
         let (status, mut signalled) = wait_for(child, signals, adopted, serve.grace)
             .await
             .map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
-        emulator.control().end_command();
+        // The command ran them.
+        emulator.control().end_receivers();
         let mut facts = ExecFacts::of(command, status);
         if let Some(tee) = tee.map(Arc::new) {
             let passing = Arc::clone(&tee);

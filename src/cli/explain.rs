@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::arguments::LAST;
 use super::document::RunDocument;
-use super::failure::{Code, Failure};
+use super::failure::{Failure, FailureCode};
 use super::output::{cell, show};
 use super::run::workspace_of;
 use super::verdict::reader_of_file;
@@ -21,7 +21,7 @@ use crate::control::api::{
 };
 use crate::control::render::Text as _;
 use crate::control::story;
-use crate::control::{Step, StepVerdict};
+use crate::control::{ExplainedStep, StepVerdict};
 
 /// What the command has besides the arguments of its call.
 #[derive(Debug, Args)]
@@ -80,8 +80,10 @@ pub(super) fn saved(file: &Path, matches: &ArgMatches) -> Result<ExitCode, Failu
     let explanation = found.ok_or_else(|| {
         let omitted = run.records.omitted.records();
         let failure = match id {
-            NEWEST => Failure::new(1, Code::NotFound, format!("`{shown}` has no request and no delivery to explain")),
-            id => Failure::new(1, Code::NotFound, format!("`{shown}` has no record `{}`", id.escape_debug())),
+            NEWEST => {
+                Failure::new(1, FailureCode::NotFound, format!("`{shown}` has no request and no delivery to explain"))
+            }
+            id => Failure::new(1, FailureCode::NotFound, format!("`{shown}` has no record `{}`", id.escape_debug())),
         };
         let hint = format!("{omitted} older records are not in it; `--key` of `run save` leaves more room for one key");
         if omitted > 0 { failure.with_hint(hint) } else { failure }
@@ -146,11 +148,11 @@ fn of_delivery(RunRecord { record, summary }: RunRecord<DeliveryWhole>) -> Expla
 fn of_event(RunRecord { record, summary }: RunRecord<Event>) -> Explanation {
     let went = record.deliveries.iter().map(|target| {
         let detail = format!("delivery {} to {}", target.id, target.url);
-        Step::new(target.subscription.to_string(), StepVerdict::Passed, detail)
+        ExplainedStep::new(target.subscription.to_string(), StepVerdict::Passed, detail)
     });
     let skipped = record.skipped.iter().map(|skipped| {
         let detail = format!("not to {}: {}", skipped.url, skipped.reason.replace('_', " "));
-        Step::new(skipped.subscription.to_string(), StepVerdict::NotReached, detail)
+        ExplainedStep::new(skipped.subscription.to_string(), StepVerdict::NotReached, detail)
     });
     let steps = went.chain(skipped).chain(record.damage.as_deref().map(damage)).collect();
     Explanation {
@@ -164,7 +166,7 @@ fn of_event(RunRecord { record, summary }: RunRecord<Event>) -> Explanation {
 }
 
 /// An attempt as a step on the way to its delivery's end.
-fn step(attempt: &Attempt, delivery: &DeliveryWhole) -> Step {
+fn step(attempt: &Attempt, delivery: &DeliveryWhole) -> ExplainedStep {
     let (AttemptResult::Answered { accepted, .. } | AttemptResult::Failed { accepted, .. }) = &attempt.outcome;
     let ending = story::outcome_text(Some(&attempt.outcome));
     let detail = match attempt.outcome {
@@ -173,10 +175,10 @@ fn step(attempt: &Attempt, delivery: &DeliveryWhole) -> Step {
     };
     let went_well = story::went_well(*accepted, delivery.forgery.filter(|_| attempt.forged));
     let verdict = if went_well { StepVerdict::Passed } else { StepVerdict::Failed };
-    Step::new(format!("attempt {}", attempt.number), verdict, detail)
+    ExplainedStep::new(format!("attempt {}", attempt.number), verdict, detail)
 }
 
 /// The deliberate damage of an event's deliveries.
-fn damage(text: &str) -> Step {
-    Step::new("damage", StepVerdict::Decided, text)
+fn damage(text: &str) -> ExplainedStep {
+    ExplainedStep::new("damage", StepVerdict::Decided, text)
 }

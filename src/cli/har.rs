@@ -16,11 +16,11 @@ use crate::redact::Redactor;
 use crate::util::har::{self, Archive, ArchivedResponse, Content, Pair, pairs, value_of};
 use crate::util::wording::counted;
 
-type Entry = har::ArchiveEntry<Map<String, Value>>;
+type RunEntry = har::ArchiveEntry<Map<String, Value>>;
 
 /// The archive of a run's requests and attempts.
 pub(super) fn archive(run: &RunRecords) -> String {
-    let mut entries: Vec<Entry> = run.requests.iter().rev().map(|record| request_entry(run, record)).collect();
+    let mut entries: Vec<RunEntry> = run.requests.iter().rev().map(|record| request_entry(run, record)).collect();
     for delivery in run.deliveries.iter().rev() {
         entries.extend(delivery.attempts.0.iter().map(|attempt| attempt_entry(delivery, attempt)));
     }
@@ -42,7 +42,7 @@ pub fn try_document(bytes: Vec<u8>) -> Result<(), String> {
     Ok(())
 }
 
-fn request_entry(run: &RunRecords, record: &ExplainedRequest) -> Entry {
+fn request_entry(run: &RunRecords, record: &ExplainedRequest) -> RunEntry {
     let ExplainedRequest { request, explanation } = record;
     let RequestWhole { row, headers, body, answer, connection, .. } = request;
     let rule = explanation.rules.iter().flatten().find(|rule| rule.applied);
@@ -60,9 +60,9 @@ fn request_entry(run: &RunRecords, record: &ExplainedRequest) -> Entry {
     let location = value_of(&answer_headers, "location").unwrap_or_default().to_owned();
     let body_of_answer = body_of(&answer_headers, Some(&answer.body));
     let response = ArchivedResponse::new(row.status, answer_headers, body_of_answer);
-    Entry {
+    RunEntry {
         connection: connection.as_ref().map(|connection| connection.number.to_string()),
-        ..Entry::new(
+        ..RunEntry::new(
             &row.at.0,
             row.latency_ms.0,
             sent(&row.method, &url(run, row, headers), row.query.as_deref(), headers, body),
@@ -72,14 +72,11 @@ fn request_entry(run: &RunRecords, record: &ExplainedRequest) -> Entry {
     }
 }
 
-fn attempt_entry(delivery: &DeliveryWhole, attempt: &Attempt) -> Entry {
-    let (status, body, note, error) = match &attempt.outcome {
-        AttemptResult::Answered { status, body, note, .. } => (*status, Some(body), note.as_deref(), None),
+fn attempt_entry(delivery: &DeliveryWhole, attempt: &Attempt) -> RunEntry {
+    let (status, body, location, error) = match &attempt.outcome {
+        AttemptResult::Answered { status, body, location, .. } => (*status, Some(body), location.clone(), None),
         AttemptResult::Failed { failure, detail, .. } => (0, None, None, Some(format!("{failure}: {detail}"))),
     };
-    // Of the answer's headers only what the note says is kept.
-    let location = note.and_then(|note| note.strip_prefix("Location: ")?.split(' ').next());
-    let location = location.map(|location| location.trim_end_matches(';'));
     let url = attempt.url.split('#').next().unwrap_or_default();
     let query = url.split_once('?').map(|(_, query)| query);
     let own = json!({
@@ -92,11 +89,11 @@ fn attempt_entry(delivery: &DeliveryWhole, attempt: &Attempt) -> Entry {
         "_damage": attempt.damage,
     });
     let response = ArchivedResponse::new(status, Vec::new(), body_of(&[], body));
-    Entry::new(
+    RunEntry::new(
         &attempt.at.0,
         attempt.latency_ms.0,
         sent("POST", url, query, &attempt.request.headers, &attempt.request.body),
-        ArchivedResponse { redirect_url: location.unwrap_or_default().to_owned(), error, ..response },
+        ArchivedResponse { redirect_url: location.unwrap_or_default(), error, ..response },
         present(own),
     )
 }

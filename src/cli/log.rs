@@ -36,12 +36,12 @@ pub(super) enum LogFormat {
 }
 
 /// The log of a running emulator, written by its own thread, so that a blocked stderr delays nothing else.
-pub(super) struct Log {
+pub(super) struct LogThread {
     ending: watch::Sender<bool>,
     ended: oneshot::Receiver<()>,
 }
 
-impl Log {
+impl LogThread {
     /// Starts the log, beginning with the entries already in the journal.
     pub(super) fn start(control: &ControlHandle, format: LogFormat) -> std::io::Result<Self> {
         let control = control.clone();
@@ -119,7 +119,8 @@ fn line(record: &Value, format: LogFormat, is_colored: bool) -> String {
     let field = |name| record.get(name).and_then(Value::as_str);
     let at = field("at").and_then(|at| at.get(11..23)).unwrap_or_default();
     let message = visible(field("message").unwrap_or_default());
-    let (first, rest) = message.split_once(' ').unwrap_or((&message, ""));
+    let mut words = message.splitn(2, ' ');
+    let (first, rest) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     format!("{} {} {rest}\n", painted(DIM, at, is_colored), painted(color(record), first, is_colored))
 }
 

@@ -14,20 +14,16 @@ use super::call_command::with_calls;
 use super::failure::{Failure, colored, note, report, set_json, warn};
 use super::stream::Stream;
 use crate::contract::{DEFAULT_PORT, nearest};
+use crate::control::commands;
 use crate::util::wording::shell_word;
 
 const PREFIX: &str = "WRS_EMULATOR";
 
-/// Groups of commands, each with its default command.
-pub(super) const DEFAULTS: &[(&str, &str)] = &[
-    ("requests", "list"),
-    ("deliveries", "list"),
-    ("subscriptions", "list"),
-    ("forwards", "list"),
-    ("scenarios", "list"),
-    ("clock", "show"),
-    ("profile", "show"),
-];
+/// Groups of commands, each with the command that runs when the group is named alone.
+pub(super) fn defaults() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let leading = commands().into_iter().filter(|command| command.group.is_some());
+    leading.filter_map(|command| command.name.split_once(' ')).chain([("forwards", "list")])
+}
 
 /// The definition of the command line, with what the derives cannot express.
 pub(super) fn definition(command: Command) -> Command {
@@ -38,7 +34,7 @@ fn completed(command: Command) -> Command {
     // Several jobs on one machine may run `exec` at a time, so each uses a free port.
     let free_port = |listen: Arg| listen.default_value("127.0.0.1:0");
     let command = with_calls(command).mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
-    DEFAULTS.iter().fold(command, |command, (group, _)| {
+    defaults().fold(command, |command, (group, _)| {
         command.mut_subcommand(group, |inner| inner.override_usage(format!("wrs-emulator {group} [OPTIONS] [COMMAND]")))
     })
 }
@@ -102,7 +98,7 @@ pub(super) fn parsed(command: Command) -> Result<ArgMatches, ExitCode> {
         }
         _ => {
             set_json(is_json_typed(&arguments) || is_json_set(&command, &arguments));
-            report(&usage(&command, &arguments, &error))
+            report(&usage(&command, &arguments, error))
         }
     })?;
     let (leaf, of_leaf) = leaf(&command, &matches);
@@ -121,7 +117,7 @@ pub(super) fn parsed(command: Command) -> Result<ArgMatches, ExitCode> {
 fn expanded(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let word = |at: usize| arguments.get(at).and_then(|word| word.to_str());
     let is_flag = word(2).is_none_or(|word| word.starts_with('-') && !matches!(word, "-h" | "--help" | "--help-all"));
-    if let Some((_, default)) = DEFAULTS.iter().find(|(group, _)| is_flag && word(1) == Some(group)) {
+    if let Some((_, default)) = defaults().find(|(group, _)| is_flag && word(1) == Some(group)) {
         arguments.insert(2, default.into());
     }
     arguments
@@ -142,10 +138,12 @@ fn is_json_set(command: &Command, arguments: &[OsString]) -> bool {
 }
 
 /// An error of clap: its message, with its tips or the usage as a hint.
-fn usage(command: &Command, arguments: &[OsString], error: &clap::Error) -> Failure {
-    let text = error.render().to_string();
+fn usage(command: &Command, arguments: &[OsString], mut error: clap::Error) -> Failure {
+    // Removed, because clap would write them below the message.
+    let (tips, usage) = (take_tips(&mut error), error.remove(ContextKind::Usage));
+    let text = error.to_string();
     let message = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ").trim_end();
-    let message = naming_variable(command, arguments, error, message);
+    let message = naming_variable(command, arguments, &error, message);
     // Only clap's own line ends begin a line, not those of an argument.
     let has_lines = !arguments.iter().any(|word| word.to_string_lossy().contains('\n'));
     let (message, lines) = match message.split_once('\n').filter(|_| has_lines) {
@@ -154,19 +152,38 @@ fn usage(command: &Command, arguments: &[OsString], error: &clap::Error) -> Fail
     };
     let failure = Failure::usage(message).with_lines(lines);
     let words: Vec<&str> = arguments.iter().skip(1).filter_map(|word| word.to_str()).collect();
-    if let Some(hint) = way_out(command, &words, error) {
+    if let Some(hint) = way_out(command, &words, &error) {
         return failure.with_hint(hint);
     }
-    let tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
+    failure.with_hint(match usage {
+        _ if !tips.is_empty() => tips.join("; "),
+        Some(ContextValue::StyledStr(usage)) => {
+            let usage = usage.to_string();
+            format!("`{}`; --help shows more", usage.lines().next().unwrap_or_default().trim_start_matches("Usage: "))
+        }
+        _ => "--help shows the flags and their values".to_owned(),
+    })
+}
+
+/// What was probably meant, for instance `a similar argument exists: '--json'`.
+fn take_tips(error: &mut clap::Error) -> Vec<String> {
+    let kinds = [
+        (ContextKind::SuggestedSubcommand, "subcommand"),
+        (ContextKind::SuggestedArg, "argument"),
+        (ContextKind::SuggestedValue, "value"),
+        (ContextKind::Suggested, ""),
+    ];
+    let tips = kinds.into_iter().flat_map(|(kind, what)| match error.remove(kind) {
+        Some(ContextValue::String(name)) => vec![format!("a similar {what} exists: '{name}'")],
+        Some(ContextValue::Strings(names)) if names.len() == 1 => {
+            vec![format!("a similar {what} exists: '{}'", names[0])]
+        }
+        Some(ContextValue::Strings(names)) => vec![format!("some similar {what}s exist: '{}'", names.join("', '"))],
+        Some(ContextValue::StyledStrs(tips)) => tips.iter().map(ToString::to_string).collect(),
+        _ => Vec::new(),
+    });
     // A flag that a command does not have is hardly ever meant as a value.
-    let tips: Vec<&str> = tips.filter(|tip| !tip.contains("as a value, use")).collect();
-    let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
-    let hint = match usage {
-        Some(usage) if tips.is_empty() => format!("`{usage}`; --help shows more"),
-        _ if tips.is_empty() => "--help shows the flags and their values".to_owned(),
-        _ => tips.join("; "),
-    };
-    failure.with_hint(hint)
+    tips.filter(|tip| !tip.contains("as a value, use")).collect()
 }
 
 /// The argument that an error is about, as clap names it.

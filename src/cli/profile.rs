@@ -11,8 +11,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::arguments::{CallArgs, Target, examples};
-use super::client::{Call, SHORT};
-use super::failure::{Code, Failure};
+use super::client::{ControlClient, SHORT};
+use super::failure::{Failure, FailureCode};
 use super::output::{cell, print, print_document, show, show_list};
 use crate::control::api::{Body, ChangeSettings, OneKey, Patched, Query, ShowProfile};
 use crate::control::openapi_document;
@@ -145,7 +145,6 @@ pub(super) struct OpenapiArgs {
 }
 
 #[derive(Debug, Subcommand)]
-#[command(after_help = examples(["profile set rate_limit.requests=5", "profile unset rate_limit.requests"]))]
 pub(super) enum ProfileCommand {
     /// Print the JSON Schema of profile files, for editors.
     #[command(display_order = 100, after_help = examples(["profile schema > profile.schema.json"]))]
@@ -252,7 +251,7 @@ fn remove_forwards(urls: &[String], args: &ForwardsArgs) -> Result<ExitCode, Fai
     let before = forwards_in_force(&args.common.target, &args.key, SHORT)?;
     let urls: Vec<&str> = urls.iter().map(|url| url.trim_end_matches('/')).collect();
     if let Some(unknown) = urls.iter().find(|url| !before.contains_key(**url)) {
-        let failure = Failure::new(1, Code::NotFound, format!("unknown forward `{unknown}`"));
+        let failure = Failure::new(1, FailureCode::NotFound, format!("unknown forward `{unknown}`"));
         return Err(failure.with_hint("`wrs-emulator forwards` lists those in force; --key shows those of one key"));
     }
     let mut patched = patch(args, urls.iter().map(|url| ((*url).to_owned(), Value::Null)).collect())?;
@@ -267,7 +266,7 @@ fn remove_forwards(urls: &[String], args: &ForwardsArgs) -> Result<ExitCode, Fai
 }
 
 fn patch(args: &ForwardsArgs, rules: Map<String, Value>) -> Result<Patched, Failure> {
-    Call::new(&args.common.target).send(&patch_of_forwards(args.key.clone(), rules))
+    ControlClient::new(&args.common.target).send(&patch_of_forwards(args.key.clone(), rules))
 }
 
 fn show_patched(args: &ForwardsArgs, patched: &Patched, lines: impl Iterator<Item = String>) -> ExitCode {
@@ -281,7 +280,7 @@ pub(super) fn forwards_in_force(
     limit: Duration,
 ) -> Result<BTreeMap<String, String>, Failure> {
     let request = Query { query: ShowProfile { key: key.clone(), ..Default::default() } };
-    let profile = Call::new(target).limit(limit).send(&request)?;
+    let profile = ControlClient::new(target).limit(limit).send(&request)?;
     let setting = profile.data.iter().find(|row| row.setting == "webhooks.forwards");
     let rules = setting.and_then(|setting| setting.value.as_object()).into_iter().flatten();
     let rules = rules.filter_map(|(from, to)| Some((from.clone(), to.as_str()?.to_owned())));

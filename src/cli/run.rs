@@ -16,9 +16,9 @@ use tokio::runtime::Builder;
 
 use super::arguments::{CallArgs, LAST, OutputFile, Target, address, bound, examples};
 use super::call_command::print_answer;
-use super::client::{Call, MAX_SNAPSHOT, parsed, runtime};
+use super::client::{ControlClient, MAX_SNAPSHOT, parsed, runtime};
 use super::document::{MAX, RunDocument, RunRecords};
-use super::failure::{Code, Failure, note};
+use super::failure::{Failure, FailureCode, note};
 use super::har::archive;
 use super::log::LogFormat;
 use super::output::{print, print_as_is, ready_line, show};
@@ -66,7 +66,6 @@ pub(super) enum RunCommand {
 }
 
 #[derive(Debug, Subcommand)]
-#[command(after_help = examples(["requests --status 404", "requests show req_01k...", "requests export --har requests.har"]))]
 pub(super) enum RequestsCommand {
     /// Write requests and their answers to an HTTP archive (HAR 1.2), oldest first.
     #[command(display_order = 100, after_help = examples([
@@ -128,7 +127,7 @@ pub(super) struct ViewArgs {
 pub(super) fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     // A file that cannot be written is reported before the emulator is asked.
     let file = (!is_stream(&args.file)).then(|| OutputFile::at("", &args.file)).transpose()?;
-    let run = RunDocument::ask(Call::new(&args.common.target).limit(LIMIT), &args.key)?;
+    let run = RunDocument::ask(ControlClient::new(&args.common.target).limit(LIMIT), &args.key)?;
     let Some(file) = file else {
         print_as_is(&visible_json(&run.json));
         return Ok(ExitCode::SUCCESS);
@@ -251,7 +250,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     let file = (!is_stream(&args.har)).then(|| OutputFile::at("--har", &args.har)).transpose()?;
     let mut run = match &args.from {
         Some(path) => RunDocument::read(path)?,
-        None => RunDocument::ask(Call::new(&args.target).limit(LIMIT), &args.key)?,
+        None => RunDocument::ask(ControlClient::new(&args.target).limit(LIMIT), &args.key)?,
     }
     .records;
     let all = run.requests.len();
@@ -340,7 +339,7 @@ struct SavedSnapshot {
 }
 
 pub(super) fn save_state(args: &SaveStateArgs) -> Result<ExitCode, Failure> {
-    let call = Call::new(&args.common.target).limit(LIMIT).max_answer(MAX_SNAPSHOT);
+    let call = ControlClient::new(&args.common.target).limit(LIMIT).max_answer(MAX_SNAPSHOT);
     let sent = Query { query: SaveSnapshot { key: args.key.as_str().into() } }.sent();
     let answer = call.exchange(&sent)?;
     let snapshot: SavedSnapshot = parsed(sent.path, &answer)?;
@@ -361,9 +360,11 @@ pub(super) fn save_state(args: &SaveStateArgs) -> Result<ExitCode, Failure> {
 pub(super) fn load_state(args: &LoadStateArgs) -> Result<ExitCode, Failure> {
     let unreadable = |cause: String| Failure::io(format!("cannot read `{}`: {cause}", args.file.display()));
     let bytes = file::read_input(&args.file, MAX).map_err(|problem| unreadable(problem.to_string()))?;
-    serde_json::from_slice::<IgnoredAny>(&bytes)
-        .map_err(|error| Failure { code: Code::InvalidFile, ..unreadable(format!("it is not JSON: {error}")) })?;
-    let call = Call::new(&args.common.target).json(bytes).limit(LIMIT);
+    serde_json::from_slice::<IgnoredAny>(&bytes).map_err(|error| Failure {
+        code: FailureCode::InvalidFile,
+        ..unreadable(format!("it is not JSON: {error}"))
+    })?;
+    let call = ControlClient::new(&args.common.target).json(bytes).limit(LIMIT);
     print_answer(call, &Query::<LoadSnapshot>::default().sent(), args.common.json).map(|_| ExitCode::SUCCESS)
 }
 

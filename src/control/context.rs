@@ -17,7 +17,7 @@ use url::form_urlencoded;
 
 use super::fields::{AnyKey, ClockKey, DurationInput, OneKey, OwnKey, Page};
 use super::render::AnyText;
-use super::reply::{Reply, json, text};
+use super::reply::{ControlReply, json, text};
 use super::{Control, ControlError};
 use crate::advice::{Audience, READER};
 use crate::contract::keys::Keys;
@@ -58,11 +58,11 @@ impl Context {
     /// The key that the call names: in its body, else in its query; `None` if it names none.
     pub(super) fn key(&self) -> Result<Option<String>, ControlError> {
         #[derive(Deserialize)]
-        struct Named {
+        struct KeyField {
             key: Option<String>,
         }
         // A body that is not an object has no key. What reads the request reports the problem.
-        let in_body = match serde_json::from_slice::<Named>(&self.body) {
+        let in_body = match serde_json::from_slice::<KeyField>(&self.body) {
             Ok(named) if self.is_object() => named.key,
             Err(error) if self.is_object() && error.is_data() => {
                 return Err(ControlError::invalid("body: key: expected a string"));
@@ -79,7 +79,7 @@ impl Context {
     }
 
     /// The answer of a typed call: JSON, or text if the caller wants it.
-    pub(super) fn reply(&self, answer: &dyn AnyText) -> Reply {
+    pub(super) fn reply(&self, answer: &dyn AnyText) -> ControlReply {
         if self.wants_text() {
             let whole = answer.text(&self.reader());
             return text(&if self.shows_secrets { whole.into() } else { self.redactor().text(&whole) });
@@ -212,9 +212,9 @@ impl Listing {
 }
 
 /// One workspace, or with `None` all of them and what belongs to none.
-pub(super) struct Scope(pub(super) Option<Arc<Workspace>>);
+pub(super) struct KeyScope(pub(super) Option<Arc<Workspace>>);
 
-impl Scope {
+impl KeyScope {
     /// True if the scope includes what belongs to `workspace`.
     pub(super) fn covers(&self, workspace: Option<&Arc<str>>) -> bool {
         self.0.as_ref().is_none_or(|meant| workspace == Some(meant.name()))
@@ -249,13 +249,13 @@ impl Scope {
 macro_rules! scopes {
     ($($key:ident)*) => {$(
         impl $key {
-            pub(super) fn scope(&self, engine: &Arc<Engine>) -> Result<Scope, ControlError> {
+            pub(super) fn scope(&self, engine: &Arc<Engine>) -> Result<KeyScope, ControlError> {
                 scope(engine, self.meant())
             }
 
             /// For a call that waits: on a blocking thread, because the scenarios of a workspace that is opened may fire many events.
             #[allow(dead_code, reason = "not each kind of key is one of a call that waits")]
-            pub(super) async fn scope_soon(&self, control: &Arc<Control>) -> Result<Scope, ControlError> {
+            pub(super) async fn scope_soon(&self, control: &Arc<Control>) -> Result<KeyScope, ControlError> {
                 let key = self.meant().map(str::to_owned);
                 control.run_to_end(move |control| scope(control, key.as_deref())).await
             }
@@ -265,9 +265,9 @@ macro_rules! scopes {
 
 scopes!(AnyKey ClockKey OneKey OwnKey);
 
-fn scope(engine: &Arc<Engine>, key: Option<&str>) -> Result<Scope, ControlError> {
+fn scope(engine: &Arc<Engine>, key: Option<&str>) -> Result<KeyScope, ControlError> {
     let one = if key == Some("*") { None } else { Some(engine.workspace(key)?) };
-    Ok(Scope(one))
+    Ok(KeyScope(one))
 }
 
 impl From<KeyProblem> for ControlError {

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::call::{Body, ControlCall, Declaration, Query, Tag};
 use super::command::CallCommand;
-use super::context::{Context, Listing, Paging, Scope, TIMEOUT, timeout, wait_limit};
+use super::context::{Context, KeyScope, Listing, Paging, TIMEOUT, timeout, wait_limit};
 use super::fields::{AnyKey, DurationInput, Integer, List, OnlyKey, Page, count_parser};
-use super::render::{Row, Text, body_text, cell, header_text, table};
+use super::render::{TableRow, Text, body_text, cell, header_text, table};
 use super::reply::Nearest;
 use super::requests::{checked_count, shown_body, shown_headers};
 use super::{Control, ControlError};
@@ -63,7 +63,7 @@ pub(crate) struct ListDeliveries {
 
 impl ControlCall for Query<ListDeliveries> {
     type Answer = Page<DeliveryRow>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "GET deliveries", list);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "GET deliveries", list);
 
     fn commands() -> Vec<CallCommand> {
         let examples = &[
@@ -71,7 +71,9 @@ impl ControlCall for Query<ListDeliveries> {
             "deliveries list --event evt_01k... --json",
             "deliveries list --follow",
         ];
-        vec![CallCommand::new("deliveries list", examples, |query| Self { query }.sent()).follows("attempt")]
+        let group = &["deliveries --status exhausted", "deliveries wait --count 2"];
+        let command = CallCommand::new("deliveries list", examples, |query| Self { query }.sent()).follows("attempt");
+        vec![command.leads("List, show, wait for and repeat deliveries", group)]
     }
 }
 
@@ -115,7 +117,7 @@ pub(crate) struct WaitForDeliveries {
 impl ControlCall for Body<WaitForDeliveries> {
     type Answer = List<DeliveryRow>;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::Webhooks, "POST deliveries/wait", |Self { body }, cx| Box::pin(wait(body, cx)));
+        Declaration::waits(Tag::WEBHOOKS, "POST deliveries/wait", |Self { body }, cx| Box::pin(wait(body, cx)));
 
     fn commands() -> Vec<CallCommand> {
         let about = "Wait until deliveries match; on timeout, show the nearest ones and what differs, and exit 1";
@@ -161,7 +163,7 @@ pub(crate) struct DeliveryPath {
 impl ControlCall for ShowDelivery {
     type Answer = DeliveryWhole;
     const CALL: Declaration<Self> =
-        Declaration::at_once(Tag::Webhooks, "GET deliveries/{id}", |Self { path, query }, cx| {
+        Declaration::at_once(Tag::WEBHOOKS, "GET deliveries/{id}", |Self { path, query }, cx| {
             Ok(whole(&find(cx, &query.key.scope(cx)?, &path.id)?, &cx.registry, cx.redactor()))
         });
 
@@ -191,7 +193,7 @@ pub(crate) struct RedeliverQuery {
 impl ControlCall for Redeliver {
     type Answer = Redelivered;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::Webhooks, "POST deliveries/{id}/redeliver", |request, cx| {
+        Declaration::waits(Tag::WEBHOOKS, "POST deliveries/{id}/redeliver", |request, cx| {
             Box::pin(redeliver(request, cx))
         });
 }
@@ -224,9 +226,9 @@ struct SinkQuery {
 }
 
 impl ControlCall for ShowSink {
-    type Answer = Page<Receipt>;
+    type Answer = Page<ReceiptView>;
     const CALL: Declaration<Self> =
-        Declaration::at_once(Tag::Webhooks, "GET sink/{name}", |request, cx| sink(&request, cx));
+        Declaration::at_once(Tag::WEBHOOKS, "GET sink/{name}", |request, cx| sink(&request, cx));
 }
 
 /// What a built-in receiver answers next.
@@ -250,7 +252,7 @@ struct Script {
 
 impl ControlCall for ScriptSink {
     type Answer = Scripted;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "POST sink/{name}", script);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "POST sink/{name}", script);
 }
 
 /// The new delivery.
@@ -262,8 +264,8 @@ pub(crate) struct Redelivered {
 
 /// A request that a built-in receiver got.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct Receipt {
+#[schemars(deny_unknown_fields, rename = "Receipt")]
+pub(crate) struct ReceiptView {
     pub(crate) at: Time,
     pub(crate) target: String,
     pub(crate) headers: Headers,
@@ -285,7 +287,7 @@ pub(crate) struct Scripted {
     pub(crate) scripted: bool,
 }
 
-impl Row for DeliveryRow {
+impl TableRow for DeliveryRow {
     fn table(rows: &[Self]) -> String {
         let columns = |row: &Self| {
             let forgery = row.forgery.map_or_else(String::new, |forgery| format!(" (forgery {})", name_of(forgery)));
@@ -324,7 +326,7 @@ impl Text for Redelivered {
     }
 }
 
-impl Row for Receipt {
+impl TableRow for ReceiptView {
     fn table(rows: &[Self]) -> String {
         let columns = |row: &Self| {
             let verified = row.problem.as_ref().map_or_else(|| "verified".to_owned(), cell);
@@ -470,7 +472,7 @@ async fn redeliver(request: Redeliver, cx: Arc<Context>) -> Result<Redelivered, 
 }
 
 /// The delivery with this id, if it belongs to the key that the call names, or the call names none.
-pub(super) fn find(control: &Control, scope: &Scope, id: &str) -> Result<DeliveryRecord, ControlError> {
+pub(super) fn find(control: &Control, scope: &KeyScope, id: &str) -> Result<DeliveryRecord, ControlError> {
     let found = control.deliveries.get(id).filter(|delivery| scope.covers(Some(&delivery.event.workspace)));
     found.ok_or_else(|| {
         ControlError::not_found(format!("there is no delivery `{}`{}", id.escape_debug(), scope.of_this_key()))
@@ -536,10 +538,11 @@ pub(super) fn attempt(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Attemp
 
 fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> AttemptResult {
     match outcome {
-        AttemptOutcome::Answered { status, body, note, .. } => AttemptResult::Answered {
+        AttemptOutcome::Answered { status, body, location, note, .. } => AttemptResult::Answered {
             accepted: outcome.is_success(),
             status: *status,
             body: shown_body(redactor, body),
+            location: location.as_deref().map(|location| redactor.text(location).into_owned()),
             note: note.as_deref().map(|note| redactor.text(note).into_owned()),
         },
         AttemptOutcome::Failed { reason, detail } => {
@@ -548,11 +551,11 @@ fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> AttemptResult {
     }
 }
 
-fn sink(ShowSink { path, query }: &ShowSink, cx: &Context) -> Result<Page<Receipt>, ControlError> {
+fn sink(ShowSink { path, query }: &ShowSink, cx: &Context) -> Result<Page<ReceiptView>, ControlError> {
     let listing = Listing::read(query.limit, query.cursor.as_deref())?;
     let shown = |receipt: Arc<sink::Receipt>| {
         let sent = receipt.headers.iter().map(|(name, value)| (name.as_str(), Cow::Borrowed(value.as_str())));
-        Receipt {
+        ReceiptView {
             at: time(receipt.at),
             target: receipt.target.clone(),
             headers: shown_headers(cx.redactor(), sent),

@@ -25,8 +25,8 @@ use crate::webhook::signed::{DELIVERY, signing_keys, signs_by_clock};
 
 /// One check on the way to an answer, or one attempt.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct Step {
+#[schemars(deny_unknown_fields, rename = "Step")]
+pub(crate) struct ExplainedStep {
     /// What was looked at.
     pub(crate) check: String,
     /// How it went.
@@ -35,7 +35,7 @@ pub(crate) struct Step {
     pub(crate) detail: String,
 }
 
-impl Step {
+impl ExplainedStep {
     pub(crate) fn new(check: impl Into<String>, verdict: StepVerdict, detail: impl Into<String>) -> Self {
         Self { check: check.into(), verdict, detail: detail.into() }
     }
@@ -85,11 +85,15 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// Each attempt, the deliberate damage, and when the next attempt is due.
-    pub(super) fn steps(&self) -> Vec<Step> {
+    pub(super) fn steps(&self) -> Vec<ExplainedStep> {
         let attempts = self.delivery.attempts.iter().map(|attempt| {
             let passed = story::went_well(attempt.outcome.is_success(), attempt.forgery());
             let verdict = if passed { StepVerdict::Passed } else { StepVerdict::Failed };
-            Step::new(format!("attempt {}", attempt.number), verdict, story::of_attempt(attempt, self.redactor))
+            ExplainedStep::new(
+                format!("attempt {}", attempt.number),
+                verdict,
+                story::of_attempt(attempt, self.redactor),
+            )
         });
         attempts.chain(damage_step(&self.delivery.event)).chain(self.next_step()).collect()
     }
@@ -115,7 +119,7 @@ impl<'a> Diagnosis<'a> {
         advice
     }
 
-    fn next_step(&self) -> Option<Step> {
+    fn next_step(&self) -> Option<ExplainedStep> {
         let registry = &self.control.registry;
         let workspace = registry.find(&self.delivery.event.workspace);
         let now = workspace.map_or_else(|| registry.clock().now(), |workspace| workspace.clock().now());
@@ -125,7 +129,7 @@ impl<'a> Diagnosis<'a> {
             Ok(at) if !wait.is_zero() => format!("is due in {}, at {}", duration_text(wait), time(at)),
             _ => "is due now".to_owned(),
         };
-        Some(Step::new(format!("attempt {number}"), StepVerdict::NotReached, when))
+        Some(ExplainedStep::new(format!("attempt {number}"), StepVerdict::NotReached, when))
     }
 
     /// How to make the next attempt without waiting for it.
@@ -307,7 +311,7 @@ fn is_refusal(outcome: &AttemptOutcome) -> bool {
 }
 
 /// The deliberate damage of an event's deliveries.
-pub(super) fn damage_step(event: &EventRecord) -> Option<Step> {
+pub(super) fn damage_step(event: &EventRecord) -> Option<ExplainedStep> {
     let damage = event.damage.as_deref()?;
-    Some(Step::new("damage", StepVerdict::Decided, damage))
+    Some(ExplainedStep::new("damage", StepVerdict::Decided, damage))
 }

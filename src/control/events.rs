@@ -85,7 +85,7 @@ pub(crate) struct FireBody {
 impl ControlCall for Fire {
     type Answer = Fired;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::Webhooks, "POST events", |request, cx| Box::pin(fire(request, cx)));
+        Declaration::waits(Tag::WEBHOOKS, "POST events", |request, cx| Box::pin(fire(request, cx)));
 }
 
 /// What was fired.

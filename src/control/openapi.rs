@@ -8,8 +8,8 @@ use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::PREFIX;
-use super::call::{AnyCall, Tag};
-use super::reply::Error;
+use super::call::AnyCall;
+use super::reply::ErrorView;
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::util::schema::{inlined, plain};
@@ -46,13 +46,16 @@ pub(super) fn document(calls: &[AnyCall]) -> Value {
         settings.meta_schema = None;
     });
     let mut answers = settings.into_generator();
-    let mut paths: Map<String, Value> = Map::new();
+    let (mut paths, mut tags): (Map<String, Value>, Vec<Value>) = Default::default();
     for call in calls {
+        let tag = json!({ "name": call.tag.name, "description": call.tag.about });
+        if !tags.contains(&tag) {
+            tags.push(tag);
+        }
         let path = paths.entry(format!("{PREFIX}{}", call.path)).or_insert_with(|| json!({}));
         path[call.method.as_str().to_ascii_lowercase()] = operation(call, &mut answers);
     }
-    let tags = Tag::ALL.map(Tag::text).map(|(name, about)| json!({ "name": name, "description": about }));
-    let responses = shared_responses(&answers.subschema_for::<Error>());
+    let responses = shared_responses(&answers.subschema_for::<ErrorView>());
     let mut components = answers.take_definitions(true);
     components.values_mut().for_each(plain);
     json!({
@@ -106,7 +109,7 @@ fn operation(call: &AnyCall, answers: &mut SchemaGenerator) -> Value {
     let (summary, about) = call.about();
     let mut operation = json!({
         "operationId": id(call),
-        "tags": [call.tag.text().0],
+        "tags": [call.tag.name],
         "summary": summary,
         "description": about,
         "parameters": parameters,
@@ -186,7 +189,7 @@ fn error_answer(status: u16, text: &str, schema: &Schema) -> Value {
 fn responses(call: &AnyCall, answers: &mut SchemaGenerator) -> Value {
     let mut answer = (call.answer)(answers).to_value();
     plain(&mut answer);
-    let error = answers.subschema_for::<Error>();
+    let error = answers.subschema_for::<ErrorView>();
     let guarded = GUARDED.into_iter().filter(|_| !call.options.is_open);
     let reads = READS.into_iter().filter(|_| !call.is_write());
     let reference = |status| json!({ "$ref": format!("#/components/responses/Error{status}") });

@@ -19,7 +19,7 @@ use crate::util::wording::counted;
 
 /// When the advice is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reading {
+pub(super) enum AdviceTime {
     /// Now, with the emulator running.
     Now,
     /// From a file, when the emulator may have ended.
@@ -31,7 +31,7 @@ pub(super) enum Reading {
 pub(super) fn advice(
     control: &Control,
     request: &RequestRecord,
-    reading: Reading,
+    reading: AdviceTime,
     redactor: Redactor<'_>,
 ) -> Option<Vec<Hint>> {
     let mut advice = Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn advice(
     if let Some(by) = request.scripted.as_ref().filter(|_| is_refused) {
         advice.push(of_scenario(control, request, by, reading, redactor));
     }
-    if reading == Reading::Now
+    if reading == AdviceTime::Now
         && matches!(request.reason, Reason::RateLimited)
         && let Some(workspace) = request.workspace.as_ref().filter(|workspace| !workspace.is_gone())
     {
@@ -85,7 +85,7 @@ fn of_scenario(
     control: &Control,
     request: &RequestRecord,
     by: &DecidingRule,
-    reading: Reading,
+    reading: AdviceTime,
     redactor: Redactor<'_>,
 ) -> Hint {
     let snapshot = control.library.load();
@@ -107,7 +107,7 @@ fn of_scenario(
         _ => format!("did not give this answer, which is the API's own ({})", by.action),
     };
     let text = format!("scenario `{}` ({place}, line {}), {}, {did}", by.scenario, by.line, by.rule);
-    if reading == Reading::Later || story::rule_beside_api(request).is_some() {
+    if reading == AdviceTime::Later || story::rule_beside_api(request).is_some() {
         return text.into();
     }
     if request.transcript.headers().any(|(name, _)| name.eq_ignore_ascii_case(SCENARIO.as_str())) {
@@ -144,7 +144,7 @@ fn of_scenario(
 }
 
 /// What a client should do after a 429, and how to make the answer say when.
-fn of_client(control: &Control, request: &RequestRecord, reading: Reading) -> Hint {
+fn of_client(control: &Control, request: &RequestRecord, reading: AdviceTime) -> Hint {
     let mut headers = request.transcript.answer_headers();
     if let Some((_, value)) = headers.find(|(name, _)| name.eq_ignore_ascii_case("retry-after")) {
         return format!("{AFTER_429}; this one has `Retry-After: {value}`").into();
@@ -153,7 +153,7 @@ fn of_client(control: &Control, request: &RequestRecord, reading: Reading) -> Hi
     let is_off = control.profile_for(name).rate_limit.retry_after == RetryAfterForm::Off;
     // A scenario's own body or code has no header of the contract's 429.
     let is_of_contract = request.scripted.is_none() || request.quota.as_ref().is_some_and(|quota| !quota.allowed);
-    match (is_of_contract, is_off && reading == Reading::Now) {
+    match (is_of_contract, is_off && reading == AdviceTime::Now) {
         (true, true) => Hint {
             text: format!(
                 "{AFTER_429}; this one has none, because `rate_limit.retry_after` is off; to send it from now on:"

@@ -41,7 +41,7 @@ impl Text for String {
 }
 
 /// A record that is listed in a table.
-pub(crate) trait Row: Serialize + Sized {
+pub(crate) trait TableRow: Serialize + Sized {
     fn table(rows: &[Self]) -> String;
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct ReportOutcome {
 
 impl ControlCall for Body<ReportOutcome> {
     type Answer = TestOutcome;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Results, "POST outcome", report);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::RESULTS, "POST outcome", report);
 }
 
 impl Text for TestOutcome {

@@ -329,6 +329,6 @@ fn ambiguous(it: &Subject<'_>) -> Outcome {
     let secret = secret_of(it)?;
     let reading = it.profile.webhooks.secret_key;
     let warnings = it.profile.schemes().into_iter().flat_map(|scheme| secret_warnings(secret, &scheme, reading));
-    let mut doubtful = warnings.filter(|warning| !warning.contains("makes a key of"));
-    Some(doubtful.next().map(|warning| Observation::likely(it.request.id(), warning)))
+    let mut doubtful = warnings.filter(|warning| !warning.is_of_length);
+    Some(doubtful.next().map(|warning| Observation::likely(it.request.id(), warning.text)))
 }

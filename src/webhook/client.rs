@@ -362,7 +362,8 @@ async fn send(
     }
     let (retry_after, note) = remarks(&head, broken_off);
     let date = date_of(&head.headers);
-    let outcome = AttemptOutcome::Answered { status, retry_after, date, note, body: Bytes::from(read) };
+    let location = location(status, &head.headers).map(Into::into);
+    let outcome = AttemptOutcome::Answered { status, retry_after, date, location, note, body: Bytes::from(read) };
     Ok(Exchanged { outcome, is_whole, headers: head.headers })
 }
 

@@ -219,6 +219,7 @@ async fn explained(bytes: &'static [u8], settings: &[&str]) -> (Value, String) {
 async fn where_a_redirect_leads_and_a_wait_that_cannot_be_read_are_named() {
     let (outcome, step) = explained(b"HTTP/1.1 308 Go\r\nlocation: /hooks/\r\ncontent-length: 0\r\n\r\n", &[]).await;
     assert_eq!((&outcome["status"], &outcome["note"]), (&json!(308), &json!("Location: /hooks/")));
+    assert_eq!(outcome["location"], "/hooks/");
     assert_eq!(step, "the receiver answered 308 (Location: /hooks/); redirects are failures and not followed");
     let (outcome, step) =
         explained(b"HTTP/1.1 503 No\r\nretry-after: in a while\r\ncontent-length: 0\r\n\r\n", &[]).await;

@@ -20,12 +20,12 @@ use tokio::task::JoinHandle;
 use url::{Host, Url};
 
 use super::arguments::{Target, address, bound, examples, is_webhook_url};
-use super::client::{Call, in_background, run_task, runtime};
-use super::failure::{Code, Failure, note, note_with, warn};
+use super::client::{ControlClient, in_background, run_task, runtime};
+use super::failure::{Failure, FailureCode, note, note_with, warn};
 use super::output::{print, ready_line};
 use super::profile::{forwards_in_force, patch_of_forwards};
 use super::signals::{Adopted, Signals};
-use super::signatures::{Signing, SigningArgs, check_url};
+use super::signatures::{ResolvedSigning, SigningArgs, check_url};
 use super::stream::Stream;
 use crate::contract::DEFAULT_URL;
 use crate::contract::keys::SAMPLE_KEY;
@@ -87,7 +87,7 @@ pub(super) struct ListenArgs {
 }
 
 pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
-    let signing = Signing::resolve(&args.signing)?;
+    let signing = ResolvedSigning::resolve(&args.signing)?;
     args.webhook_url.as_deref().map(check_url).transpose()?;
     let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
     let tls = args.tls.as_ref().map(|setting| ServerTls::new(setting, &names)).transpose();
@@ -95,7 +95,7 @@ pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
     run_task(listen(args, signing, tls))?
 }
 
-async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) -> Result<ExitCode, Failure> {
+async fn listen(args: ListenArgs, mut signing: ResolvedSigning, tls: Option<ServerTls>) -> Result<ExitCode, Failure> {
     // Installed before the ready line, because a signal may follow it at once.
     let mut signals = Signals::install()?;
     Adopted::watch()?.reap_all();
@@ -308,7 +308,7 @@ impl Registration {
             description: Some(DESCRIPTION.to_owned()),
             ..Default::default()
         };
-        let created = Call::new(&self.target).send(&api::Body { body })?;
+        let created = ControlClient::new(&self.target).send(&api::Body { body })?;
         self.subscription = created.subscription.id.0;
         // Asked for, because the answer has it only if it was generated now.
         self.secret = self.shown()?.secret.unwrap_or_default();
@@ -319,7 +319,7 @@ impl Registration {
         let path = api::SubscriptionPath { id: self.subscription.clone() };
         let query = api::ShowSubscriptionQuery { secret: true, ..Default::default() };
         let request = api::ShowSubscription { path, query };
-        Call::new(&self.target).limit(LIMIT).send(&request)
+        ControlClient::new(&self.target).limit(LIMIT).send(&request)
     }
 
     /// Subscribes again if the subscription is gone; returns what there is to report.
@@ -332,7 +332,7 @@ impl Registration {
                     format!("no emulator answers at {url} any more; events are delivered here again once one does");
                 return (!std::mem::replace(&mut self.is_lost, true)).then_some(message);
             }
-            Err(failure) if failure.code != Code::NotFound => return None,
+            Err(failure) if failure.code != FailureCode::NotFound => return None,
             Ok(_) | Err(_) => std::mem::replace(&mut self.is_lost, false),
         };
         let cause = if was_lost { "the emulator answers again" } else { "the emulator lost the subscription" };
@@ -347,8 +347,9 @@ impl Registration {
 
     /// Removes what others of its kind left behind, and warns of other subscriptions, which also get each event.
     fn tidy_up(&self) -> Result<(), Failure> {
-        let send =
-            |request: &_| Call::new(&self.target).limit(LIMIT).send::<api::Query<api::ListSubscriptions>>(request);
+        let send = |request: &_| {
+            ControlClient::new(&self.target).limit(LIMIT).send::<api::Query<api::ListSubscriptions>>(request)
+        };
         let listed = api::ListSubscriptions::all(self.key.as_str().into(), send)?;
         let forwards = forwards_in_force(&self.target, &self.key.as_str().into(), LIMIT)?;
         for row in listed.iter().filter(|row| row.id.0 != self.subscription) {
@@ -380,13 +381,13 @@ impl Registration {
     /// Forwards deliveries for a URL; null removes the forward.
     fn forward(&self, url: &str, to: Value) -> Result<(), Failure> {
         let patch = patch_of_forwards(self.key.as_str().into(), [(url.to_owned(), to)].into_iter().collect());
-        Call::new(&self.target).send(&patch).map(drop)
+        ControlClient::new(&self.target).send(&patch).map(drop)
     }
 
     fn delete(&self, id: &str) -> Result<(), Failure> {
         let path = api::SubscriptionPath { id: id.to_owned() };
         let request = api::DeleteSubscription { path, body: api::OnlyKey::default() };
-        Call::new(&self.target).exchange(&request.sent()).map(drop)
+        ControlClient::new(&self.target).exchange(&request.sent()).map(drop)
     }
 
     /// Removes the subscription and the forward.
@@ -417,7 +418,8 @@ const EXAMPLE: &str = "https://app.example.com";
 fn undelivered(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
     let RegistrationArgs { target, key } = args;
     let asked = forwards_in_force(target, &key.as_str().into(), LIMIT).and_then(|forwards| {
-        let send = |request: &_| Call::new(target).limit(LIMIT).send::<api::Query<api::ListSubscriptions>>(request);
+        let send =
+            |request: &_| ControlClient::new(target).limit(LIMIT).send::<api::Query<api::ListSubscriptions>>(request);
         Ok((forwards, api::ListSubscriptions::all(key.as_str().into(), send)?))
     });
     let (forwards, subscriptions) = match asked {

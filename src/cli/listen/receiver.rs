@@ -21,7 +21,7 @@ use url::Url;
 
 use crate::cli::failure::{Failure, warn};
 use crate::cli::output::{bytes_field, cell, compact, print};
-use crate::cli::signatures::{Signing, rejected};
+use crate::cli::signatures::{ResolvedSigning, rejected};
 use crate::cli::stream::Stream;
 use crate::clock::{Instant, Now, machine};
 use crate::contract::signature::{Evidence, Rejection, Remedy, TOLERANCE_SECONDS};
@@ -61,7 +61,7 @@ pub(super) struct DeliveryCounts {
 }
 
 pub(super) struct Receiver {
-    pub(super) signing: Signing,
+    pub(super) signing: ResolvedSigning,
     /// The URL of this receiver, without a path.
     pub(super) base: String,
     /// The URL of the subscription, if it is not this receiver's.

@@ -20,7 +20,7 @@ use super::run::Calibration;
 use crate::cli::arguments::OutputFile;
 use crate::cli::arguments::examples;
 use crate::cli::client::run_task;
-use crate::cli::failure::{Code, Failure, note, warn};
+use crate::cli::failure::{Failure, FailureCode, note, warn};
 use crate::cli::output::{cell, print, print_json};
 use crate::cli::profile::load_profile;
 use crate::cli::signals::Signals;
@@ -240,7 +240,7 @@ async fn until_stopped(calibration: &Calibration, call_log: &mut CallLog) -> Res
     let progress = |call: &Exchange| note(&format!("call {}: {} after {} ms", call.number, ended(call), call.took_ms));
     tokio::select! {
         result = calibration.run(call_log, progress) => return result.map_err(|problem| {
-            Failure::new(2, Code::Unreachable, format!("`{}` does not answer: {problem}", calibration.url))
+            Failure::new(2, FailureCode::Unreachable, format!("`{}` does not answer: {problem}", calibration.url))
         }),
         _ = signals.wait() => call_log.interrupted = true,
     }

@@ -13,11 +13,11 @@ use url::Url;
 use super::{CASES, Expectation, MAX, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase, check_events};
 use crate::cli::arguments::{OutputFile, examples};
 use crate::cli::client::run_task;
-use crate::cli::failure::{Code, Failure, note};
+use crate::cli::failure::{Failure, FailureCode, note};
 use crate::cli::output::{cell, show_list, table};
 use crate::cli::profile::with_forwards;
 use crate::cli::report::{ReportCase, ReportRow, RunReport, TableReport};
-use crate::cli::signatures::{Signing, SigningArgs};
+use crate::cli::signatures::{ResolvedSigning, SigningArgs};
 use crate::control::api::List;
 use crate::http::tls::Trust;
 use crate::state::workspace::FailureReason;
@@ -95,7 +95,9 @@ pub(crate) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
         let detail = probe.target.without_emulator(&detail);
         match reason {
             FailureReason::EgressRefused => Failure::usage(format!("`{url}` must not be probed: {detail}")),
-            _ => Failure::new(2, Code::Unreachable, format!("there is no receiver to probe at `{url}`: {detail}")),
+            _ => {
+                Failure::new(2, FailureCode::Unreachable, format!("there is no receiver to probe at `{url}`: {detail}"))
+            }
         }
     })?;
     report(&probed).publish(args.json.then_some(&probed), results.as_ref())?;
@@ -114,7 +116,7 @@ async fn with_progress(probe: &Probe) -> Result<ProbeReport, DialProblem> {
 }
 
 fn probe(args: &ProbeArgs, url: &str) -> Result<Probe, Failure> {
-    let (signing, scheme) = Signing::resolve_one(&args.signing)?;
+    let (signing, scheme) = ResolvedSigning::resolve_one(&args.signing)?;
     let layered = with_forwards(signing.settings.clone(), &args.forward)?;
     let webhooks = &layered.profile().webhooks;
     let egress = Arc::new(Egress::new(&args.allow_egress));

@@ -341,7 +341,10 @@ pub(crate) enum AttemptResult {
         accepted: bool,
         status: u16,
         body: Bytes,
-        /// Where a redirect leads; a `Retry-After` that cannot be read.
+        /// Where a redirect leads.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        location: Option<String>,
+        /// The same in words; a `Retry-After` that cannot be read.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<String>,
     },

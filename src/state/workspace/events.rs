@@ -324,7 +324,9 @@ pub enum AttemptOutcome {
         retry_after: Option<Duration>,
         /// Its `Date`: what time it is for the receiver.
         date: Option<Timestamp>,
-        /// Where a redirect leads; a `Retry-After` that cannot be read.
+        /// Where a redirect leads.
+        location: Option<Box<str>>,
+        /// The same in words; a `Retry-After` that cannot be read.
         note: Option<Box<str>>,
         /// Its body, read to 16 KiB.
         body: Bytes,

@@ -254,7 +254,7 @@ mod tests {
 
     fn answered(status: u16, retry_after: Option<u64>) -> AttemptOutcome {
         let retry_after = retry_after.map(Duration::from_secs);
-        AttemptOutcome::Answered { status, retry_after, date: None, note: None, body: Bytes::new() }
+        AttemptOutcome::Answered { status, retry_after, date: None, location: None, note: None, body: Bytes::new() }
     }
 
     /// A queue with one delivery for each of these: its id, whose first letter is its subscription, and the second at which it is due.
