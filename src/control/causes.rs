@@ -19,7 +19,7 @@ use crate::redact::Redactor;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::journal::{Reason, RequestRecord};
 use crate::state::workspace::{AttemptOutcome, FailureReason, Forgery, TestOutcome};
-use crate::util::wording::counted;
+use crate::util::wording::{counted, shorten};
 
 /// Why something failed, however many tests, requests, deliveries and findings show it.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -367,11 +367,7 @@ impl Judge<'_> {
 
     /// A text without credentials, and not too long.
     fn shown(&self, text: &str) -> String {
-        let text = self.redactor.text(text);
-        match text.char_indices().nth(MAX_SENTENCE) {
-            Some((at, _)) => format!("{}…", &text[..at]),
-            None => text.into_owned(),
-        }
+        shorten(&self.redactor.text(text), MAX_SENTENCE).into_owned()
     }
 
     /// What went wrong with a request; `None` if nothing did.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::sections::Profile;
 use crate::contract::VERSION;
 use crate::contract::error::ErrorDetails;
-use crate::contract::header_setting::HeaderSetting;
+use crate::contract::headers::HeaderSetting;
 use crate::contract::ids::IdStyle;
 use crate::contract::openapi::filled;
 use crate::contract::quota::{ResetForm, RetryAfterForm};

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
 use crate::process::{STATUS, SUBSCRIBE, Served, exchange, request};
-use crate::support::{ask, control, finish, raw, run, send, start, subscribe_sink, text, view, wrs_emulator};
+use crate::support::{ask, control, finish, run, send, start, subscribe_sink, text, view, wrs_emulator};
+use crate::wire::peer::Peer;
 
 /// What must never be shown, each sent in another place.
 const HIDDEN: [&str; 14] = [
@@ -133,12 +134,9 @@ async fn everything_that_the_control_api_shows_is_masked_and_test_keys_are_whole
     ] {
         assert!(shown.contains(whole), "`{whole}` is not shown");
     }
-    let host = emulator.base_url().trim_start_matches("http://").to_owned();
-    let stream = raw(
-        &emulator,
-        format!("GET /_emulator/stream HTTP/1.1\r\nHost: {host}\r\nLast-Event-ID: 0\r\n\r\n").as_bytes(),
-    )
-    .await;
+    emulator.control().note("the last of all");
+    let view = "GET /_emulator/stream HTTP/1.1\r\nHost: localhost\r\nLast-Event-ID: 0\r\n\r\n";
+    let stream = Peer::sending(&emulator, view).await.until("the last of all").await;
     assert!(
         stream.contains("event: attempt")
             && stream.contains("event: notice")

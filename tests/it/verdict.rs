@@ -33,7 +33,9 @@ async fn requests_that_led_to_no_endpoint_are_unmatched() {
     assert_eq!(get_as(&emulator, "sk_test_other", "/v1/workflows").await.status, 404);
     assert_eq!(send(&emulator, "DELETE", STATUS, &[], "").await.status, 405);
     assert!(raw(&emulator, b"nonsense\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
-    assert!(raw(&emulator, b"GET * HTTP/1.1\r\nHost: a\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
+    assert!(
+        raw(&emulator, b"GET * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.starts_with("HTTP/1.1 400 ")
+    );
     // What a browser asks for by itself says nothing about the client under test.
     assert_eq!(send(&emulator, "GET", "/favicon.ico", &[], "").await.status, 404);
     for poll in ["GET", "HEAD"] {
