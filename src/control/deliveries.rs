@@ -542,9 +542,11 @@ fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> AttemptResult {
             body: shown_body(redactor, body),
             note: note.as_deref().map(|note| redactor.text(note).into_owned()),
         },
-        AttemptOutcome::Failed { reason, detail } => {
-            AttemptResult::Failed { accepted: false, failure: name_of(reason), detail: detail.clone() }
-        }
+        AttemptOutcome::Failed { reason, detail } => AttemptResult::Failed {
+            accepted: false,
+            failure: name_of(reason),
+            detail: redactor.text(detail).into_owned(),
+        },
     }
 }
 
