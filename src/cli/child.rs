@@ -1,5 +1,6 @@
 //! A command that runs while an emulator does: how it finds the emulator, its output, how it ended. For `exec`.
 
+use std::env::VarError;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, IsTerminal as _, PipeReader, PipeWriter, Read as _};
 use std::net::IpAddr;
@@ -109,9 +110,12 @@ pub(super) fn spawn(
         .env("WRS_EMULATOR_URL", &target.url)
         .envs(unproxied(&[&target.url, &emulator.base_url()], |name| std::env::var_os(name)))
         .kill_on_drop(true);
-    if std::env::var_os("WRS_API_KEY").is_none_or(|key| key.is_empty()) {
-        command.env("WRS_API_KEY", SAMPLE_KEY);
-    }
+    // Blanks and line ends around a value are no part of it, here as for flags. No header can carry them.
+    match std::env::var("WRS_API_KEY") {
+        Ok(key) if !key.trim().is_empty() => command.env("WRS_API_KEY", key.trim()),
+        Err(VarError::NotUnicode(_)) => &mut command,
+        _ => command.env("WRS_API_KEY", SAMPLE_KEY),
+    };
     if let Some(token) = &target.control_token {
         command.env("WRS_EMULATOR_CONTROL_TOKEN", token);
     }

@@ -128,7 +128,7 @@ fn ask(target: &Target, url: &Url, named: Option<&str>, checks: &mut Vec<CheckLi
     let valid = named.filter(|_| of_key.state == CheckState::Ok);
     checks.extend([of_key, scenarios(target)?]);
     let routes = routes(target, valid)?;
-    checks.extend([receiver(url, &routes)?, forward(&routes), clock(target, valid)?]);
+    checks.extend([receiver(url, &routes)?, forward(target, valid, &routes)?, clock(target, valid)?]);
     Ok(())
 }
 
@@ -233,8 +233,15 @@ fn scenarios(target: &Target) -> Result<CheckLine, Failure> {
     Ok(CheckLine::new("scenarios", CheckState::Failed, &format!("{origin}{why}"), &command))
 }
 
-/// The id and URL of an active subscription, and where its events go; none for a built-in receiver.
-type DeliveryRoute = (String, Url, Arc<Receiver>);
+/// An active subscription that no built-in receiver has.
+struct DeliveryRoute {
+    id: String,
+    url: Url,
+    /// Where its events go.
+    to: Arc<Receiver>,
+    /// The forward that nearly covers it, if none does.
+    near_miss: Option<String>,
+}
 
 fn routes(target: &Target, key: Option<&str>) -> Result<Vec<DeliveryRoute>, Failure> {
     let send = |request: &_| ControlClient::new(target).send::<Query<ListSubscriptions>>(request);
@@ -245,7 +252,8 @@ fn routes(target: &Target, key: Option<&str>) -> Result<Vec<DeliveryRoute>, Fail
         let rules = forwards_in_force(target, &OneKey::from(&*found.workspace.0), SHORT)?;
         let forwards = Forwards::try_from(rules).unwrap_or_default();
         if let Some(Destination::Dial(to)) = Egress::default().destination(&forwards, &Arc::new(url.clone())) {
-            routes.push((found.id.0, url, to));
+            let near_miss = forwards.near_miss(&url);
+            routes.push(DeliveryRoute { id: found.id.0, url, to, near_miss });
         }
     }
     Ok(routes)
@@ -258,7 +266,9 @@ fn add_forward(from: &Url, to: &str) -> String {
 /// Does the receiver answer, and over which protocol? Only asked where the emulator would ask it as well, without a look-up on the internet.
 fn receiver(url: &Url, routes: &[DeliveryRoute]) -> Result<CheckLine, Failure> {
     let mut answering = Vec::new();
-    for (id, from, to) in routes.iter().filter(|(.., to)| is_here(url) && !is_looked_up_far(&to.url)) {
+    for DeliveryRoute { id, url: from, to, .. } in
+        routes.iter().filter(|route| is_here(url) && !is_looked_up_far(&route.to.url))
+    {
         let is_tls = to.url.scheme() == "https";
         let problem = match runtime(Builder::new_current_thread())?.block_on(head(to, ANSWERING)) {
             Ok(()) => {
@@ -272,7 +282,7 @@ fn receiver(url: &Url, routes: &[DeliveryRoute]) -> Result<CheckLine, Failure> {
         let listen = format!("wrs-emulator listen --listen 127.0.0.1:{}", to.url.port_or_known_default().unwrap_or(80));
         let command = match problem.reason {
             FailureReason::ConnectionRefused if !is_tls => listen,
-            FailureReason::InvalidAnswer if !is_tls => add_forward(from, &to.origin.replacen("http", "https", 1)),
+            FailureReason::TlsExpected => add_forward(from, &to.origin.replacen("http", "https", 1)),
             FailureReason::NotTls => add_forward(from, &to.origin.replacen("https", "http", 1)),
             _ => add_forward(from, EXAMPLE_APPLICATION),
         };
@@ -284,12 +294,24 @@ fn receiver(url: &Url, routes: &[DeliveryRoute]) -> Result<CheckLine, Failure> {
     Ok(CheckLine::ok("receiver", &if answering.is_empty() { none } else { answering.join("; ") }))
 }
 
-/// Does a forward lead to it?
-fn forward(routes: &[DeliveryRoute]) -> CheckLine {
-    let direct = routes.iter().find(|(_, url, to)| to.forwarded.is_none() && is_webhook_url(url.as_str()));
-    let Some((id, url, _)) = direct else { return CheckLine::ok("forward", "no subscription lacks one") };
-    let detail = format!("{id} to {url} is not forwarded, and webhooks stay on this machine:");
-    CheckLine::new("forward", CheckState::Warning, &detail, &add_forward(url, EXAMPLE_APPLICATION))
+/// Does a forward lead to it, and can each be used?
+fn forward(target: &Target, key: Option<&str>, routes: &[DeliveryRoute]) -> Result<CheckLine, Failure> {
+    let direct = routes.iter().find(|route| route.to.forwarded.is_none() && is_webhook_url(route.url.as_str()));
+    if let Some(DeliveryRoute { id, url, near_miss, .. }) = direct {
+        let near = near_miss.as_ref().map_or_else(String::new, |near| format!("; {near}"));
+        let detail = format!("{id} to {url} is not forwarded, and webhooks stay on this machine{near}:");
+        return Ok(CheckLine::new("forward", CheckState::Warning, &detail, &add_forward(url, EXAMPLE_APPLICATION)));
+    }
+    let key = key.map(OneKey::from).unwrap_or_default();
+    let forwards = Forwards::try_from(forwards_in_force(target, &key, SHORT)?).unwrap_or_default();
+    let prefix = Some("webhooks.allow_http".to_owned());
+    let rows =
+        ControlClient::new(target).send(&Query { query: ShowProfile { key, prefix, ..Default::default() } })?.data;
+    let idle = forwards.idle(rows.iter().any(|row| row.value == true));
+    Ok(match idle.first() {
+        Some(idle) => CheckLine::new("forward", CheckState::Warning, idle, "wrs-emulator forwards list"),
+        None => CheckLine::ok("forward", "no subscription lacks one"),
+    })
 }
 
 /// Does its clock agree?

@@ -27,7 +27,7 @@ pub(super) fn defaults() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 /// The definition of the command line, with what the derives cannot express.
 pub(super) fn definition(command: Command) -> Command {
-    with_variables(completed(command), PREFIX, false)
+    with_variables(completed(command), PREFIX, false, &mut BTreeSet::new())
 }
 
 fn completed(command: Command) -> Command {
@@ -41,9 +41,9 @@ fn completed(command: Command) -> Command {
 
 /// Gives every flag an environment variable. A flag that a pipeline sets for all jobs alike is declared with `env`, and its variable is
 /// named after the flag alone; all others are named after the command and the flag, so that no variable has two meanings. Empty
-/// variables are ignored, which is how pipelines pass unset ones, and blanks and line ends around a value are. If `is_brief`, help shows no variable whose name follows from its
-/// flag, because the program's help states that rule once.
-fn with_variables(command: Command, before: &str, is_brief: bool) -> Command {
+/// variables are ignored, which is how pipelines pass unset ones, and blanks and line ends around a value are. If `is_brief`, help shows
+/// no variable whose name follows from its flag, because the program's help states that rule once. Adds the names of all variables to `known`.
+fn with_variables(command: Command, before: &str, is_brief: bool, known: &mut BTreeSet<String>) -> Command {
     let command = command.mut_args(|flag| {
         let declared = flag.get_env().and_then(OsStr::to_str).map(str::to_owned);
         let Some(long) = flag.get_long() else { return flag };
@@ -53,6 +53,7 @@ fn with_variables(command: Command, before: &str, is_brief: bool) -> Command {
             None if matches!(flag.get_action(), ArgAction::HelpShort | ArgAction::HelpLong) => return flag,
             None => (variable(before, long), true),
         };
+        known.insert(name.clone());
         let value = std::env::var(&name).ok();
         let trimmed = value.as_deref().map(str::trim);
         if trimmed.is_some_and(str::is_empty) {
@@ -71,7 +72,7 @@ fn with_variables(command: Command, before: &str, is_brief: bool) -> Command {
     });
     command.mut_subcommands(|inner| {
         let before = variable(before, inner.get_name());
-        with_variables(inner, &before, is_brief)
+        with_variables(inner, &before, is_brief, known)
     })
 }
 
@@ -83,7 +84,8 @@ fn variable(before: &str, name: &str) -> String {
 pub(super) fn parsed(command: Command) -> Result<ArgMatches, ExitCode> {
     let arguments = expanded(std::env::args_os().collect());
     let is_brief = !arguments.iter().any(|argument| argument == "--help-all");
-    let mut command = with_variables(completed(command), PREFIX, is_brief);
+    let mut known = BTreeSet::new();
+    let mut command = with_variables(completed(command), PREFIX, is_brief, &mut known);
     let matches = command.try_get_matches_from_mut(&arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::DisplayVersion => {
             // Help that nobody asked for is an error.
@@ -109,7 +111,7 @@ pub(super) fn parsed(command: Command) -> Result<ArgMatches, ExitCode> {
         return Err(report(&failure));
     }
     note_key_of_environment(leaf, of_leaf);
-    warn_of_unknown_variables(&command);
+    warn_of_unknown_variables(&known);
     Ok(matches)
 }
 
@@ -241,8 +243,7 @@ fn has_flag(command: &Command, name: &str) -> bool {
 }
 
 /// Warns of variables that look like a flag's and are none: a misspelt one would be ignored.
-fn warn_of_unknown_variables(command: &Command) {
-    let known = variables(command);
+fn warn_of_unknown_variables(known: &BTreeSet<String>) {
     let set =
         std::env::vars_os().filter(|(_, value)| !value.is_empty()).filter_map(|(name, _)| name.into_string().ok());
     for name in set.filter(|name| name.starts_with("WRS_EMULATOR_") && !known.contains(name)) {
@@ -251,12 +252,6 @@ fn warn_of_unknown_variables(command: &Command) {
             near.map_or_else(|| "--help-all shows the variables".to_owned(), |near| format!("did you mean {near}?"));
         warn(&format!("{name} is set, but no flag has this variable; {hint}"));
     }
-}
-
-/// The variables of all flags of this command and those below it.
-fn variables(command: &Command) -> BTreeSet<String> {
-    let own = command.get_arguments().filter_map(|flag| flag.get_env()?.to_str().map(str::to_owned));
-    own.chain(command.get_subcommands().flat_map(variables)).collect()
 }
 
 fn leaf<'a>(mut command: &'a Command, mut matches: &'a ArgMatches) -> (&'a Command, &'a ArgMatches) {

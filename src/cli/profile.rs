@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::{CallArgs, Target, examples};
 use super::client::{ControlClient, SHORT};
-use super::failure::{Failure, FailureCode};
+use super::failure::{Failure, FailureCode, warn};
 use super::output::{cell, print, print_document, show, show_list};
 use crate::control::api::{Body, ChangeSettings, OneKey, Patched, Query, ShowProfile};
 use crate::control::openapi_document;
@@ -70,8 +70,8 @@ pub(super) fn mask_by_rows<'r>(rows: impl Iterator<Item = (&'r str, &'r Value)>)
 
 /// Adds forwards, as `--forward` has them, to a profile.
 pub(crate) fn with_forwards(mut layered: Layered, rules: &[String]) -> Result<Layered, Failure> {
-    for rule in rules {
-        let rule = Forward::parse(rule).map_err(|problem| Failure::usage(format!("--forward: {problem}")))?;
+    let wrong = |problem: String| Failure::usage(format!("--forward: {}", Redactor::default().text(&problem)));
+    for rule in Forward::parse_all(rules).map_err(wrong)? {
         let added = layered.with(|draft| draft.forward(&rule, "--forward"));
         layered = added.map_err(|problems| Failure::usage(format!("--forward: {}", problems[0].message)))?;
     }
@@ -227,8 +227,7 @@ fn list_forwards(args: &ForwardsArgs) -> Result<ExitCode, Failure> {
 }
 
 fn add_forwards(rules: &[String], args: &ForwardsArgs) -> Result<ExitCode, Failure> {
-    let parsed: Result<Vec<Forward>, String> = rules.iter().map(|rule| Forward::parse(rule)).collect();
-    let rules = parsed.map_err(|problem| match rules {
+    let rules = Forward::parse_all(rules).map_err(|problem| match rules {
         [from, to] if !from.contains('=') => {
             let rule = format!("{from}={to}");
             let hint = format!("join both by `=`: `wrs-emulator forwards add {}`", shell_word(&rule));
@@ -270,6 +269,9 @@ fn patch(args: &ForwardsArgs, rules: Map<String, Value>) -> Result<Patched, Fail
 }
 
 fn show_patched(args: &ForwardsArgs, patched: &Patched, lines: impl Iterator<Item = String>) -> ExitCode {
+    if !args.common.json {
+        patched.warnings.iter().for_each(|warning| warn(warning));
+    }
     let whose = of_key(patched.key.as_deref());
     show(args.common.json, patched, || lines.map(|line| format!("{line}{whose}\n")).collect())
 }

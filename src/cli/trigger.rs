@@ -97,7 +97,7 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     let answer = call.send(&fire).map_err(|failure| {
         let code = failure.answer.as_ref().and_then(|answer| answer.pointer("/error/code"));
         // The environment's key is easily forgotten.
-        let is_forgotten = std::env::var("WRS_API_KEY").is_ok_and(|key| key == args.key);
+        let is_forgotten = std::env::var("WRS_API_KEY").is_ok_and(|key| key.trim() == args.key);
         if code.is_some_and(|code| code == "no_match") && is_forgotten {
             return failure.with_hint("the key is that of WRS_API_KEY; `--key KEY` names another");
         }

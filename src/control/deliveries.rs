@@ -545,9 +545,11 @@ fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> AttemptResult {
             location: location.as_deref().map(|location| redactor.text(location).into_owned()),
             note: note.as_deref().map(|note| redactor.text(note).into_owned()),
         },
-        AttemptOutcome::Failed { reason, detail } => {
-            AttemptResult::Failed { accepted: false, failure: name_of(reason), detail: detail.clone() }
-        }
+        AttemptOutcome::Failed { reason, detail } => AttemptResult::Failed {
+            accepted: false,
+            failure: name_of(reason),
+            detail: redactor.text(detail).into_owned(),
+        },
     }
 }
 

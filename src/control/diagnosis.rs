@@ -18,7 +18,7 @@ use crate::redact::{Redactor, visible};
 use crate::settings::Profile;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus, RECEIVER_ENDED};
 use crate::state::journal::record::time;
-use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace};
+use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace, is_elsewhere};
 use crate::util::duration::{DurationText, duration_text};
 use crate::util::html;
 use crate::webhook::signed::{DELIVERY, signing_keys, signs_by_clock};
@@ -105,6 +105,7 @@ impl<'a> Diagnosis<'a> {
             advice.extend(self.clocks(workspace));
         }
         advice.extend(self.question().map(Hint::from));
+        advice.extend(self.near_miss().map(Hint::from));
         if let Some(workspace) = &workspace {
             advice.extend(self.secret(workspace));
             advice.extend(self.run_next(workspace));
@@ -185,11 +186,26 @@ impl<'a> Diagnosis<'a> {
             404 => Some("does your receiver have a route for POST at the path of this URL?"),
             405 => Some("does the route of your receiver accept POST?"),
             413 => Some("is a body of this size within the limit of your receiver, and of a proxy before it?"),
+            400 if refuses_plain_http(body) => {
+                Some("the port is one for TLS: does the forward, or the URL, lead to its https address?")
+            }
             400 | 403 if html::is_page(body) => Some(
                 "a page of HTML comes from a framework or a proxy: does it accept the host of this URL, and is the route exempt from its CSRF check?",
             ),
             _ => None,
         }
+    }
+
+    /// Which forward nearly covers the URL of a delivery that failed there.
+    fn near_miss(&self) -> Option<String> {
+        let attempt = self.delivery.deciding_attempt().filter(|attempt| !attempt.outcome.is_success())?;
+        let url = &attempt.delivery.url;
+        if is_elsewhere(url.as_str(), &attempt.dialled) {
+            return None;
+        }
+        let profile = self.control.profile_for(Some(&self.delivery.event.workspace));
+        let near = profile.webhooks.forwards.near_miss(url.parsed())?;
+        Some(format!("it was not forwarded: {near}"))
     }
 
     /// The clock that makes a correct signature look too old or too new, if the delivery was refused.
@@ -304,6 +320,14 @@ fn verified(attempt: &AttemptRecord, workspace: &Workspace, profile: &Profile) -
     let header = |name: &str| attempt.headers.get(&name.to_ascii_lowercase()).map(Cow::into_owned);
     let now = attempt.at.as_second();
     verify(&scheme, &keys, &header, attempt.delivery.url.as_str(), &attempt.body, now, i64::MAX).ok()
+}
+
+/// True for the words with which Go, nginx, Apache, Tomcat and others refuse plain HTTP on a port for TLS.
+fn refuses_plain_http(body: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(body);
+    ["HTTPS server", "to HTTPS port", "SSL-enabled server port", "requires TLS", "on a TLS port"]
+        .iter()
+        .any(|words| text.contains(words))
 }
 
 fn is_refusal(outcome: &AttemptOutcome) -> bool {

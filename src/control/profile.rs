@@ -12,7 +12,7 @@ use super::call::{Body, ControlCall, Declaration, Made, Query, Tag};
 use super::command::CallCommand;
 use super::context::Context;
 use super::fields::{AnyKey, List, OneKey};
-use super::render::{TableRow, Text, cell, joined, of_key};
+use super::render::{TableRow, Text, cell, joined, of_key, warnings};
 use super::reply::json;
 use super::scenarios::refused;
 use super::{Control, ControlError};
@@ -205,6 +205,9 @@ pub(crate) struct Patched {
     pub(crate) changes: Vec<String>,
     /// What was named but did not change.
     pub(crate) unchanged: Vec<String>,
+    /// What has no effect now, such as a forward that no subscription can need.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) warnings: Vec<String>,
 }
 
 impl From<LedgerRow> for SettingView {
@@ -242,7 +245,8 @@ impl Text for Patched {
         let unchanged =
             if self.unchanged.is_empty() { String::new() } else { format!("; {}", joined(&self.unchanged)) };
         let whose = of_key(self.key.as_deref());
-        format!("changed{whose}: {changes}{unchanged} ({})\n", generation_text(self.generation))
+        let changed = format!("changed{whose}: {changes}{unchanged} ({})\n", generation_text(self.generation));
+        changed + &warnings(&self.warnings)
     }
 }
 
@@ -293,6 +297,7 @@ fn patch(Body { body }: Body<ChangeSettings>, cx: &Context) -> Result<Patched, C
     let name = key.scope(cx)?.key();
     let now = cx.registry.clock().now().instant;
     let before = ledger(&cx.config_for(name.as_deref()).layered);
+    let idle_before = cx.profile_for(name.as_deref()).idle_forwards();
     if let Some(name) = &name {
         cx.make_room_for_key(name);
     }
@@ -310,7 +315,10 @@ fn patch(Body { body }: Body<ChangeSettings>, cx: &Context) -> Result<Patched, C
         cx.note(name, message, false);
     }
     let key = name.map(|name| cx.redactor().key(name).into_owned());
-    Ok(Patched { generation, key, patch: patch.entries().clone(), changes, unchanged })
+    let mut idle = cx.profile_for(name).idle_forwards();
+    idle.retain(|idle| !idle_before.contains(idle));
+    let warnings = idle.iter().map(|idle| cx.redactor().text(idle).into_owned()).collect();
+    Ok(Patched { generation, key, patch: patch.entries().clone(), changes, unchanged, warnings })
 }
 
 /// The effect of a change, in words: settings with a new value or origin, and settings that were named but did not change.

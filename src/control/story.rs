@@ -212,7 +212,7 @@ pub(crate) fn ending(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> String
             let note = note.as_deref().map(|note| redactor.text(note));
             answered(*status, note.as_deref(), redactor.first_line(body))
         }
-        AttemptOutcome::Failed { detail, .. } => detail.clone(),
+        AttemptOutcome::Failed { detail, .. } => redactor.text(detail).into_owned(),
     }
 }
 

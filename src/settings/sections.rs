@@ -62,6 +62,11 @@ impl Profile {
         KeyRules { environment: self.environment, keys: &self.keys }
     }
 
+    /// Why each forward that can never apply does not.
+    pub fn idle_forwards(&self) -> Vec<String> {
+        self.webhooks.forwards.idle(self.webhooks.allow_http)
+    }
+
     /// The rules by which a subscribe request is valid.
     pub fn subscribe_rules(&self) -> SubscribeRules<'_> {
         SubscribeRules {

@@ -29,8 +29,9 @@ use crate::http::tls_problem::{tls_error, tls_problem};
 use crate::settings::{ForwardHost, Framing};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
 use crate::util::wording::counted;
-use crate::webhook::dial::{DialContext, Link, Sender, connect, dial, without_certificate};
+use crate::webhook::dial::{DialContext, Link, connect, dial, without_certificate};
 use crate::webhook::egress::{DialProblem, DialTarget, Egress, FORWARDED_HOST, FORWARDED_PROTO};
+use crate::webhook::protocol::over_https;
 use crate::webhook::resolve::{LookUp, Resolver};
 
 pub const ANSWER_LIMIT: usize = 16 * 1024;
@@ -134,7 +135,7 @@ impl Client {
         let mut request = request(post);
         // A kept connection may have been closed by the receiver; then hyper hands the request back and the next is tried.
         while let Some(mut link) = self.take_idle(origin, letters) {
-            match exchange(&mut link, request, progress).await {
+            match exchange(&target, &mut link, request, progress).await {
                 Err(Unanswered { unsent: Some(unsent), .. }) => request = *unsent,
                 done => return self.end(origin, letters, link, done),
             }
@@ -144,7 +145,7 @@ impl Client {
             None => self.dial_context.resolver.addresses(&target, &look_ups).await?,
         };
         let mut link = dial(&target, &addresses, &self.dial_context, connect_timeout, letters).await?;
-        let done = exchange(&mut link, request, progress).await;
+        let done = exchange(&target, &mut link, request, progress).await;
         self.end(origin, letters, link, done)
     }
 
@@ -194,7 +195,7 @@ pub async fn send_once(
     progress: &Progress,
 ) -> Result<Exchanged, DialProblem> {
     let mut link = dial(target, addresses, dial_context, connect_timeout, letters).await?;
-    let exchanged = exchange(&mut link, request, progress).await;
+    let exchanged = exchange(target, &mut link, request, progress).await;
     Ok(exchanged.unwrap_or_else(|unanswered| Exchanged::failed(unanswered.problem)))
 }
 
@@ -310,12 +311,13 @@ struct Unanswered {
 }
 
 async fn exchange(
+    target: &DialTarget,
     link: &mut Link,
     request: Request<ResponseBody>,
     progress: &Progress,
 ) -> Result<Exchanged, Unanswered> {
     let own = link.is_plain.then(|| OwnAddress::of(request.headers()));
-    let mut exchanged = send(&mut link.sender, request, progress).await;
+    let mut exchanged = send(target, link, request, progress).await;
     if let (Some(own), Ok(exchanged)) = (own, &mut exchanged) {
         exchanged.explain_redirect(&own);
     }
@@ -326,17 +328,18 @@ async fn exchange(
 }
 
 async fn send(
-    sender: &mut Sender,
+    target: &DialTarget,
+    link: &mut Link,
     request: Request<ResponseBody>,
     progress: &Progress,
 ) -> Result<Exchanged, Unanswered> {
-    if let Err(error) = sender.ready().await {
-        return Err(Unanswered { problem: broken(&error), unsent: Some(Box::new(request)) });
+    if let Err(error) = link.sender.ready().await {
+        return Err(Unanswered { problem: broken(&error, target, link), unsent: Some(Box::new(request)) });
     }
-    let sent = sender.try_send_request(request).await;
+    let sent = link.sender.try_send_request(request).await;
     let response = sent.map_err(|mut error| {
         let unsent = error.take_message().map(Box::new);
-        Unanswered { problem: broken(error.error()), unsent }
+        Unanswered { problem: broken(error.error(), target, link), unsent }
     })?;
     let (head, mut body) = response.into_parts();
     let status = head.status.as_u16();
@@ -431,18 +434,26 @@ fn date_of(headers: &HeaderMap) -> Option<Timestamp> {
     date(&text(headers.get(DATE)?))
 }
 
-fn broken(error: &hyper::Error) -> DialProblem {
-    if error.is_parse() {
-        return DialProblem::new(FailureReason::InvalidAnswer, format!("the answer is not valid HTTP: {error}"));
+fn broken(error: &hyper::Error, target: &DialTarget, link: &Link) -> DialProblem {
+    if let Some(problem) = link.first.other_protocol(target) {
+        return problem;
     }
-    if let Some(problem) = tls_error(error) {
-        let detail = format!("the receiver ended the connection before it answered: {}", tls_problem(problem));
-        return DialProblem::new(FailureReason::TlsFailed, detail);
-    }
-    DialProblem::new(
-        FailureReason::ConnectionReset,
-        format!("the receiver closed the connection before it answered: {error}"),
-    )
+    let (reason, detail) = if error.is_parse() {
+        let begin = link.first.quoted();
+        (FailureReason::InvalidAnswer, format!("the answer is not valid HTTP: {error}; it begins with {begin}"))
+    } else if let Some(problem) = tls_error(error) {
+        let problem = tls_problem(problem);
+        (FailureReason::TlsFailed, format!("the receiver ended the connection before it answered: {problem}"))
+    } else if link.first.is_empty() {
+        let mut detail = "the receiver closed the connection before it answered, without a byte: did it crash, or does it not speak HTTP there?".to_owned();
+        if link.is_plain {
+            detail.push_str(&format!(" if it expects TLS, {}", over_https(target)));
+        }
+        (FailureReason::ConnectionReset, detail)
+    } else {
+        (FailureReason::ConnectionReset, format!("the receiver closed the connection before it answered: {error}"))
+    };
+    DialProblem::new(reason, detail)
 }
 
 /// How much of a body that broke off came, and why no more did.

@@ -27,6 +27,7 @@ use crate::state::workspace::FailureReason;
 use crate::util::net::TcpStream;
 use crate::util::wording::any_of;
 use crate::webhook::egress::{DialProblem, DialTarget, Egress};
+use crate::webhook::protocol::{FirstBytes, Overheard};
 use crate::webhook::resolve::{Resolver, lacks_descriptors, no_descriptors};
 
 pub trait ByteStream: AsyncRead + AsyncWrite + Debug + Unpin + Send {}
@@ -87,6 +88,8 @@ pub(super) struct Link {
     pub(super) is_plain: bool,
     /// True if the server asked for a client certificate. With TLS 1.3 it refuses a client without one only after the handshake.
     pub(super) asked_for_certificate: bool,
+    /// What the server sent first, within TLS if there is TLS.
+    pub(super) first: FirstBytes,
 }
 
 pub(super) fn without_certificate(problem: DialProblem) -> DialProblem {
@@ -111,17 +114,19 @@ pub(super) async fn dial(
 ) -> Result<Link, DialProblem> {
     let addresses = dial_context.egress.choose(target, addresses)?;
     let stream = connect(target, &addresses, connect_timeout).await?;
-    let (stream, asked_for_certificate): (Box<dyn ByteStream>, _) = if target.url.scheme() == "https" {
+    let is_plain = target.url.scheme() != "https";
+    let (stream, asked_for_certificate): (Box<dyn ByteStream>, _) = if is_plain {
+        (Box::new(stream), false)
+    } else {
         let (stream, asked) = handshake(target, stream, &dial_context.trust, connect_timeout).await?;
         (Box::new(stream), asked)
-    } else {
-        (Box::new(stream), false)
     };
-    let opened = open(stream, letters).await;
+    let (stream, first) = Overheard::new(stream);
+    let opened = open(Box::new(stream), letters).await;
     let sender = opened.map_err(|error| {
         DialProblem::new(FailureReason::ConnectionReset, format!("the connection was lost: {error}"))
     })?;
-    Ok(Link { sender, is_plain: target.url.scheme() != "https", asked_for_certificate })
+    Ok(Link { sender, is_plain, asked_for_certificate, first })
 }
 
 pub(super) async fn connect(
@@ -165,38 +170,53 @@ async fn handshake(
     stream: TcpStream,
     trust: &Trust,
     limit: Duration,
-) -> Result<(ClientTls<TcpStream>, bool), DialProblem> {
+) -> Result<(ClientTls<Overheard<TcpStream>>, bool), DialProblem> {
+    let (stream, first) = Overheard::new(stream);
     let host = target.host_text().trim_start_matches('[').trim_end_matches(']');
     let name = ServerName::try_from(host.to_owned())
         .map_err(|_| DialProblem::new(FailureReason::TlsFailed, format!("`{host}` cannot be a certificate's name")))?;
     match timeout(limit, noting_requests(ClientTls::connect(name, stream, trust))).await {
         Ok((Ok(stream), asked)) => Ok((stream, asked)),
-        Ok((Err(error), false)) => Err(connect_problem(target, host, trust, &error)),
-        Ok((Err(error), true)) => Err(without_certificate(connect_problem(target, host, trust, &error))),
+        Ok((Err(error), false)) => Err(connect_problem(target, host, trust, &error, &first)),
+        Ok((Err(error), true)) => Err(without_certificate(connect_problem(target, host, trust, &error, &first))),
         Err(_) => {
             let detail = format!(
-                "`{host}` accepted the connection but said nothing in the TLS handshake for {} s (webhooks.connect_timeout); is it a TLS server?",
-                limit.as_secs_f64()
+                "`{host}` accepted the connection but said nothing in the TLS handshake for {} s (webhooks.connect_timeout); is it a TLS server? {}",
+                limit.as_secs_f64(),
+                over_plain_http(target)
             );
             Err(DialProblem::new(FailureReason::TlsTimeout, detail))
         }
     }
 }
 
-fn connect_problem(target: &DialTarget, host: &str, trust: &Trust, error: &io::Error) -> DialProblem {
+fn connect_problem(
+    target: &DialTarget,
+    host: &str,
+    trust: &Trust,
+    error: &io::Error,
+    first: &FirstBytes,
+) -> DialProblem {
+    let failed = || format!("the TLS handshake with `{host}` failed: {}", handshake_problem(error));
     let (reason, detail) = match tls_error(error) {
         Some(TlsError::InvalidCertificate(problem)) => refused_certificate(target, host, trust, problem),
         Some(TlsError::InvalidMessage(_)) => {
-            let plain = target.origin.replacen("https:", "http:", 1);
-            let forward = target.forward_to(&plain);
-            let detail = format!("`{host}` does not speak TLS there; to deliver over plain HTTP: {forward}");
-            (FailureReason::NotTls, detail)
+            if let Some(problem) = first.other_protocol(target) {
+                return problem;
+            }
+            (FailureReason::NotTls, format!("`{host}` does not speak TLS there; {}", over_plain_http(target)))
         }
-        _ => {
-            (FailureReason::TlsFailed, format!("the TLS handshake with `{host}` failed: {}", handshake_problem(error)))
+        None if first.is_empty() => {
+            let detail = format!("{}; does it speak TLS there? {}", failed(), over_plain_http(target));
+            (FailureReason::TlsFailed, detail)
         }
+        _ => (FailureReason::TlsFailed, failed()),
     };
     DialProblem::new(reason, detail)
+}
+
+fn over_plain_http(target: &DialTarget) -> String {
+    format!("to deliver over plain HTTP: {}", target.forward_to(&target.origin.replacen("https:", "http:", 1)))
 }
 
 fn refused_certificate(

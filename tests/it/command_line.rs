@@ -45,6 +45,27 @@ fn an_empty_token_is_no_token_and_empty_variables_are_none() {
     assert!(log.contains("control token: ctl_"), "{log}");
 }
 
+/// A file's last newline is part of no value, whoever reads the variable, and no reason to call it unknown.
+#[test]
+fn blanks_and_line_ends_around_a_variable_are_no_part_of_it() {
+    let script = "echo \"[$WRS_API_KEY][$WRS_EMULATOR_CONTROL_TOKEN]\"";
+    let mut program = wrs_emulator(&["exec", "--log", "json", "--", "sh", "-c", script]);
+    for (name, value) in [
+        ("WRS_API_KEY", " sk_test_own\r\n"),
+        ("WRS_EMULATOR_CONTROL_TOKEN", " let-me-in\n"),
+        ("WRS_EMULATOR_SEED", "5 "),
+        ("WRS_EMULATOR_CLOCK", " frozen\n"),
+        ("WRS_EMULATOR_PROFILE", " \n"),
+    ] {
+        program.env(name, value);
+    }
+    let output = finish(&mut program).exits(0);
+    assert_eq!(text(&output.stdout), "[sk_test_own][let-me-in]\n");
+    let said = text(&output.stderr);
+    assert!(!said.contains("is set, but no flag has this variable"), "{said}");
+    assert!(said.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{said}");
+}
+
 /// Each refusal names the variable, whichever way the emulator is asked; `health` needs no token.
 #[test]
 fn a_missing_or_wrong_token_names_the_variable() {

@@ -143,6 +143,47 @@ async fn a_failed_delivery_advises_what_was_not_done_yet_and_keeps_the_port() {
     }
 }
 
+/// Forwards that cover no subscription, where they are made and where one is missed.
+#[test]
+fn a_forward_that_cannot_be_used_is_said_where_it_is_met() {
+    let plain = "the forward of `http://app.example.com` is never used: a subscription must use https; forward \
+                 `https://app.example.com`, or set webhooks.allow_http=true";
+    let served = Served::start(&["--forward", "http://app.example.com=http://localhost:3000"]);
+    let added = served.call(&["forwards", "add", "https://app.example.com/hooks/*=3000", "https://b.example=3000"]);
+    let said = text(&added.exits(0).stderr);
+    // That of the start is not new.
+    assert!(!said.contains(plain), "{said}");
+    assert!(
+        said.contains("there are no wildcards, and `https://app.example.com/hooks` covers every path below it"),
+        "{said}"
+    );
+    for (rule, problem) in [
+        (
+            "https://*.example.com=3000",
+            "its URL must name a host of letters, digits, hyphens and dots; there are no wildcards",
+        ),
+        (
+            "https://app.example.com:0=3000",
+            "no subscription can have `https://app.example.com:0/`: its URL must not use port 0",
+        ),
+        ("https://app.example.com=http://localhost:0", "must not use port 0, at which nothing can listen"),
+    ] {
+        for arguments in [&["forwards", "add"][..], &["serve", "--listen", "127.0.0.1:0", "--forward"]] {
+            served.call(&[arguments, &[rule]].concat()).exits(2).says(&[problem]);
+        }
+    }
+    let twice = ["forwards", "add", "https://c.example=3000", "https://C.example/=4000"];
+    served.call(&twice).exits(2).says(&["`https://c.example` is forwarded twice, to http://localhost:3000 and to"]);
+    // A delivery that none of them covers.
+    served.subscribe("https://b.example:8443/in");
+    served.call(&["trigger", "workflow.completed", "--wait"]).exits(1);
+    served.call(&["explain"]).prints(&[
+        "it was not forwarded: the forward of `https://b.example` does not cover it: its port is 443, not 8443",
+    ]);
+    let (_, log) = served.stop();
+    assert!(log.contains(plain), "{log}");
+}
+
 #[test]
 fn forwards_are_listed_added_and_removed_by_commands() {
     let served = Served::start(&["--quiet", "--forward", "https://old.example.com=http://127.0.0.1:3000/in"]);

@@ -120,7 +120,8 @@ async fn hostile_receivers_end_each_with_its_own_reason() {
             Ok(200),
         ),
         ("drip", answering(b"HTTP/1.1 200 OK\r\ncontent-le", false).await, Err("timeout")),
-        ("garbage", answering(b"\x00\xff nothing of HTTP \r\n\r\n", false).await, Err("invalid_answer")),
+        ("garbage", answering(b"\x00\xff nothing of HTTP \r\n\r\n", false).await, Err("not_http")),
+        ("version", answering(b"HTTP/2.0 200 OK\r\n\r\n", false).await, Err("invalid_answer")),
         ("headers", answering(huge.as_bytes(), false).await, Err("invalid_answer")),
         ("bomb", answering(bomb, false).await, Ok(200)),
         ("silent", answering(b"", false).await, Err("timeout")),
@@ -218,6 +219,61 @@ async fn explained(bytes: &'static [u8], settings: &[&str]) -> (Value, String) {
     let explanation = view(&emulator, &format!("explain/{}", delivery["id"].as_str().expect("an id"))).await;
     let step = explanation["steps"][0]["detail"].as_str().expect("words").to_owned();
     (delivery["attempts"][0]["outcome"].clone(), step)
+}
+
+/// Each in the attempt and in the explanation, with the command that helps.
+#[tokio::test]
+async fn a_receiver_that_speaks_another_protocol_is_said_in_words() {
+    let add = "`wrs-emulator forwards add https://app.example.com=http";
+    for (bytes, failure, expected) in [
+        (
+            &b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64\x00\x00\x08\x07\x00\x00\x00\x00\x00"[..],
+            "not_http",
+            "the receiver speaks HTTP/2 there, and deliveries are sent over HTTP/1.1: let it accept HTTP/1.1 as well; ",
+        ),
+        (b"\x15\x03\x01\x00\x02\x02\x46", "tls_expected", "the receiver expects TLS there; to deliver over https: "),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "not_http", "SSH answers there, not HTTP; is the port right? "),
+        (b"-ERR unknown command\r\n", "not_http", "Redis answers there, not HTTP; is the port right? "),
+        (b"EFATAL:  unsupported", "not_http", "PostgreSQL answers there, not HTTP; is the port right? "),
+        (b"hello whsec_c2VjcmV0c2VjcmV0\n", "not_http", "it begins with `hello whsec_…`; is the port right? "),
+        (b"\x80\x81\x82", "not_http", "it begins with the bytes 80 81 82; is the port right? "),
+        (b"HTTP/2.0 200 OK\r\n\r\n", "invalid_answer", "; it begins with `HTTP/2.0 200 OK`"),
+    ] {
+        let (outcome, step) = explained(bytes, &[]).await;
+        assert_eq!(outcome["failure"], failure, "{outcome}");
+        assert!(step.contains(expected), "{step}");
+        let next = match failure {
+            "tls_expected" => format!("{add}s://"),
+            "not_http" => "deliveries to https://app.example.com are forwarded to http://127.0.0.1:".to_owned(),
+            _ => String::new(),
+        };
+        assert!(step.contains(&next), "{step}");
+        assert_eq!(outcome["detail"], *step);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_closed_without_a_byte_asks_about_the_protocol() {
+    let closing = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = closing.local_addr().expect("an address");
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = closing.accept().await {
+            let _ = stream.read(&mut [0; 64 * 1024]).await;
+        }
+    });
+    let plain = format!("https://app.example.com/plain=http://{address}");
+    let secure = format!("https://app.example.com/secure=https://{address}");
+    let emulator = started(builder().set("webhooks.retry.preset=none").forward(&plain).forward(&secure)).await;
+    for (path, failure, asked, to) in [
+        ("plain", "connection_reset", "did it crash, or does it not speak HTTP there?", "https://"),
+        ("secure", "tls_failed", "does it speak TLS there?", "http://"),
+    ] {
+        let outcome = attempt(&emulator, path).await;
+        let (detail, add) =
+            (outcome["detail"].as_str().expect("words"), format!("https://app.example.com/{path}={to}"));
+        assert_eq!(outcome["failure"], failure, "{outcome}");
+        assert!(detail.contains(asked) && detail.contains(&add), "{detail}");
+    }
 }
 
 #[tokio::test]

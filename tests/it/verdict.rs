@@ -38,14 +38,14 @@ async fn requests_that_led_to_no_endpoint_are_unmatched() {
     );
     // What a browser asks for by itself says nothing about the client under test.
     assert_eq!(send(&emulator, "GET", "/favicon.ico", &[], "").await.status, 404);
-    for poll in ["GET", "HEAD"] {
-        assert_eq!(send(&emulator, poll, "/", &[], "").await.status, 404);
+    for (poll, path) in [("GET", "/"), ("HEAD", "/"), ("GET", "/?probe=1"), ("GET", "/healthz")] {
+        assert_eq!(send(&emulator, poll, path, &[], "").await.status, 404);
     }
     let preflight = [("origin", "https://a.example"), ("access-control-request-method", "POST")];
     assert_eq!(send(&emulator, "OPTIONS", STATUS, &preflight, "").await.status, 405);
     let rows = view(&emulator, "requests?key=*").await;
     let incidental = rows["data"].as_array().expect("rows").iter().filter(|row| row["incidental"] == true);
-    assert_eq!(incidental.count(), 4, "{rows}");
+    assert_eq!(incidental.count(), 6, "{rows}");
     let reported = verdict(&emulator, "?key=*").await;
     let found = messages(&reported, "unmatched");
     assert_eq!(found.len(), 5, "{found:#?}");

@@ -169,7 +169,7 @@ fn invalid(flag: &str, path: &Path, problem: &impl std::fmt::Display) -> Failure
 }
 
 fn variable(name: &str, content: &str) -> Result<String, Failure> {
-    let value = std::env::var(name).ok().filter(|value| !value.is_empty());
+    let value = std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
     let unset =
         || Failure::usage(format!("{name} is not set")).with_hint(format!("set it to {content}; it has no flag"));
     value.ok_or_else(unset)

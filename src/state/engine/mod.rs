@@ -336,6 +336,7 @@ impl Engine {
     /// Logs the problems found in the files at the start.
     pub fn log_start(&self) {
         self.log_problems(&[]);
+        self.profile_for(None).idle_forwards().into_iter().for_each(|idle| self.note(None, idle, true));
     }
 
     /// Logs the problems that were not known before.

@@ -383,6 +383,11 @@ pub enum FailureReason {
     Timeout,
     /// The connection was closed or reset before an answer.
     ConnectionReset,
+    /// The peer speaks TLS where the URL is one of plain HTTP.
+    TlsExpected,
+    /// The peer speaks another protocol than HTTP/1.1.
+    NotHttp,
+    /// The answer is one of HTTP, but broken.
     InvalidAnswer,
     /// The subscription was deleted or disabled before the attempt.
     SubscriptionGone,
