@@ -7,14 +7,16 @@ const { exchange } = require("./exchange.js");
 /** A text with what drives a terminal as escapes; line ends are kept. */
 const visible = (text) => text.replace(/[^\P{C}\n]|[\u2028\u2029]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 
-/** A text with commands as calls of `wrs`: by the time that it is read, the emulator has ended, and its address was another than a command's default. */
-function inTest(text) {
+/** A hint with the call of `wrs` that follows its advice in the next run of the test; nothing if there is no such call. */
+function inTest({ text, advice }) {
   const literal = (value) => (/^(true|false|\d+)$/.test(value) ? value : JSON.stringify(value));
-  return text
-    .replace(/`wrs-emulator profile set (\w+)\.(\w+)=([^`\s]+)`/g, (_, section, name, value) => `\`wrs.set({ ${section}: { ${name}: ${literal(value)} } })\``)
-    .replace(/`wrs-emulator forwards add '?([^`'=\s]+)=([^`'\s]+)'?`(, or --forward at the start)?/g, '`wrs.forward("$1", "$2")`')
-    .replaceAll("`wrs-emulator forwards add`", "`wrs.forward(…)`")
-    .replace(/`wrs-emulator scenarios use ([^`\s]+)`/g, '`wrs.scenario("$1")`');
+  const calls = {
+    set: ({ setting, value }) => `set({ ${setting.split(".").reduceRight((inner, name) => `${name}: ${inner === undefined ? literal(value) : `{ ${inner} }`}`, undefined)} })`,
+    forward: ({ from, to }) => `forward(${JSON.stringify(from)}, ${JSON.stringify(to)})`,
+    use_scenarios: ({ active }) => active.length > 0 && `scenario(${active.map((name) => JSON.stringify(name)).join(", ")})`,
+  };
+  const call = advice && calls[advice.do]?.(advice);
+  return call ? [`${text} \`wrs.${call}\``] : [];
 }
 
 const ENTITIES = { "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'", "&nbsp;": " ", "&amp;": "&" };
@@ -200,9 +202,13 @@ class Emulator {
     const lines = [
       ...requests.map((row) => [`${row.method} ${row.path}${row.query ? `?${row.query}` : ""}`, row.id]),
       ...failed.map((row) => [`${row.type} to ${row.url}`, row.id]),
-    ].map(async ([what, id]) => visible(inTest(`${what}  ${id}: ${await this.explain(id)}`)));
+    ].map(async ([what, id]) => {
+      const { summary, advice } = await this.control("GET", `explain/${id}`);
+      return visible(`${what}  ${id}: ${[summary, ...(advice ?? []).flatMap(inTest)].join("; ")}`);
+    });
     const cause = (await this.get("verdict")).causes.find(({ tests }) => tests.length > 0);
-    const first = cause ? [visible(inTest(`cause: ${[cause.sentence, cause.remedy, cause.records[0]].filter(Boolean).join("; ")}`))] : [];
+    const remedy = cause && (inTest({ text: cause.remedy, advice: cause.advice })[0] ?? cause.remedy);
+    const first = cause ? [visible(`cause: ${[cause.sentence, remedy, cause.records[0]].filter(Boolean).join("; ")}`)] : [];
     return [...first, ...(lines.length ? await Promise.all(lines) : [visible(`no request carried the key ${this.key}`)])];
   }
 }

@@ -188,7 +188,7 @@ impl RequestContext {
 }
 
 /// The shipped scenario that answers what is announced.
-const ASSUMED_SHAPES: &str = "announced-endpoints";
+pub const ASSUMED_SHAPES: &str = "announced-endpoints";
 
 /// A body as JSON. Written straight into bytes: `Value::to_string` costs three times the instructions.
 pub(super) fn json_bytes(body: &impl Serialize) -> Vec<u8> {

@@ -55,6 +55,28 @@ async fn each_kind_of_answer_names_what_decided() {
     }
 }
 
+/// As data, so that a package for tests shows a call of its own instead of a command.
+#[tokio::test]
+async fn what_a_setting_or_a_scenario_would_allow_is_advice() {
+    let emulator = start_with(&[]).await;
+    let announced = json!({
+        "text": "to answer it in an assumed shape:",
+        "advice": { "do": "use_scenarios", "active": ["announced-endpoints"], "key": null },
+    });
+    let allowed = json!({
+        "text": "to accept URLs of plain http:",
+        "advice": { "do": "set", "setting": "webhooks.allow_http", "value": "true" },
+    });
+    for (answer, status, advice) in [
+        (get(&emulator, "/v1/users").await, 404, json!([announced])),
+        (subscribe(&emulator, &hook("http://localhost:3000/hooks")).await, 422, json!([allowed])),
+        (subscribe(&emulator, &hook("ftp://localhost/hooks")).await, 422, Value::Null),
+    ] {
+        assert_eq!(answer.status, status);
+        assert_eq!(explained(&emulator, &answer).await["advice"], advice);
+    }
+}
+
 #[tokio::test]
 async fn a_used_up_quota_names_when_it_is_free_and_what_to_type() {
     let emulator = start_with(&["rate_limit.requests=1", "rate_limit.window=30s"]).await;

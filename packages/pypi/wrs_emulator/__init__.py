@@ -35,18 +35,23 @@ __tracebackhide__ = True
 MOST_ANSWER = 64 * 1024 * 1024
 
 
-def in_test(text: str) -> str:
-    """The text with commands as calls of `wrs`: by the time that it is read, the emulator has ended, and its address was another than a command's default."""
-
-    def changed(found: "re.Match[str]") -> str:
-        section, name, value = found.groups()
-        literal = {"true": "True", "false": "False"}.get(value) or (value if value.isdigit() else repr(value))
-        return f"`wrs.set({section}={{\"{name}\": {literal}}})`"
-
-    text = re.sub(r"`wrs-emulator profile set (\w+)\.(\w+)=([^`\s]+)`", changed, text)
-    text = re.sub(r"`wrs-emulator forwards add '?([^`'=\s]+)=([^`'\s]+)'?`(, or --forward at the start)?", r'`wrs.forward("\1", "\2")`', text)
-    text = text.replace("`wrs-emulator forwards add`", "`wrs.forward(…)`")
-    return re.sub(r"`wrs-emulator scenarios use ([^`\s]+)`", r'`wrs.scenario("\1")`', text)
+def in_test(text: str, advice: Optional[Dict[str, Any]]) -> Optional[str]:
+    """A hint with the call of `wrs` that follows its advice in the next run of the test; nothing if there is no such call."""
+    kind = advice and advice["do"]
+    if kind == "set":
+        section, *inner = advice["setting"].split(".")
+        value = advice["value"]
+        literal = {"true": "True", "false": "False"}.get(value) or (value if value.isdigit() else json.dumps(value))
+        for name in reversed(inner):
+            literal = f'{{"{name}": {literal}}}'
+        call = f"set({section}={literal})"
+    elif kind == "forward":
+        call = f"forward({json.dumps(advice['from'])}, {json.dumps(advice['to'])})"
+    elif kind == "use_scenarios" and advice["active"]:
+        call = f"scenario({', '.join(map(json.dumps, advice['active']))})"
+    else:
+        return None
+    return f"{text} `wrs.{call}`"
 
 
 def visible(text: str) -> str:
@@ -245,10 +250,19 @@ class Emulator:
             for row in reversed(self.get("deliveries", limit=10)["data"])
             if (row["forgery"] or row["status"]) not in ("delivered", "refused")
         )
-        lines = [f"{what}  {identifier}: {self.explain(identifier)}" for what, identifier in (*requests, *deliveries)]
+
+        def explained(identifier: str) -> str:
+            found = self.control("GET", f"explain/{identifier}")
+            hints = [in_test(hint["text"], hint.get("advice")) for hint in found.get("advice") or ()]
+            return "; ".join(filter(None, (found["summary"], *hints)))
+
+        def remedy(cause: Dict[str, Any]) -> Optional[str]:
+            return in_test(cause["remedy"], cause.get("advice")) or cause["remedy"]
+
+        lines = [f"{what}  {identifier}: {explained(identifier)}" for what, identifier in (*requests, *deliveries)]
         causes = [cause for cause in self.get("verdict")["causes"] if cause["tests"]][:1]
-        first = ["cause: " + "; ".join(filter(None, (cause["sentence"], cause["remedy"], *cause["records"][:1]))) for cause in causes]
-        return visible(in_test("\n".join([*first, *(lines or [f"no request carried the key {self.key}"])])))
+        first = ["cause: " + "; ".join(filter(None, (cause["sentence"], remedy(cause), *cause["records"][:1]))) for cause in causes]
+        return visible("\n".join([*first, *(lines or [f"no request carried the key {self.key}"])]))
 
 
 class Clock:
