@@ -7,14 +7,16 @@ const { exchange } = require("./exchange.js");
 /** A text with what drives a terminal as escapes; line ends are kept. */
 const visible = (text) => text.replace(/[^\P{C}\n]|[\u2028\u2029]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 
-/** A text with commands as calls of `wrs`: by the time that it is read, the emulator has ended, and its address was another than a command's default. */
-function inTest(text) {
-  const literal = (value) => (/^(true|false|\d+)$/.test(value) ? value : JSON.stringify(value));
-  return text
-    .replace(/`wrs-emulator profile set (\w+)\.(\w+)=([^`\s]+)`/g, (_, section, name, value) => `\`wrs.set({ ${section}: { ${name}: ${literal(value)} } })\``)
-    .replace(/`wrs-emulator forwards add '?([^`'=\s]+)=([^`'\s]+)'?`(, or --forward at the start)?/g, '`wrs.forward("$1", "$2")`')
-    .replaceAll("`wrs-emulator forwards add`", "`wrs.forward(…)`")
-    .replace(/`wrs-emulator scenarios use ([^`\s]+)`/g, '`wrs.scenario("$1")`');
+/** Advice as a call of `wrs`: by the time that a command could be typed, the emulator has ended. Empty if there is no such call. */
+function inTest(advice) {
+  if (advice?.do === "set") {
+    const [section, name] = advice.setting.split(/\.(.*)/);
+    const literal = /^(true|false|\d+)$/.test(advice.value) ? advice.value : JSON.stringify(advice.value);
+    return `\`wrs.set({ ${section}: { ${name}: ${literal} } })\``;
+  }
+  if (advice?.do === "forward") return `\`wrs.forward(${JSON.stringify(advice.from)}, ${JSON.stringify(advice.to)})\``;
+  if (advice?.do === "use_scenarios") return `\`wrs.scenario(${advice.active.map((name) => JSON.stringify(name)).join(", ")})\``;
+  return "";
 }
 
 const ENTITIES = { "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'", "&nbsp;": " ", "&amp;": "&" };
@@ -29,11 +31,11 @@ function firstLine(answer) {
   return text.split("\n").map((line) => line.trim()).find(Boolean) ?? "nothing";
 }
 
-/** A refused control call: `status`, `code`, and the whole answer in `body`. */
+/** A refused control call: `status`, `code`, the `reason`, and the whole answer in `body`. */
 class ControlError extends Error {
   constructor(call, status, body) {
     super(visible(`${call}: ${status} ${body.error.code}: ${body.error.message}`));
-    Object.assign(this, { status, code: body.error.code, body });
+    Object.assign(this, { call, status, code: body.error.code, reason: body.error.message, body });
   }
 }
 
@@ -126,8 +128,9 @@ class Emulator {
       return (await this.control("POST", "events?wait=20s", { key: this.key, type, ...fields })).deliveries;
     } catch (error) {
       if (error.code === "no_match") {
-        error.message = `no subscription of this test's key is for ${type}: let the client under test subscribe first, ` +
+        error.reason = `no subscription of this test's key is for ${type}: let the client under test subscribe first, ` +
           "or subscribe for it with `await wrs.post(\"subscriptions\", { url: wrs.sinkUrl })`";
+        error.message = error.reason;
       }
       throw error;
     }
@@ -183,13 +186,16 @@ class Emulator {
     return (await this.control("GET", `explain/${id}`)).summary;
   }
 
-  /** Reports how the test with this key ended, so that the report of the run puts it first if it failed. */
-  ended(test, failure, output) {
+  /** Reports how the test with this key ended, so that the report of the run puts it first if it failed. `error` is what it failed of: a refused control call of its own is the cause then. */
+  ended(test, failure, output, error) {
     // More than is kept, so that credentials are masked before the rest is cut.
     const texts = [test, failure?.slice(0, 2000), output?.slice(-32768)];
     // Halves of surrogate pairs, which are no UTF-8, become question marks.
     const [name, message, end] = texts.map((text) => text && Buffer.from(text).toString());
-    return this.post("outcome", { test: name, outcome: failure ? "failed" : "passed", message, output: end });
+    // The error of a wait that timed out is about what did not happen.
+    const isOwn = error instanceof ControlError && error.status !== 408;
+    const refused = isOwn ? { call: error.call.split("?")[0], status: error.status, code: error.code, message: error.reason } : undefined;
+    return this.post("outcome", { test: name, outcome: failure ? "failed" : "passed", message, output: end, refused });
   }
 
   /** Why the test with this key failed, if that was reported; its last requests, oldest first, each with the reason for its answer; and the deliveries that went wrong. */
@@ -200,9 +206,10 @@ class Emulator {
     const lines = [
       ...requests.map((row) => [`${row.method} ${row.path}${row.query ? `?${row.query}` : ""}`, row.id]),
       ...failed.map((row) => [`${row.type} to ${row.url}`, row.id]),
-    ].map(async ([what, id]) => visible(inTest(`${what}  ${id}: ${await this.explain(id)}`)));
+    ].map(async ([what, id]) => visible(`${what}  ${id}: ${await this.explain(id)}`));
     const cause = (await this.get("verdict")).causes.find(({ tests }) => tests.length > 0);
-    const first = cause ? [visible(inTest(`cause: ${[cause.sentence, cause.remedy, cause.records[0]].filter(Boolean).join("; ")}`))] : [];
+    const next = cause && [cause.remedy, inTest(cause.advice)].filter(Boolean).join(" ");
+    const first = cause ? [visible(`cause: ${[cause.sentence, next, cause.records[0]].filter(Boolean).join("; ")}`)] : [];
     return [...first, ...(lines.length ? await Promise.all(lines) : [visible(`no request carried the key ${this.key}`)])];
   }
 }

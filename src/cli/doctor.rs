@@ -19,6 +19,7 @@ use super::failure::{Code, Failure, colored};
 use super::output::{YELLOW, cell, mark, painted, show};
 use super::profile::{forwards_in_force, mask_by_rows};
 use super::trust::BUNDLE_VARIABLES;
+use crate::advice::Advice;
 use crate::clock::machine;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::{
@@ -128,7 +129,7 @@ fn ask(target: &Target, url: &Url, named: Option<&str>, checks: &mut Vec<CheckLi
     let valid = named.filter(|_| of_key.state == State::Ok);
     checks.extend([of_key, scenarios(target)?]);
     let routes = routes(target, valid)?;
-    checks.extend([receiver(url, &routes)?, forward(&routes), clock(target, valid)?]);
+    checks.extend([receiver(target, url, &routes)?, forward(target, &routes), clock(target, valid)?]);
     Ok(())
 }
 
@@ -249,12 +250,12 @@ fn routes(target: &Target, key: Option<&str>) -> Result<Vec<Route>, Failure> {
     Ok(routes)
 }
 
-fn add_forward(from: &Url, to: &str) -> String {
-    format!("wrs-emulator forwards add {}", shell_word(&format!("{}={to}", from.origin().ascii_serialization())))
+fn add_forward(target: &Target, from: &Url, to: &str) -> String {
+    Advice::Forward { from: from.origin().ascii_serialization(), to: to.to_owned() }.worded(&target.reader())
 }
 
 /// Does the receiver answer, and over which protocol? Only asked where the emulator would ask it as well, without a look-up on the internet.
-fn receiver(url: &Url, routes: &[Route]) -> Result<CheckLine, Failure> {
+fn receiver(target: &Target, url: &Url, routes: &[Route]) -> Result<CheckLine, Failure> {
     let mut answering = Vec::new();
     for (id, from, to) in routes.iter().filter(|(.., to)| is_here(url) && !is_looked_up_far(&to.url)) {
         let is_tls = to.url.scheme() == "https";
@@ -270,9 +271,11 @@ fn receiver(url: &Url, routes: &[Route]) -> Result<CheckLine, Failure> {
         let listen = format!("wrs-emulator listen --listen 127.0.0.1:{}", to.url.port_or_known_default().unwrap_or(80));
         let command = match problem.reason {
             FailureReason::ConnectionRefused if !is_tls => listen,
-            FailureReason::InvalidAnswer if !is_tls => add_forward(from, &to.origin.replacen("http", "https", 1)),
-            FailureReason::NotTls => add_forward(from, &to.origin.replacen("https", "http", 1)),
-            _ => add_forward(from, EXAMPLE_APPLICATION),
+            FailureReason::InvalidAnswer if !is_tls => {
+                add_forward(target, from, &to.origin.replacen("http", "https", 1))
+            }
+            FailureReason::NotTls => add_forward(target, from, &to.origin.replacen("https", "http", 1)),
+            _ => add_forward(target, from, EXAMPLE_APPLICATION),
         };
         let detail = format!("{id} to {}: {}", to.text, problem.detail);
         return Ok(CheckLine::new("receiver", State::Failed, &detail, &command));
@@ -283,11 +286,11 @@ fn receiver(url: &Url, routes: &[Route]) -> Result<CheckLine, Failure> {
 }
 
 /// Does a forward lead to it?
-fn forward(routes: &[Route]) -> CheckLine {
+fn forward(target: &Target, routes: &[Route]) -> CheckLine {
     let direct = routes.iter().find(|(_, url, to)| to.forwarded.is_none() && is_webhook_url(url.as_str()));
     let Some((id, url, _)) = direct else { return CheckLine::ok("forward", "no subscription lacks one") };
     let detail = format!("{id} to {url} is not forwarded, and webhooks stay on this machine:");
-    CheckLine::new("forward", State::Warning, &detail, &add_forward(url, EXAMPLE_APPLICATION))
+    CheckLine::new("forward", State::Warning, &detail, &add_forward(target, url, EXAMPLE_APPLICATION))
 }
 
 /// Does its clock agree?
@@ -302,6 +305,6 @@ fn clock(target: &Target, key: Option<&str>) -> Result<CheckLine, Failure> {
         ClockMode::Real if is_right => return Ok(CheckLine::ok("clock", "shows the real time")),
         ClockMode::Real => ("moved: it shows another time than this machine; to go back:", "set now"),
     };
-    let command = format!("wrs-emulator clock {command}{}", whose.unwrap_or_default());
+    let command = format!("wrs-emulator clock {command}{}{}", whose.unwrap_or_default(), target.option());
     Ok(CheckLine::new("clock", State::Warning, detail, &command))
 }

@@ -48,7 +48,20 @@ pub(super) fn advice(
     if request.status == 429 {
         advice.push(of_client(control, request, reading));
     }
+    advice.extend(of_api(request));
     (!advice.is_empty()).then_some(advice)
+}
+
+/// What makes the emulator answer otherwise where the API refused a request by its own rules.
+pub(super) fn of_api(request: &RequestRecord) -> Option<Hint> {
+    let (text, advice) = match &request.reason {
+        Reason::Announced(_, advice) => ("to have it answered in an assumed shape:", advice.as_ref()),
+        Reason::Invalid(problems) => {
+            ("to have the emulator accept it:", problems.iter().find_map(|problem| problem.advice.as_ref()))
+        }
+        _ => return None,
+    };
+    advice.map(|advice| Hint::new(text, advice.clone()))
 }
 
 /// When the quota allows the next request, and how to make that sooner.

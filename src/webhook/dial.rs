@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::advice::Hint;
 use crate::contract::variation::HeaderLetters;
 use crate::http::body::ResponseBody;
 use crate::http::tls::{Trust, is_about_the_issuer, noting_requests};
@@ -139,9 +140,8 @@ pub(super) async fn connect(
             }
             Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 refused.push(address.to_string());
-                let (tried, elsewhere) = (any_of(&refused), target.elsewhere());
-                let detail = format!("nothing listens on {tried}; start your receiver there; {elsewhere}");
-                DialProblem::new(FailureReason::ConnectionRefused, detail)
+                let detail = format!("nothing listens on {}", any_of(&refused));
+                DialProblem::new(FailureReason::ConnectionRefused, detail).with_hint(Some(target.start_receiver()))
             }
             Ok(Err(error)) if lacks_descriptors(&error) => return Err(no_descriptors(&error)),
             Ok(Err(error)) => {
@@ -184,27 +184,21 @@ async fn handshake(
 }
 
 fn connect_problem(target: &DialTarget, host: &str, trust: &Trust, error: &io::Error) -> DialProblem {
-    let (reason, detail) = match tls_error(error) {
+    match tls_error(error) {
         Some(TlsError::InvalidCertificate(problem)) => refused_certificate(target, host, trust, problem),
         Some(TlsError::InvalidMessage(_)) => {
-            let plain = target.origin.replacen("https:", "http:", 1);
-            let forward = target.forward_to(&plain);
-            let detail = format!("`{host}` does not speak TLS there; to deliver over plain HTTP: {forward}");
-            (FailureReason::NotTls, detail)
+            let forward = target.forward_to(&target.origin.replacen("https:", "http:", 1));
+            let problem = DialProblem::new(FailureReason::NotTls, format!("`{host}` does not speak TLS there"));
+            problem.with_hint(Some(Hint::new("to deliver over plain HTTP:", forward)))
         }
         _ => {
-            (FailureReason::TlsFailed, format!("the TLS handshake with `{host}` failed: {}", handshake_problem(error)))
+            let detail = format!("the TLS handshake with `{host}` failed: {}", handshake_problem(error));
+            DialProblem::new(FailureReason::TlsFailed, detail)
         }
-    };
-    DialProblem::new(reason, detail)
+    }
 }
 
-fn refused_certificate(
-    target: &DialTarget,
-    host: &str,
-    trust: &Trust,
-    problem: &CertificateError,
-) -> (FailureReason, String) {
+fn refused_certificate(target: &DialTarget, host: &str, trust: &Trust, problem: &CertificateError) -> DialProblem {
     const SKIP: &str = "--webhook-insecure to skip the check";
     let what = certificate_problem(problem);
     match problem {
@@ -218,27 +212,26 @@ fn refused_certificate(
                     "the certificate of `{host}` is not signed by an authority known here; pass its CA with --webhook-ca FILE, or {SKIP}"
                 )
             };
-            (FailureReason::UnknownCertificateAuthority, detail)
+            DialProblem::new(FailureReason::UnknownCertificateAuthority, detail)
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            let elsewhere = target.elsewhere();
-            let detail = format!(
-                "the certificate is not for `{host}`: it {what}; use a name that it is for, or {SKIP}; {elsewhere}"
-            );
-            (FailureReason::CertificateNameMismatch, detail)
+            let detail =
+                format!("the certificate is not for `{host}`: it {what}; use a name that it is for, or {SKIP}");
+            let problem = DialProblem::new(FailureReason::CertificateNameMismatch, detail);
+            problem.with_hint(target.elsewhere())
         }
         CertificateError::Expired
         | CertificateError::ExpiredContext { .. }
         | CertificateError::NotValidYet
         | CertificateError::NotValidYetContext { .. } => {
             let detail = format!("the certificate of `{host}` {what}; renew it, or {SKIP}");
-            (FailureReason::CertificateExpired, detail)
+            DialProblem::new(FailureReason::CertificateExpired, detail)
         }
         _ => {
             let detail = format!(
                 "the certificate of `{host}` {what}; --webhook-insecure skips the check, and a good one is made by {GOOD_CERTIFICATE}"
             );
-            (FailureReason::TlsFailed, detail)
+            DialProblem::new(FailureReason::TlsFailed, detail)
         }
     }
 }

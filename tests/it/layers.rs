@@ -260,13 +260,12 @@ fn unsafe_code_is_forbidden_and_versions_are_locked() {
 }
 
 /// Where texts of other programs are read, because their libraries give nothing else, and what still reads the emulator's own.
-const READ_TEXTS: [(&str, &str); 6] = [
+const READ_TEXTS: [(&str, &str); 5] = [
     ("src/settings/messages.rs", "messages of serde and of the TOML parser"),
     ("src/scenario/parse/mod.rs", "messages of the TOML parser"),
     ("src/cli/parse.rs", "messages of clap"),
     ("src/cli/har.rs", "the note of an answer that redirects"),
     ("src/cli/log.rs", "the first word of a line, for its color"),
-    ("src/webhook/egress.rs", "the advice in the detail of a failed attempt"),
 ];
 
 /// What a program must know is a field, so that a message can be worded anew.
