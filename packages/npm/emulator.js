@@ -31,11 +31,11 @@ function firstLine(answer) {
   return text.split("\n").map((line) => line.trim()).find(Boolean) ?? "nothing";
 }
 
-/** A refused control call: `status`, `code`, and the whole answer in `body`. */
+/** A refused control call: `status`, `code`, the `reason`, and the whole answer in `body`. */
 class ControlError extends Error {
   constructor(call, status, body) {
     super(visible(`${call}: ${status} ${body.error.code}: ${body.error.message}`));
-    Object.assign(this, { status, code: body.error.code, body });
+    Object.assign(this, { call, status, code: body.error.code, reason: body.error.message, body });
   }
 }
 
@@ -128,8 +128,9 @@ class Emulator {
       return (await this.control("POST", "events?wait=20s", { key: this.key, type, ...fields })).deliveries;
     } catch (error) {
       if (error.code === "no_match") {
-        error.message = `no subscription of this test's key is for ${type}: let the client under test subscribe first, ` +
+        error.reason = `no subscription of this test's key is for ${type}: let the client under test subscribe first, ` +
           "or subscribe for it with `await wrs.post(\"subscriptions\", { url: wrs.sinkUrl })`";
+        error.message = error.reason;
       }
       throw error;
     }
@@ -185,13 +186,16 @@ class Emulator {
     return (await this.control("GET", `explain/${id}`)).summary;
   }
 
-  /** Reports how the test with this key ended, so that the report of the run puts it first if it failed. */
-  ended(test, failure, output) {
+  /** Reports how the test with this key ended, so that the report of the run puts it first if it failed. `error` is what it failed of: a refused control call of its own is the cause then. */
+  ended(test, failure, output, error) {
     // More than is kept, so that credentials are masked before the rest is cut.
     const texts = [test, failure?.slice(0, 2000), output?.slice(-32768)];
     // Halves of surrogate pairs, which are no UTF-8, become question marks.
     const [name, message, end] = texts.map((text) => text && Buffer.from(text).toString());
-    return this.post("outcome", { test: name, outcome: failure ? "failed" : "passed", message, output: end });
+    // The error of a wait that timed out is about what did not happen.
+    const isOwn = error instanceof ControlError && error.status !== 408;
+    const refused = isOwn ? { call: error.call.split("?")[0], status: error.status, code: error.code, message: error.reason } : undefined;
+    return this.post("outcome", { test: name, outcome: failure ? "failed" : "passed", message, output: end, refused });
   }
 
   /** Why the test with this key failed, if that was reported; its last requests, oldest first, each with the reason for its answer; and the deliveries that went wrong. */

@@ -19,6 +19,7 @@ use super::failure::{Failure, FailureCode, colored};
 use super::output::{YELLOW, cell, mark, painted, show};
 use super::profile::{forwards_in_force, mask_by_rows};
 use super::trust::BUNDLE_VARIABLES;
+use crate::advice::Advice;
 use crate::clock::machine;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::{
@@ -128,7 +129,7 @@ fn ask(target: &Target, url: &Url, named: Option<&str>, checks: &mut Vec<CheckLi
     let valid = named.filter(|_| of_key.state == CheckState::Ok);
     checks.extend([of_key, scenarios(target)?]);
     let routes = routes(target, valid)?;
-    checks.extend([receiver(url, &routes)?, forward(target, valid, &routes)?, clock(target, valid)?]);
+    checks.extend([receiver(target, url, &routes)?, forward(target, valid, &routes)?, clock(target, valid)?]);
     Ok(())
 }
 
@@ -259,12 +260,12 @@ fn routes(target: &Target, key: Option<&str>) -> Result<Vec<DeliveryRoute>, Fail
     Ok(routes)
 }
 
-fn add_forward(from: &Url, to: &str) -> String {
-    format!("wrs-emulator forwards add {}", shell_word(&format!("{}={to}", from.origin().ascii_serialization())))
+fn add_forward(target: &Target, from: &Url, to: &str) -> String {
+    Advice::Forward { from: from.origin().ascii_serialization(), to: to.to_owned() }.worded(&target.reader())
 }
 
 /// Does the receiver answer, and over which protocol? Only asked where the emulator would ask it as well, without a look-up on the internet.
-fn receiver(url: &Url, routes: &[DeliveryRoute]) -> Result<CheckLine, Failure> {
+fn receiver(target: &Target, url: &Url, routes: &[DeliveryRoute]) -> Result<CheckLine, Failure> {
     let mut answering = Vec::new();
     for DeliveryRoute { id, url: from, to, .. } in
         routes.iter().filter(|route| is_here(url) && !is_looked_up_far(&route.to.url))
@@ -282,9 +283,9 @@ fn receiver(url: &Url, routes: &[DeliveryRoute]) -> Result<CheckLine, Failure> {
         let listen = format!("wrs-emulator listen --listen 127.0.0.1:{}", to.url.port_or_known_default().unwrap_or(80));
         let command = match problem.reason {
             FailureReason::ConnectionRefused if !is_tls => listen,
-            FailureReason::TlsExpected => add_forward(from, &to.origin.replacen("http", "https", 1)),
-            FailureReason::NotTls => add_forward(from, &to.origin.replacen("https", "http", 1)),
-            _ => add_forward(from, EXAMPLE_APPLICATION),
+            FailureReason::TlsExpected => add_forward(target, from, &to.origin.replacen("http", "https", 1)),
+            FailureReason::NotTls => add_forward(target, from, &to.origin.replacen("https", "http", 1)),
+            _ => add_forward(target, from, EXAMPLE_APPLICATION),
         };
         let detail = format!("{id} to {}: {}", to.text, problem.detail);
         return Ok(CheckLine::new("receiver", CheckState::Failed, &detail, &command));
@@ -300,7 +301,12 @@ fn forward(target: &Target, key: Option<&str>, routes: &[DeliveryRoute]) -> Resu
     if let Some(DeliveryRoute { id, url, near_miss, .. }) = direct {
         let near = near_miss.as_ref().map_or_else(String::new, |near| format!("; {near}"));
         let detail = format!("{id} to {url} is not forwarded, and webhooks stay on this machine{near}:");
-        return Ok(CheckLine::new("forward", CheckState::Warning, &detail, &add_forward(url, EXAMPLE_APPLICATION)));
+        return Ok(CheckLine::new(
+            "forward",
+            CheckState::Warning,
+            &detail,
+            &add_forward(target, url, EXAMPLE_APPLICATION),
+        ));
     }
     let key = key.map(OneKey::from).unwrap_or_default();
     let forwards = Forwards::try_from(forwards_in_force(target, &key, SHORT)?).unwrap_or_default();
@@ -309,7 +315,12 @@ fn forward(target: &Target, key: Option<&str>, routes: &[DeliveryRoute]) -> Resu
         ControlClient::new(target).send(&Query { query: ShowProfile { key, prefix, ..Default::default() } })?.data;
     let idle = forwards.idle(rows.iter().any(|row| row.value == true));
     Ok(match idle.first() {
-        Some(idle) => CheckLine::new("forward", CheckState::Warning, idle, "wrs-emulator forwards list"),
+        Some(idle) => CheckLine::new(
+            "forward",
+            CheckState::Warning,
+            idle,
+            &format!("wrs-emulator forwards list{}", target.option()),
+        ),
         None => CheckLine::ok("forward", "no subscription lacks one"),
     })
 }
@@ -327,6 +338,6 @@ fn clock(target: &Target, key: Option<&str>) -> Result<CheckLine, Failure> {
         ClockMode::Real if is_right => return Ok(CheckLine::ok("clock", "shows the real time")),
         ClockMode::Real => ("moved: it shows another time than this machine; to go back:", "set now"),
     };
-    let command = format!("wrs-emulator clock {command}{}", whose.unwrap_or_default());
+    let command = format!("wrs-emulator clock {command}{}{}", whose.unwrap_or_default(), target.option());
     Ok(CheckLine::new("clock", CheckState::Warning, detail, &command))
 }

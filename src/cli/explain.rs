@@ -15,6 +15,7 @@ use super::failure::{Failure, FailureCode};
 use super::output::{cell, show};
 use super::run::workspace_of;
 use super::verdict::reader_of_file;
+use crate::advice::Audience;
 use crate::control::api::{
     Attempt, AttemptResult, Cause, DeliveryWhole, Event, ExecFacts, Explained, Explanation, NEWEST, RunRecord,
     RunRequest, WorkspaceId,
@@ -51,6 +52,7 @@ pub(super) fn saved(file: &Path, matches: &ArgMatches) -> Result<ExitCode, Failu
     let shown = file.display();
     let records: SavedRecords = serde_json::from_str(&run.json)
         .map_err(|error| Failure::invalid_file(format!("cannot use `{shown}`: it is not as it was saved: {error}")))?;
+    let reader = reader_of_file(file);
     let text = |name| matches.get_one::<String>(name).map(String::as_str);
     let key = text("key").filter(|key| *key != "*");
     let mut id = text("id").unwrap_or(NEWEST);
@@ -66,7 +68,7 @@ pub(super) fn saved(file: &Path, matches: &ArgMatches) -> Result<ExitCode, Failu
         match cause.map(|cause| (cause, cause.records.first())) {
             Some((_, Some(record))) => id = record,
             Some((cause, None)) if !cause.tests.is_empty() => {
-                return Ok(show(matches.get_flag("json"), cause, || told(cause)));
+                return Ok(show(matches.get_flag("json"), cause, || told(cause, &reader)));
             }
             _ => cause = None,
         }
@@ -88,15 +90,15 @@ pub(super) fn saved(file: &Path, matches: &ArgMatches) -> Result<ExitCode, Failu
         let hint = format!("{omitted} older records are not in it; `--key` of `run save` leaves more room for one key");
         if omitted > 0 { failure.with_hint(hint) } else { failure }
     })?;
-    let reader = reader_of_file(file);
     Ok(show(matches.get_flag("json"), &explanation, || {
-        cause.map(told).unwrap_or_default() + &explanation.text(&reader)
+        cause.map(|cause| told(cause, &reader)).unwrap_or_default() + &explanation.text(&reader)
     }))
 }
 
 /// A cause as lines.
-fn told(cause: &Cause) -> String {
-    let details: String = cause.details(None, &HashMap::new()).iter().map(|line| format!("    {line}\n")).collect();
+fn told(cause: &Cause, reader: &Audience) -> String {
+    let details: String =
+        cause.details(reader, None, &HashMap::new()).iter().map(|line| format!("    {line}\n")).collect();
     format!("{}\n{details}", cell(&cause.sentence))
 }
 
@@ -135,11 +137,16 @@ fn of_request(RunRequest { request, explanation }: RunRequest) -> Explanation {
 fn of_delivery(RunRecord { record, summary }: RunRecord<DeliveryWhole>) -> Explanation {
     let attempts = record.attempts.0.iter().map(|attempt| step(attempt, &record));
     let steps = attempts.chain(record.damage.as_deref().map(damage)).collect();
+    let hint = match record.attempts.0.last().map(|attempt| &attempt.outcome) {
+        Some(AttemptResult::Failed { hint: Some(hint), .. }) => Some(vec![hint.clone()]),
+        _ => None,
+    };
     Explanation {
         id: record.id.0.clone(),
         kind: Explained::Delivery,
         summary,
         steps,
+        advice: hint,
         delivery: Some(record),
         ..Explanation::default()
     }

@@ -163,7 +163,7 @@ fn report(review: &Review, reader: &Audience) -> RunReport {
     let passed = checks().filter(|check| !fails(check));
     let notes = passed.flat_map(|check| lines(check).into_iter().map(move |line| format!("{}: {line}", check.code)));
     let cases = checks().map(of_check).chain(review.stale().map(of_accepted)).collect();
-    RunReport { name: "review", cases, warnings: Vec::new(), notes: notes.collect() }
+    RunReport { name: "review", cases, warnings: Vec::new(), notes: notes.collect(), all_causes: String::new() }
 }
 
 /// The file of `--accept`: the code of a finding and the reason, one a line.

@@ -15,6 +15,7 @@ use tokio::sync::{oneshot, watch};
 use super::failure::colored;
 use super::output::{CYAN, DIM, GREEN, RED, YELLOW, compact, painted};
 use super::stream::Stream;
+use crate::advice::Audience;
 use crate::app::ControlHandle;
 use crate::contract::routes::Operation;
 use crate::contract::timestamp::{Precision, format_timestamp};
@@ -22,7 +23,7 @@ use crate::control::api::Millis;
 use crate::control::story::{self, damage_text};
 use crate::redact::{Redactor, visible};
 use crate::state::journal::{Entry, Interest, Reason, RequestRecord};
-use crate::state::workspace::{AttemptRecord, EventRecord, Forgery, PlannedDelivery};
+use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, PlannedDelivery};
 use crate::util::duration::duration_text;
 use crate::util::wording::counted;
 
@@ -204,12 +205,17 @@ fn event_record(event: &EventRecord, redactor: Redactor<'_>) -> Value {
 
 fn attempt_record(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value {
     let outcome = story::ending(&attempt.outcome, redactor);
+    // Whoever reads a log later has no running emulator: an option for its next start.
+    let next = match &attempt.outcome {
+        AttemptOutcome::Failed { hint: Some(hint), .. } => format!("; {}", hint.line(&Audience::Nobody)),
+        _ => String::new(),
+    };
     let to = story::destination(attempt.delivery.url.as_str(), Some(&attempt.dialled));
     let key = redactor.key(&attempt.event.workspace);
     let about = about(attempt.latency, Some(&key), None);
     let (PlannedDelivery { id, url, .. }, number) = (&*attempt.delivery, attempt.number);
     let (damaged, judged) = (damage_text(attempt.event.damage.as_deref()), story::forgery_text(attempt.forgery()));
-    let message = format!("delivery {id} attempt {number} to {to}: {outcome} ({about}){damaged}{judged}");
+    let message = format!("delivery {id} attempt {number} to {to}: {outcome}{next} ({about}){damaged}{judged}");
     let fields = json!({
         "id": &**id,
         "number": number,

@@ -251,7 +251,10 @@ fn remove_forwards(urls: &[String], args: &ForwardsArgs) -> Result<ExitCode, Fai
     let urls: Vec<&str> = urls.iter().map(|url| url.trim_end_matches('/')).collect();
     if let Some(unknown) = urls.iter().find(|url| !before.contains_key(**url)) {
         let failure = Failure::new(1, FailureCode::NotFound, format!("unknown forward `{unknown}`"));
-        return Err(failure.with_hint("`wrs-emulator forwards` lists those in force; --key shows those of one key"));
+        return Err(failure.with_hint(format!(
+            "`wrs-emulator forwards{}` lists those in force; --key shows those of one key",
+            args.common.target.option()
+        )));
     }
     let mut patched = patch(args, urls.iter().map(|url| ((*url).to_owned(), Value::Null)).collect())?;
     // A forward from a lower layer, such as --forward, is still in force: an empty target overrides it.

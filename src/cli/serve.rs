@@ -19,6 +19,7 @@ use super::profile::{load_profile, shown_forward, with_forwards};
 use super::signals::{Adopted, Signals};
 use super::stream::Stream;
 use super::trust::{BUNDLE_VARIABLES, TrustFiles};
+use crate::advice::{Advice, Audience};
 use crate::app::{ClockSetting, Emulator, FileLimit, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::{DEFAULT_ADDRESS, DEFAULT_PORT};
@@ -318,7 +319,8 @@ fn banner(emulator: &Emulator, profile: Option<&str>, trust: Option<&TrustFiles>
     let forwards = control.profile_of_all();
     let mut forwards: Vec<String> = forwards.webhooks.forwards.iter().map(shown_forward).collect();
     if forwards.is_empty() {
-        forwards.push("none; to add one: wrs-emulator forwards add https://HOST=http://localhost:PORT".to_owned());
+        let add = Advice::Forward { from: "https://HOST".to_owned(), to: "http://localhost:PORT".to_owned() };
+        forwards.push(format!("none; to add one: {}", add.worded(&Audience::person(&url))));
     }
     let (mut trusting, mut exports) = (String::new(), String::new());
     if let Some(files) = trust {

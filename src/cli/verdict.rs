@@ -288,6 +288,8 @@ pub(super) struct Verdict {
     review: Option<Review>,
     /// The reader of its advice.
     reader: Audience,
+    /// Whose it is, if it is of one key.
+    key: Option<String>,
     fail_on: Vec<ProblemKind>,
     allows_unused: bool,
     /// How the command of `exec` ended.
@@ -321,7 +323,8 @@ impl Verdict {
         } else {
             None
         };
-        Ok(Self::of(body, review, judging, reader))
+        let key = Some(key.to_owned()).filter(|key| key != "*");
+        Ok(Self { key, ..Self::of(body, review, judging, reader) })
     }
 
     /// Of a saved run.
@@ -347,7 +350,15 @@ impl Verdict {
 
     fn of(body: Verification, review: Option<Review>, judging: &Judging, reader: Audience) -> Self {
         let Judging { fail_on, allows_unused, .. } = judging;
-        Self { body, review, reader, fail_on: fail_on.clone(), allows_unused: *allows_unused, exit_status: None }
+        Self {
+            body,
+            review,
+            reader,
+            key: None,
+            fail_on: fail_on.clone(),
+            allows_unused: *allows_unused,
+            exit_status: None,
+        }
     }
 
     /// True if nothing was judged, neither a request nor a delivery, which is rarely on purpose.
@@ -457,8 +468,9 @@ impl Verdict {
         let more = self.look(cause);
         ShownCause {
             names,
+            is_of_tests: !cause.tests.is_empty(),
             sentence: cell(&cause.sentence),
-            details: cause.details(more.as_deref(), &self.body.test_of_key()),
+            details: cause.details(&self.reader, more.as_deref(), &self.body.test_of_key()),
         }
     }
 
@@ -490,7 +502,7 @@ impl Verdict {
     /// Why the command or its tests failed, without the kinds of problems; `None` if nothing that happened may be why.
     pub(super) fn why(&self, colors: bool) -> Option<String> {
         let case = self.failed_tests().or_else(|| self.failed_command())?;
-        Some(RunReport { cases: vec![case], ..RunReport::empty("verdict") }.text(colors))
+        Some(RunReport { cases: vec![case], all_causes: self.all_causes(), ..RunReport::empty("verdict") }.text(colors))
     }
 
     /// How many problems of all reported kinds there are.
@@ -614,7 +626,12 @@ impl Verdict {
         let first = self.failed_tests().or_else(|| self.failed_command());
         let kinds = ProblemKind::all().filter(|kind| self.judges(*kind)).map(|kind| self.of_kind(kind));
         let cases = first.into_iter().chain(kinds).collect();
-        RunReport { name: "verdict", cases, warnings: self.warnings(), notes: self.notes() }
+        let all_causes = self.all_causes();
+        RunReport { name: "verdict", cases, warnings: self.warnings(), notes: self.notes(), all_causes }
+    }
+
+    fn all_causes(&self) -> String {
+        self.reader.all_causes(self.key.as_deref())
     }
 
     fn of_kind(&self, kind: ProblemKind) -> ReportCase {
@@ -643,7 +660,12 @@ impl Verdict {
             _ => Vec::new(),
         };
         let plain = plain.into_iter();
-        causes.extend(plain.map(|sentence| ShownCause { names: vec![kind.name()], sentence, details: Vec::new() }));
+        causes.extend(plain.map(|sentence| ShownCause {
+            names: vec![kind.name()],
+            is_of_tests: false,
+            sentence,
+            details: Vec::new(),
+        }));
         // A saved run of an earlier version has no causes.
         let has_causes = !self.body.causes.is_empty();
         let others = if kind == ProblemKind::Unused { 0 } else { others };

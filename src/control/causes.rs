@@ -10,15 +10,17 @@ use serde::{Deserialize, Serialize};
 use super::Control;
 use super::diagnosis::Diagnosis;
 use super::document::bytes_of;
+use super::refusal;
 use super::render::cell;
 use super::story::{self, AFTER_429};
 use super::test_runs::{TestRun, TestRuns};
+use crate::advice::{Advice, Audience, Hint};
 use crate::clock::ClockMode;
 use crate::findings::{self, Confidence, Finding, Findings, Severity, Traffic};
 use crate::redact::Redactor;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::journal::{Reason, RequestRecord};
-use crate::state::workspace::{AttemptOutcome, FailureReason, Forgery, TestOutcome};
+use crate::state::workspace::{AttemptOutcome, FailureReason, Forgery, RefusedCall, TestOutcome};
 use crate::util::wording::{counted, shorten};
 
 /// Why something failed, however many tests, requests, deliveries and findings show it.
@@ -34,12 +36,17 @@ pub(crate) struct Cause {
     pub(crate) outcome: Option<String>,
     /// What to check or do first.
     pub(crate) remedy: Option<String>,
+    /// The same as data, if the emulator can do it; the remedy then ends with a colon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) advice: Option<Advice>,
     /// What else went wrong in the same test.
     pub(crate) also: Vec<String>,
     /// The tests that failed of it.
     pub(crate) tests: Vec<FailedTest>,
-    /// The keys of its records; at most 20. A test key whole, any other masked.
+    /// The keys of its records; at most 20 of `key_count`. A test key whole, any other masked.
     pub(crate) keys: Vec<String>,
+    #[serde(default)]
+    pub(crate) key_count: usize,
     /// The requests or deliveries that show it, the oldest first; at most 20 of `count`.
     pub(crate) records: Vec<String>,
     pub(crate) count: usize,
@@ -93,6 +100,8 @@ pub(crate) enum CauseKind {
     Unanswered,
     /// A scenario refused a request.
     Scripted,
+    /// The emulator refused a control call of the test itself.
+    ControlCall,
     /// A test made no request with its key.
     Silent,
     /// Only what the runner of a failed test said.
@@ -106,7 +115,7 @@ pub(crate) enum CauseKind {
 impl CauseKind {
     /// True if a command may have failed because of it, where no test reported how it ended.
     pub(crate) fn may_fail_a_command(self) -> bool {
-        !matches!(self, Self::Scripted | Self::Runner | Self::Unfinished | Self::Finding)
+        !matches!(self, Self::ControlCall | Self::Scripted | Self::Runner | Self::Unfinished | Self::Finding)
     }
 }
 
@@ -115,7 +124,7 @@ pub(super) const NO_REQUEST: &str = "0 requests arrived; does your code read WRS
 
 /// Most tests or keys named in a line.
 const MAX_NAMED: usize = 5;
-/// Most records named for a cause.
+/// Most records, and most keys, named for a cause.
 const MAX_RECORDS: usize = 20;
 /// Most other problems named for a failed test.
 const MAX_ALSO: usize = 5;
@@ -137,7 +146,7 @@ struct Fact {
     /// The event types or forgeries, with how many records are of each.
     parts: BTreeMap<String, usize>,
     outcome: Option<String>,
-    remedy: Option<String>,
+    remedy: Option<Hint>,
     records: Vec<String>,
     keys: BTreeSet<String>,
     /// The status that a request was answered with.
@@ -258,6 +267,10 @@ impl Judge<'_> {
         let mut bytes = 0;
         causes.all.retain_mut(|cause| {
             cause.records.truncate(MAX_RECORDS);
+            cause.keys.sort_unstable();
+            cause.keys.dedup();
+            cause.key_count = cause.keys.len();
+            cause.keys.truncate(MAX_RECORDS);
             let has_room = bytes < MAX_BYTES;
             if has_room {
                 bytes += bytes_of(cause);
@@ -290,9 +303,12 @@ impl Judge<'_> {
         };
         let taken = facts.all.iter().flat_map(|fact| fact.records.iter().cloned()).collect();
         let mut facts = facts.all.into_iter();
-        let mut cause = match facts.next() {
-            Some(fact) => Cause::of(&fact, Some(test)),
-            None => Cause { tests: vec![test], ..self.of_no_fact(run, runs, deliveries, are_all_silent) },
+        let mut cause = match &run.test.refused {
+            Some(refused) => Cause { tests: vec![test], ..Cause::of_control_call(refused) },
+            None => match facts.next() {
+                Some(fact) => Cause::of(&fact, Some(test)),
+                None => Cause { tests: vec![test], ..self.of_no_fact(run, runs, deliveries, are_all_silent) },
+            },
         };
         for fact in facts {
             if cause.also.len() < MAX_ALSO {
@@ -324,7 +340,7 @@ impl Judge<'_> {
             let sentence = format!("{}; it came without a valid key while the test ran", fact.what);
             let records: Vec<String> = run.foreign.iter().rev().map(|it| it.transcript.id().to_owned()).collect();
             let remedy = Some("send the key of the test: WRS_API_KEY, or that of the fixture".to_owned());
-            return Cause { sentence, count: records.len(), records, remedy, ..Cause::of(&fact, None) };
+            return Cause { sentence, count: records.len(), records, remedy, advice: None, ..Cause::of(&fact, None) };
         }
         if are_all_silent && is_silent {
             return Cause::silent();
@@ -336,7 +352,7 @@ impl Judge<'_> {
                 1 => format!("{said}; its request was answered as the contract says"),
                 _ => format!("{said}; its {made} were answered as the contract says"),
             };
-            return Cause { remedy: None, ..Cause::plain(CauseKind::Runner, run.test.test.clone(), sentence) };
+            return Cause::plain(CauseKind::Runner, run.test.test.clone(), sentence);
         }
         let mut sentence = if runs.arrived == 0 {
             format!("{said}; 0 requests arrived")
@@ -384,10 +400,10 @@ impl Judge<'_> {
         let (kind, what, remedy) = if let Some(why) = story::no_endpoint(request) {
             let remedy = match request.reason {
                 Reason::MethodNotAllowed(_) => "correct the method",
-                Reason::NotFound(_) | Reason::Announced(_) => "correct the path",
+                Reason::NotFound(_) | Reason::Announced(..) => "correct the path",
                 _ => "send a valid HTTP/1.1 request",
             };
-            (CauseKind::Unmatched, format!("{line}: {why} ({})", request.status), Some(remedy.to_owned()))
+            (CauseKind::Unmatched, format!("{line}: {why} ({})", request.status), remedy.to_owned())
         } else if story::is_refused_by_api(request) {
             let why = match (&request.reason, &request.quota) {
                 (Reason::RateLimited, Some(quota)) => story::quota_limit(quota),
@@ -401,22 +417,27 @@ impl Judge<'_> {
                 Reason::Panicked(_) => "this is a fault of the emulator: please report it".to_owned(),
                 _ => format!("correct what the client sends to {path}"),
             };
-            (CauseKind::Refused, format!("{line} was refused with {answer}: {why}"), Some(remedy))
+            (CauseKind::Refused, format!("{line} was refused with {answer}: {why}"), remedy)
         } else if request.broken.is_some() {
             let remedy = match request.broken {
                 Some("client_left") => "is the client's timeout long enough?",
                 _ => "the client should send the request again after a pause, if it may be sent twice",
             };
-            (CauseKind::Unanswered, format!("{line}: {answer}{}", by()), Some(remedy.to_owned()))
+            (CauseKind::Unanswered, format!("{line}: {answer}{}", by()), remedy.to_owned())
         } else if request.status >= 400 {
             let remedy = if request.status == 429 {
                 AFTER_429
             } else {
                 "the scenario answers so as planned: can the client cope with it?"
             };
-            (CauseKind::Scripted, format!("{line} was refused with {answer}{}", by()), Some(remedy.to_owned()))
+            (CauseKind::Scripted, format!("{line} was refused with {answer}{}", by()), remedy.to_owned())
         } else {
             return None;
+        };
+        let remedy = self.shown(&remedy);
+        let remedy = match refusal::of_api(request) {
+            Some(hint) => Hint { text: format!("{remedy}; or {}", hint.text), ..hint },
+            None => remedy.into(),
         };
         let key = request.carried_key(self.redactor.key_settings());
         Some(Fact {
@@ -425,7 +446,7 @@ impl Judge<'_> {
             what: self.shown(&what),
             parts: BTreeMap::new(),
             outcome: None,
-            remedy: remedy.map(|remedy| self.shown(&remedy)),
+            remedy: Some(remedy),
             records: vec![request.transcript.id().to_owned()],
             keys: key.map(|key| self.redactor.key(&key).into_owned()).into_iter().collect(),
             status: (request.status >= 400).then_some(request.status),
@@ -445,11 +466,15 @@ impl Judge<'_> {
             let what = format!("{to} accepted a forged delivery with {status}");
             let part = delivery.event.damage.as_deref().unwrap_or("forged").to_owned();
             let remedy = "verify the signature over the bytes received, before anything else, and answer 401 if it does not match";
-            (CauseKind::Forged, what, part, remedy.to_owned())
+            (CauseKind::Forged, what, part, Hint::from(remedy))
         } else if delivery.status != DeliveryStatus::Delivered && !story::is_on_purpose(delivery) {
             let what = format!("to {to}: {}", story::failure_of(delivery, self.redactor));
-            let diagnosed = Diagnosis::new(self.control, delivery, self.redactor).remedy();
-            let remedy = diagnosed.unwrap_or_else(|| first_step(delivery)).to_owned();
+            let diagnosis = Diagnosis::new(self.control, delivery, self.redactor);
+            let remedy = match (diagnosis.remedy(), diagnosis.next_of_failure()) {
+                (Some(remedy), _) => remedy.into(),
+                (None, Some(hint)) => hint.clone(),
+                (None, None) => first_step(delivery).into(),
+            };
             (CauseKind::Undelivered, what, delivery.event.event_type.clone(), remedy)
         } else {
             return None;
@@ -500,6 +525,13 @@ impl Cause {
         Self::plain(CauseKind::Silent, NO_REQUEST.to_owned(), NO_REQUEST.to_owned())
     }
 
+    /// The test cannot go on without it, whatever else happened.
+    fn of_control_call(RefusedCall { call, status, code, message }: &RefusedCall) -> Self {
+        let sentence = format!("the test's own control call was refused: {call}: {status} {code}: {message}");
+        let remedy = Some("correct this call, or what the test does before it".to_owned());
+        Self { remedy, ..Self::plain(CauseKind::ControlCall, call.clone(), sentence) }
+    }
+
     fn plain(kind: CauseKind, name: String, sentence: String) -> Self {
         Self {
             kind,
@@ -507,9 +539,11 @@ impl Cause {
             sentence,
             outcome: None,
             remedy: None,
+            advice: None,
             also: Vec::new(),
             tests: Vec::new(),
             keys: Vec::new(),
+            key_count: 0,
             records: Vec::new(),
             count: 0,
             findings: Vec::new(),
@@ -522,7 +556,8 @@ impl Cause {
         Self {
             // A test failed of what had happened until then.
             outcome: fact.outcome.clone().filter(|_| test.is_none()),
-            remedy: fact.remedy.clone(),
+            remedy: fact.remedy.as_ref().map(|remedy| remedy.text.clone()),
+            advice: fact.remedy.as_ref().and_then(|remedy| remedy.advice.clone()),
             tests: test.into_iter().collect(),
             records: fact.records.clone(),
             keys: fact.keys.iter().cloned().collect(),
@@ -542,13 +577,13 @@ impl Cause {
             let mut title = finding.title.clone();
             title[..1].make_ascii_lowercase();
             self.sentence.push_str(&format!("; {title} ({likely}{})", finding.code));
-            self.remedy = Some(finding.remedy.clone());
+            (self.remedy, self.advice) = (Some(finding.remedy.clone()), None);
         }
     }
 
     /// What belongs to the sentence: how often and by whom, what to do first, and what else went wrong. `more` is where to read more, and
     /// `tests` has the tests of keys.
-    pub(crate) fn details(&self, more: Option<&str>, tests: &HashMap<&str, String>) -> Vec<String> {
+    pub(crate) fn details(&self, reader: &Audience, more: Option<&str>, tests: &HashMap<&str, String>) -> Vec<String> {
         let mut who = Vec::new();
         if self.count > 1 {
             who.push(format!("{} times", self.count));
@@ -557,11 +592,15 @@ impl Cause {
             self.records.first().map(|id| if self.count > 1 { format!("first {}", cell(id)) } else { cell(id) }),
         );
         who.extend(self.whose(tests));
-        // The sentence of these begins with it.
-        let is_said = matches!(self.kind, CauseKind::Runner | CauseKind::Silent);
+        // The sentence of these has it.
+        let is_said = matches!(self.kind, CauseKind::Runner | CauseKind::Silent | CauseKind::ControlCall);
         let said = self.tests.iter().filter(|_| !is_said).find_map(|test| test.message.as_ref());
         let also = self.also.iter().map(|also| format!("also: {}", cell(also)));
-        let lines = self.remedy.iter().chain(&self.outcome).map(cell).chain(also);
+        let remedy = self.remedy.as_ref().map(|text| match &self.advice {
+            Some(advice) => format!("{text} `{}`", advice.worded(reader)),
+            None => text.clone(),
+        });
+        let lines = remedy.iter().chain(&self.outcome).map(cell).chain(also);
         let lines = lines
             .chain(said.map(|said| format!("said: {}", cell(said))))
             .chain((!who.is_empty()).then(|| who.join("; ")));
@@ -575,8 +614,11 @@ impl Cause {
             [] => self.keys.iter().take(MAX_NAMED).map(of_key).collect(),
             failed => failed.iter().take(MAX_NAMED).map(|it| format!("test {}", cell(&it.test))).collect(),
         };
-        let more = self.tests.len().max(self.keys.len()).saturating_sub(named.len());
-        let more = if more > 0 && named.len() == MAX_NAMED { format!(" and {more} more") } else { String::new() };
+        let all = if self.tests.is_empty() { self.key_count } else { self.tests.len() };
+        let more = match all.saturating_sub(named.len()) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
         (!named.is_empty()).then(|| format!("{}{more}", named.join(", ")))
     }
 
@@ -607,6 +649,7 @@ impl Causes {
             known.tests.extend(cause.tests);
             known.records.extend(cause.records);
             known.count += cause.count;
+            known.keys.extend(cause.keys);
             known.also.extend(cause.also);
             known.also.dedup();
             known.also.truncate(MAX_ALSO);

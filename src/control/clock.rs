@@ -284,7 +284,7 @@ async fn advance(mover: &ClockDriver, by: Duration, limit: Duration) -> Result<N
         Ok(Err(_)) => Err(ControlError::internal()),
         Err(_) => {
             let message = format!(
-                "the clock is at {} and keeps moving: not everything due was done within {} s; a receiver may be slow (see `deliveries list --status pending`), or the call needs a longer `timeout`",
+                "the clock is at {} and keeps moving: not everything due was done within {} s; a receiver may be slow, whose delivery is then `pending`, or the call needs a longer `timeout`",
                 time(mover.clock().now().wall),
                 limit.as_secs_f64()
             );

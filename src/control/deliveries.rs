@@ -299,7 +299,7 @@ impl TableRow for DeliveryRow {
 }
 
 impl Text for DeliveryWhole {
-    fn text(&self, _: &Audience) -> String {
+    fn text(&self, reader: &Audience) -> String {
         let Self { id, status, event, url, .. } = self;
         let mut text = format!("{id} {} of {event} to {}\n", name_of(status), cell(url));
         text.extend(self.damage.iter().map(|damage| format!("{}\n", cell(damage))));
@@ -310,7 +310,10 @@ impl Text for DeliveryWhole {
                 (header_text(&request.headers), body_text(&request.body), body_text(signed_content));
             text.push_str(&format!("{headers}\n{sent}\n\nsigned: {signed}\n"));
             text.push_str(&match &attempt.outcome {
-                AttemptResult::Failed { failure, detail, .. } => format!("failed: {failure} ({})\n", cell(detail)),
+                AttemptResult::Failed { failure, detail, hint, .. } => {
+                    let hint = hint.as_ref().map_or_else(String::new, |hint| format!("{}\n", cell(hint.line(reader))));
+                    format!("failed: {failure} ({})\n{hint}", cell(detail))
+                }
                 AttemptResult::Answered { status, body: answer, note, .. } => {
                     format!("answered: {} {}\n", cell(status_text(*status, note.as_deref())), body_text(answer))
                 }
@@ -545,10 +548,11 @@ fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> AttemptResult {
             location: location.as_deref().map(|location| redactor.text(location).into_owned()),
             note: note.as_deref().map(|note| redactor.text(note).into_owned()),
         },
-        AttemptOutcome::Failed { reason, detail } => AttemptResult::Failed {
+        AttemptOutcome::Failed { reason, detail, hint } => AttemptResult::Failed {
             accepted: false,
             failure: name_of(reason),
             detail: redactor.text(detail).into_owned(),
+            hint: hint.as_deref().cloned(),
         },
     }
 }

@@ -104,6 +104,7 @@ impl<'a> Diagnosis<'a> {
         if let Some(workspace) = &workspace {
             advice.extend(self.clocks(workspace));
         }
+        advice.extend(self.next_of_failure().cloned());
         advice.extend(self.question().map(Hint::from));
         advice.extend(self.near_miss().map(Hint::from));
         if let Some(workspace) = &workspace {
@@ -175,6 +176,14 @@ impl<'a> Diagnosis<'a> {
                 "the receiver's clock is far from the time of the signature, as the `Date` of its answer shows: does it compare the time?",
             ),
             None => self.question().or_else(secret),
+        }
+    }
+
+    /// What the attempt that decided advises, if it found no receiver or could not talk to it.
+    pub(super) fn next_of_failure(&self) -> Option<&'a Hint> {
+        match &self.delivery.deciding_attempt()?.outcome {
+            AttemptOutcome::Failed { hint, .. } => hint.as_deref(),
+            AttemptOutcome::Answered { .. } => None,
         }
     }
 

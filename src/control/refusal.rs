@@ -1,9 +1,6 @@
 //! What to do about a refused request: the part of `explain` for an answer of the quota or of a scenario, and for what the emulator can
 //! allow beyond the contract. One function for all, because a client meets the same 429 whichever of them it came from.
 
-use serde::Deserialize;
-use url::Url;
-
 use super::Control;
 use super::diagnosis::{advance_clock, key_to_name};
 use super::story::{self, AFTER_429};
@@ -11,8 +8,6 @@ use crate::advice::{Advice, Hint};
 use crate::clock::ClockMode;
 use crate::contract::keys::bearer_token;
 use crate::contract::quota::RetryAfterForm;
-use crate::contract::routes::Operation;
-use crate::http::answer::ASSUMED_SHAPES;
 use crate::http::request::SCENARIO;
 use crate::redact::Redactor;
 use crate::scenario::ScenarioOrigin;
@@ -53,39 +48,20 @@ pub(super) fn advice(
     if request.status == 429 {
         advice.push(of_client(control, request, reading));
     }
-    if reading == AdviceTime::Now {
-        advice.extend(beyond_contract(control, request));
-    }
+    advice.extend(of_api(request));
     (!advice.is_empty()).then_some(advice)
 }
 
-/// How to make the emulator accept what the service refuses.
-fn beyond_contract(control: &Control, request: &RequestRecord) -> Option<Hint> {
-    let key = request.checked_key();
+/// What makes the emulator answer otherwise where the API refused a request by its own rules.
+pub(super) fn of_api(request: &RequestRecord) -> Option<Hint> {
     let (text, advice) = match &request.reason {
-        Reason::Announced(_) => {
-            let snapshot = control.library.load();
-            if snapshot.config_for(key).active.iter().any(|active| *active.name == *ASSUMED_SHAPES) {
-                return None;
-            }
-            ("to answer it in an assumed shape:", Advice::use_scenario(ASSUMED_SHAPES))
-        }
-        Reason::Invalid(_) if subscribes_plain_http(request) && !control.profile_for(key).webhooks.allow_http => {
-            ("to accept URLs of plain http:", Advice::set("webhooks.allow_http", "true"))
+        Reason::Announced(_, advice) => ("to have it answered in an assumed shape:", advice.as_ref()),
+        Reason::Invalid(problems) => {
+            ("to have the emulator accept it:", problems.iter().find_map(|problem| problem.advice.as_ref()))
         }
         _ => return None,
     };
-    Some(Hint { text: text.to_owned(), advice: Some(advice) })
-}
-
-fn subscribes_plain_http(request: &RequestRecord) -> bool {
-    #[derive(Deserialize)]
-    struct SubscribedUrl {
-        url: String,
-    }
-    let body = serde_json::from_slice(request.transcript.body());
-    let is_http = |SubscribedUrl { url }| Url::parse(&url).is_ok_and(|url| url.scheme() == "http");
-    request.operation == Some(Operation::EventsSubscribe) && body.is_ok_and(is_http)
+    advice.map(|advice| Hint::new(text, advice.clone()))
 }
 
 /// When the quota allows the next request, and how to make that sooner.

@@ -477,7 +477,7 @@ pub(super) fn reason_name(reason: &Reason) -> &'static str {
         Reason::RateLimited => "rate_limited",
         Reason::Invalid(_) => "invalid",
         Reason::NotFound(_) => "not_found",
-        Reason::Announced(_) => "announced",
+        Reason::Announced(..) => "announced",
         Reason::MethodNotAllowed(_) => "method_not_allowed",
         Reason::Refused(kind, _) => kind.name(),
         Reason::Scripted => "scripted",

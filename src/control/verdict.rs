@@ -231,10 +231,14 @@ impl Text for Verification {
         }
         text.extend(self.unused.iter().map(|unused| format!("    {}\n", cell(&unused.message))));
         let tests = self.test_of_key();
-        for (number, cause) in (1..).zip(&self.causes) {
+        for (number, cause) in (1..).zip(&self.causes).take(MAX_IN_TEXT) {
             text.push_str(&format!("{number}. {}\n", cell(&cause.sentence)));
             let more = cause.records.first().map(|id| reader.look(&Advice::explain(cell(id))));
-            text.extend(cause.details(more.as_deref(), &tests).iter().map(|line| format!("    {line}\n")));
+            text.extend(cause.details(reader, more.as_deref(), &tests).iter().map(|line| format!("    {line}\n")));
+        }
+        let more = self.causes.len().saturating_sub(MAX_IN_TEXT);
+        if more > 0 {
+            text.push_str(&format!("… and {}; {}\n", counted(more, "more cause"), reader.all_causes(None)));
         }
         let (requests, deliveries) = (self.judged_requests, self.judged_deliveries);
         text + &format!("judged: {} and {}\n", counted(requests, "request"), counted(deliveries, "delivery"))
@@ -245,6 +249,8 @@ impl Text for Verification {
 const UNREACHED: &str = "no request reached it";
 /// Most entries shown of each kind, the oldest first; `counts` counts all.
 pub(crate) const MAX_SHOWN: usize = 1_000;
+/// Most causes in a text; JSON has all.
+const MAX_IN_TEXT: usize = 10;
 /// Once the entries of a kind have so many bytes of JSON, no further one is shown.
 pub(super) const MAX_SHOWN_BYTES: usize = 1024 * 1024;
 /// How long attempts that became due during a wait may last beyond it.

@@ -58,7 +58,7 @@ pub(crate) fn judge(traffic: &Traffic<'_>) -> Findings {
         match check.rule {
             Rule::Request(_) => {}
             Rule::Delivery(rule) => {
-                traffic.deliveries.iter().for_each(|delivery| judged.count(rule(delivery, traffic)));
+                traffic.deliveries().for_each(|delivery| judged.count(rule(delivery, traffic)));
             }
             Rule::All(rule) => judged = rule(traffic),
         }

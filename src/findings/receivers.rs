@@ -134,7 +134,7 @@ fn refused_valid(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Outcome {
 fn refused_duplicate(traffic: &Traffic<'_>) -> Judged {
     let mut accepted: HashMap<(&str, &str), &str> = HashMap::new();
     let mut judged = Judged::default();
-    for delivery in traffic.deliveries {
+    for delivery in traffic.deliveries() {
         let Some(status) = answers(delivery).last() else { continue };
         let same = (delivery.event.id.as_str(), delivery.planned.subscription.as_str());
         if let Some(before) = accepted.get(&same) {

@@ -18,7 +18,7 @@ use crate::contract::signature::{SigningKey, secret_warnings};
 use crate::redact::visible;
 use crate::settings::Profile;
 use crate::state::journal::Reason;
-use crate::util::wording::shorten;
+use crate::util::wording::{counted, shorten};
 
 pub(super) const KEY_CHECKS: [Check; 6] = [
     Check::new("key-in-url", Severity::High, "An API key is part of a URL")
@@ -181,7 +181,7 @@ fn wrong_path(it: &Subject<'_>) -> Outcome {
         _ if it.request.0.is_incidental() => return Some(None),
         Reason::NotFound(_) => "no endpoint has this path".to_owned(),
         Reason::MethodNotAllowed(allow) => format!("this path accepts {allow}"),
-        Reason::Announced(path) => format!("{path} is announced and not open yet"),
+        Reason::Announced(path, _) => format!("{path} is announced and not open yet"),
         _ => return Some(None),
     };
     Some(Some(Observation::certain(it.request.id(), format!("{}: {why}", visible(&it.request.line())))))
@@ -288,7 +288,7 @@ fn weakness(secret: &str, profile: &Profile) -> Option<String> {
     kinds.sort_unstable();
     kinds.dedup();
     if kinds.len() < 5 {
-        return Some(format!("a secret of {} different characters", kinds.len()));
+        return Some(format!("a secret of {}", counted(kinds.len(), "different character")));
     }
     let scheme = profile.schemes().into_iter().next()?;
     let key = SigningKey::read(secret, &scheme, profile.webhooks.secret_key).ok()?;

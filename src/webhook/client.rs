@@ -96,11 +96,10 @@ impl Client {
             return Ok(None);
         }
         let found = timeout(limit, self.dial_context.resolver.addresses(target, look_ups)).await.unwrap_or_else(|_| {
-            let (host, limit, elsewhere) = (target.host_text(), limit.as_secs_f64(), target.elsewhere());
-            let detail = format!(
-                "the look-up of the name `{host}` did not end within {limit} s (webhooks.timeout); {elsewhere}"
-            );
-            Err(DialProblem::new(FailureReason::Timeout, detail))
+            let (host, limit) = (target.host_text(), limit.as_secs_f64());
+            let detail = format!("the look-up of the name `{host}` did not end within {limit} s (webhooks.timeout)");
+            let problem = DialProblem::new(FailureReason::Timeout, detail);
+            Err(problem.with_hint(target.elsewhere()))
         });
         found.map(Some)
     }
@@ -225,7 +224,7 @@ pub async fn head(target: &DialTarget, limit: Duration) -> Result<(), DialProble
     let late = || DialProblem::new(FailureReason::Timeout, format!("no answer within {} s", limit.as_secs_f64()));
     match timeout(limit, answer).await.map_err(|_| late())??.outcome {
         AttemptOutcome::Answered { .. } => Ok(()),
-        AttemptOutcome::Failed { reason, detail } => Err(DialProblem { reason, detail }),
+        AttemptOutcome::Failed { reason, detail, hint } => Err(DialProblem { reason, detail, hint }),
     }
 }
 
@@ -445,11 +444,9 @@ fn broken(error: &hyper::Error, target: &DialTarget, link: &Link) -> DialProblem
         let problem = tls_problem(problem);
         (FailureReason::TlsFailed, format!("the receiver ended the connection before it answered: {problem}"))
     } else if link.first.is_empty() {
-        let mut detail = "the receiver closed the connection before it answered, without a byte: did it crash, or does it not speak HTTP there?".to_owned();
-        if link.is_plain {
-            detail.push_str(&format!(" if it expects TLS, {}", over_https(target)));
-        }
-        (FailureReason::ConnectionReset, detail)
+        let detail = "the receiver closed the connection before it answered, without a byte: did it crash, or does it not speak HTTP there?";
+        let problem = DialProblem::new(FailureReason::ConnectionReset, detail);
+        return problem.with_hint(link.is_plain.then(|| over_https(target)));
     } else {
         (FailureReason::ConnectionReset, format!("the receiver closed the connection before it answered: {error}"))
     };

@@ -393,7 +393,7 @@ fn found_nothing_here(attempt: &AttemptRecord) -> bool {
 }
 
 fn failed(reason: FailureReason, detail: &str) -> AttemptOutcome {
-    AttemptOutcome::Failed { reason, detail: detail.to_owned() }
+    AttemptOutcome::Failed { reason, detail: detail.to_owned(), hint: None }
 }
 
 async fn sleep_until(workspace: &Workspace, due: Option<Instant>) {

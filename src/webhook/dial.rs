@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::advice::Hint;
 use crate::contract::variation::HeaderLetters;
 use crate::http::body::ResponseBody;
 use crate::http::tls::{Trust, is_about_the_issuer, noting_requests};
@@ -144,9 +145,8 @@ pub(super) async fn connect(
             }
             Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 refused.push(address.to_string());
-                let (tried, elsewhere) = (any_of(&refused), target.elsewhere());
-                let detail = format!("nothing listens on {tried}; start your receiver there; {elsewhere}");
-                DialProblem::new(FailureReason::ConnectionRefused, detail)
+                let detail = format!("nothing listens on {}", any_of(&refused));
+                DialProblem::new(FailureReason::ConnectionRefused, detail).with_hint(Some(target.start_receiver()))
             }
             Ok(Err(error)) if lacks_descriptors(&error) => return Err(no_descriptors(&error)),
             Ok(Err(error)) => {
@@ -181,11 +181,10 @@ async fn handshake(
         Ok((Err(error), true)) => Err(without_certificate(connect_problem(target, host, trust, &error, &first))),
         Err(_) => {
             let detail = format!(
-                "`{host}` accepted the connection but said nothing in the TLS handshake for {} s (webhooks.connect_timeout); is it a TLS server? {}",
-                limit.as_secs_f64(),
-                over_plain_http(target)
+                "`{host}` accepted the connection but said nothing in the TLS handshake for {} s (webhooks.connect_timeout); is it a TLS server?",
+                limit.as_secs_f64()
             );
-            Err(DialProblem::new(FailureReason::TlsTimeout, detail))
+            Err(DialProblem::new(FailureReason::TlsTimeout, detail).with_hint(Some(over_plain_http(target))))
         }
     }
 }
@@ -198,33 +197,26 @@ fn connect_problem(
     first: &FirstBytes,
 ) -> DialProblem {
     let failed = || format!("the TLS handshake with `{host}` failed: {}", handshake_problem(error));
-    let (reason, detail) = match tls_error(error) {
+    match tls_error(error) {
         Some(TlsError::InvalidCertificate(problem)) => refused_certificate(target, host, trust, problem),
-        Some(TlsError::InvalidMessage(_)) => {
-            if let Some(problem) = first.other_protocol(target) {
-                return problem;
-            }
-            (FailureReason::NotTls, format!("`{host}` does not speak TLS there; {}", over_plain_http(target)))
-        }
+        Some(TlsError::InvalidMessage(_)) => first.other_protocol(target).unwrap_or_else(|| {
+            let problem = DialProblem::new(FailureReason::NotTls, format!("`{host}` does not speak TLS there"));
+            problem.with_hint(Some(over_plain_http(target)))
+        }),
         None if first.is_empty() => {
-            let detail = format!("{}; does it speak TLS there? {}", failed(), over_plain_http(target));
-            (FailureReason::TlsFailed, detail)
+            let detail = format!("{}; does it speak TLS there?", failed());
+            DialProblem::new(FailureReason::TlsFailed, detail).with_hint(Some(over_plain_http(target)))
         }
-        _ => (FailureReason::TlsFailed, failed()),
-    };
-    DialProblem::new(reason, detail)
+        _ => DialProblem::new(FailureReason::TlsFailed, failed()),
+    }
 }
 
-fn over_plain_http(target: &DialTarget) -> String {
-    format!("to deliver over plain HTTP: {}", target.forward_to(&target.origin.replacen("https:", "http:", 1)))
+fn over_plain_http(target: &DialTarget) -> Hint {
+    let plain = target.origin.replacen("https:", "http:", 1);
+    Hint::new("to deliver over plain HTTP:", target.forward_to(&plain))
 }
 
-fn refused_certificate(
-    target: &DialTarget,
-    host: &str,
-    trust: &Trust,
-    problem: &CertificateError,
-) -> (FailureReason, String) {
+fn refused_certificate(target: &DialTarget, host: &str, trust: &Trust, problem: &CertificateError) -> DialProblem {
     const SKIP: &str = "--webhook-insecure to skip the check";
     let what = certificate_problem(problem);
     match problem {
@@ -238,27 +230,26 @@ fn refused_certificate(
                     "the certificate of `{host}` is not signed by an authority known here; pass its CA with --webhook-ca FILE, or {SKIP}"
                 )
             };
-            (FailureReason::UnknownCertificateAuthority, detail)
+            DialProblem::new(FailureReason::UnknownCertificateAuthority, detail)
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            let elsewhere = target.elsewhere();
-            let detail = format!(
-                "the certificate is not for `{host}`: it {what}; use a name that it is for, or {SKIP}; {elsewhere}"
-            );
-            (FailureReason::CertificateNameMismatch, detail)
+            let detail =
+                format!("the certificate is not for `{host}`: it {what}; use a name that it is for, or {SKIP}");
+            let problem = DialProblem::new(FailureReason::CertificateNameMismatch, detail);
+            problem.with_hint(target.elsewhere())
         }
         CertificateError::Expired
         | CertificateError::ExpiredContext { .. }
         | CertificateError::NotValidYet
         | CertificateError::NotValidYetContext { .. } => {
             let detail = format!("the certificate of `{host}` {what}; renew it, or {SKIP}");
-            (FailureReason::CertificateExpired, detail)
+            DialProblem::new(FailureReason::CertificateExpired, detail)
         }
         _ => {
             let detail = format!(
                 "the certificate of `{host}` {what}; --webhook-insecure skips the check, and a good one is made by {GOOD_CERTIFICATE}"
             );
-            (FailureReason::TlsFailed, detail)
+            DialProblem::new(FailureReason::TlsFailed, detail)
         }
     }
 }

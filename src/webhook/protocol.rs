@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::egress::{DialProblem, DialTarget};
+use crate::advice::Hint;
 use crate::redact::Redactor;
 use crate::state::workspace::FailureReason;
 
@@ -126,29 +127,26 @@ impl FirstBytes {
     /// Why the server did not answer, if it speaks something other than HTTP/1.1, with or without TLS as `target` says.
     pub(super) fn other_protocol(&self, target: &DialTarget) -> Option<DialProblem> {
         let first = self.0.lock();
-        let elsewhere = target.elsewhere();
         let (reason, detail) = match Protocol::of(&first)? {
             Protocol::Http1 => return None,
             Protocol::Tls if target.url.scheme() == "https" => return None,
             Protocol::Tls => {
-                (FailureReason::TlsExpected, format!("the receiver expects TLS there; {}", over_https(target)))
+                let problem = DialProblem::new(FailureReason::TlsExpected, "the receiver expects TLS there");
+                return Some(problem.with_hint(Some(over_https(target))));
             }
             Protocol::Http2 => {
                 let what = "the receiver speaks HTTP/2 there, and deliveries are sent over HTTP/1.1: let it accept HTTP/1.1 as well";
-                (FailureReason::NotHttp, format!("{what}; {elsewhere}"))
+                (FailureReason::NotHttp, what.to_owned())
             }
             Protocol::Other(name) => {
-                (FailureReason::NotHttp, format!("{name} answers there, not HTTP; is the port right? {elsewhere}"))
+                (FailureReason::NotHttp, format!("{name} answers there, not HTTP; is the port right?"))
             }
             Protocol::Unknown => {
                 let begin = quoted(&first);
-                (
-                    FailureReason::NotHttp,
-                    format!("the answer is not HTTP: it begins with {begin}; is the port right? {elsewhere}"),
-                )
+                (FailureReason::NotHttp, format!("the answer is not HTTP: it begins with {begin}; is the port right?"))
             }
         };
-        Some(DialProblem::new(reason, detail))
+        Some(DialProblem::new(reason, detail).with_hint(target.elsewhere()))
     }
 
     /// The line with which an answer begins.
@@ -157,8 +155,8 @@ impl FirstBytes {
     }
 }
 
-pub(super) fn over_https(target: &DialTarget) -> String {
-    format!("to deliver over https: {}", target.forward_to(&target.origin.replacen("http:", "https:", 1)))
+pub(super) fn over_https(target: &DialTarget) -> Hint {
+    Hint::new("to deliver over https:", target.forward_to(&target.origin.replacen("http:", "https:", 1)))
 }
 
 /// The first line of a text, or else bytes.

@@ -66,13 +66,20 @@ for key in sk_test_a sk_test_b; do
   post '{"key":"'$key'","test":"subscribes '$key'","outcome":"failed","message":"assert 422 == 200"}' /_emulator/outcome
 done
 post '{"key":"sk_test_c","test":"adds","outcome":"failed","message":"1 != 2"}' /_emulator/outcome
+curl -s -o /dev/null "$WRS_EMULATOR_URL/v1/system/status?include_checks=y" -H "Authorization: Bearer sk_test_e"
+post '{"key":"sk_test_e","test":"sets","outcome":"failed","message":"ControlError","refused":{"call":"PATCH profile","status":422,"code":"invalid","message":"no such setting"}}' /_emulator/outcome
 post '{"key":"sk_test_d","test":"fine","outcome":"passed"}' /_emulator/outcome
 exit 1"#;
     let output = exec(&github, &["--fail-on", "unmatched", "--report", &report], script);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("::error ")).collect();
-    let [refused, other] = errors[..] else { panic!("one for each cause\n{said}") };
+    let [refused, own, other] = errors[..] else { panic!("one for each cause\n{said}") };
+    // The test did not get to what it would have found wrong.
+    let call = "::error title=wrs-emulator%3A sets::the test's own control call was refused: PATCH profile: 422 invalid: no such setting; \
+                correct this call, or what the test does before it; also: GET /v1/system/status was refused with 422 ";
+    assert!(own.starts_with(call), "{said}");
+    assert!(refused.starts_with("::error title=wrs-emulator%3A subscribes sk_test_a and 1 more test::POST "), "{said}");
     assert!(
         refused.contains("POST /v1/events/subscribe was refused with 422 Unprocessable Entity: `events` "),
         "{said}"
@@ -81,14 +88,17 @@ exit 1"#;
         refused.contains("; 2 times; first req_") && refused.contains("; test subscribes sk_test_a, test sub"),
         "{said}"
     );
-    assert!(other.contains("tests::1 != 2; the test made no request") && other.contains("test adds"), "{said}");
-    assert!(said.contains("✗ tests: 3 tests failed\n"), "{said}");
+    assert!(
+        other.contains("title=wrs-emulator%3A adds::1 != 2; the test made no request") && other.contains("test adds"),
+        "{said}"
+    );
+    assert!(said.contains("✗ tests: 4 tests failed\n"), "{said}");
     let written = std::fs::read_to_string(&summary).expect("a summary");
-    assert!(written.contains("    ✗ tests: 3 tests failed\n"), "{written}");
+    assert!(written.contains("    ✗ tests: 4 tests failed\n"), "{written}");
     let saved = wrs_emulator(&["verdict", "--from", &report, "--fail-on", "unmatched"]);
     let saved = { saved }.output().expect("it runs");
     assert!(
-        saved.status.success() && text(&saved.stdout).contains("✗ tests: 3 tests failed\n"),
+        saved.status.success() && text(&saved.stdout).contains("✗ tests: 4 tests failed\n"),
         "{}",
         text(&saved.stdout)
     );
@@ -332,7 +342,7 @@ exit 1"#;
     let document = roxmltree::Document::parse(&xml).unwrap_or_else(|error| panic!("{error}: {xml}"));
     for (test, _, sentence) in found {
         assert_eq!(said.matches(&format!("    {sentence}\n")).count(), 1, "the terminal: {sentence}\n{said}");
-        assert!(said.contains(&format!("::error title=wrs-emulator%3A tests::{sentence}; ")), "{sentence}\n{said}");
+        assert!(said.contains(&format!("::error title=wrs-emulator%3A {test}::{sentence}; ")), "{sentence}\n{said}");
         assert!(read(&summary).contains(&format!("        {sentence}\n")), "the summary: {sentence}");
         let mut cases = document.descendants().filter(|node| node.attribute("name") == Some(test));
         let failure = cases.next().and_then(|case| case.first_element_child()).expect("a failure of each test");

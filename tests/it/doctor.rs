@@ -213,7 +213,7 @@ fn a_subscription_is_followed_to_its_receiver() {
     let served = Served::start(&["--quiet", "--clock", "frozen"]);
     let id = served.subscribe("https://app.example.com/hooks")["id"].as_str().expect("an id").to_owned();
     let doctor = || doctor(&served.url, &["--key", "sk_test_local"], &[]);
-    let add = |to: &str| format!("wrs-emulator forwards add https://app.example.com={to}");
+    let add = |to: &str| format!("wrs-emulator forwards add https://app.example.com={to} --url {}", served.url);
     let forward = |to: &str| served.said(&["forwards", "add", &format!("https://app.example.com={to}")]);
     finds(doctor(), 0, "forward", "warning", "is not forwarded", &[&add("http://localhost:3000")]);
     served.said(&["forwards", "add", "https://app.example.com:8443=http://localhost:3000"]);
@@ -261,13 +261,34 @@ fn a_clock_that_does_not_show_the_real_time_is_a_warning() {
     let served = Served::start(&["--quiet"]);
     let doctor = |key: &str| doctor(&served.url, &["--key", key], &[]);
     served.said(&["clock", "advance", "1h", "--key", "sk_test_a"]);
-    finds(doctor("sk_test_a"), 0, "clock", "warning", "moved", &["wrs-emulator clock set now --key sk_test_a"]);
+    finds(
+        doctor("sk_test_a"),
+        0,
+        "clock",
+        "warning",
+        "moved",
+        &[&format!("wrs-emulator clock set now --key sk_test_a --url {}", served.url)],
+    );
     served.said(&["clock", "set", "now", "--key", "sk_test_a"]);
     finds(doctor("sk_test_a"), 0, "clock", "ok", "the real time", &[]);
     served.said(&["clock", "auto", "--key", "sk_test_b"]);
-    finds(doctor("sk_test_b"), 0, "clock", "warning", "auto", &["wrs-emulator clock resume --key sk_test_b"]);
+    finds(
+        doctor("sk_test_b"),
+        0,
+        "clock",
+        "warning",
+        "auto",
+        &[&format!("wrs-emulator clock resume --key sk_test_b --url {}", served.url)],
+    );
     served.said(&["clock", "freeze"]);
-    finds(doctor("sk_test_c"), 0, "clock", "warning", "frozen", &["wrs-emulator clock resume"]);
+    finds(
+        doctor("sk_test_c"),
+        0,
+        "clock",
+        "warning",
+        "frozen",
+        &[&format!("wrs-emulator clock resume --url {}", served.url)],
+    );
 }
 
 #[test]

@@ -11,7 +11,9 @@ use wrs_emulator::findings::{Check, checks};
 
 use examples::{Example, example};
 
-use crate::support::{KEY, Receiver, START, assert_in_step, fire, get_as, send, started, subscribe_url, view};
+use crate::support::{
+    KEY, Receiver, START, ask, assert_in_step, fire, get_as, send, started, subscribe_sink, subscribe_url, view,
+};
 use crate::wire::peer::Peer;
 
 /// An emulator whose clock runs, with these settings.
@@ -256,5 +258,26 @@ async fn the_findings_of_a_key_are_those_of_its_requests() {
     for (key, judged) in [("sk_test_a", 1), ("sk_test_b", 1), ("*", 3)] {
         let findings = view(&emulator, &format!("findings?key={key}")).await;
         assert_eq!(findings["judged_requests"], judged, "{key}");
+    }
+}
+
+/// A built-in receiver answers by its script: that says nothing about a receiver of one's own.
+#[tokio::test]
+async fn no_finding_is_about_a_built_in_receiver() {
+    let emulator = emulator(&["webhooks.retry.preset=none"]).await;
+    subscribe_sink(&emulator, "scripted").await;
+    ask(&emulator, "POST", "sink/scripted", &json!({ "respond": [401, 302, 200] })).await;
+    for tamper in [Value::Null, Value::Null, json!("signature")] {
+        fire(&emulator, &json!({ "type": "workflow.completed", "tamper": tamper })).await;
+    }
+    let findings = view(&emulator, "findings").await;
+    assert_eq!(findings["judged_deliveries"], 3, "{findings}");
+    for code in ["receiver-refuses-valid", "receiver-redirects", "receiver-accepts-forged"] {
+        assert!(finding(&findings, code).is_none(), "{findings}");
+    }
+    let idle = findings["not_exercised"].as_array().expect("a list");
+    let receivers = checks().filter(|check| check.code.starts_with("receiver-"));
+    for check in receivers {
+        assert!(idle.iter().any(|idle| idle["code"] == check.code), "{}: {findings}", check.code);
     }
 }

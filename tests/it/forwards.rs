@@ -86,7 +86,7 @@ async fn the_egress_guard_and_the_limits_hold_for_forwards_made_while_running() 
         let refused = outcome(&emulator, KEY).await;
         let detail = refused["outcome"]["detail"].as_str().expect("a detail");
         assert_eq!(refused["outcome"]["failure"], "egress_refused", "{refused}");
-        assert!(detail.contains(failure) && !detail.contains("--forward"), "{detail}");
+        assert!(detail.contains(failure) && refused["outcome"]["hint"].is_null(), "{refused}");
     }
     for (forwards, said) in [
         (json!({ "https://a?x": "http://b" }), "without query and fragment"),
@@ -113,16 +113,20 @@ async fn a_failed_delivery_advises_what_was_not_done_yet_and_keeps_the_port() {
         let failed = outcome(emulator, KEY).await;
         failed["outcome"]["detail"].as_str().unwrap_or_else(|| panic!("it fails: {failed}")).to_owned()
     };
-    let said = detail(&emulator).await;
-    let command = format!("`wrs-emulator forwards add {PUBLIC}=http://localhost:PORT`");
-    assert!(said.contains(&command), "{said}");
+    let failed = outcome(&emulator, KEY).await;
+    let advice = json!({ "do": "forward", "from": PUBLIC, "to": "http://localhost:PORT" });
+    assert_eq!(
+        failed["outcome"]["hint"],
+        json!({ "text": "to deliver to your own machine:", "advice": advice }),
+        "{failed}"
+    );
     // The forward exists, and leads to a name without an address, or to no listener.
     let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     for target in ["http://nothing.example:3000".to_owned(), format!("http://{closed}"), format!("https://{closed}")] {
         patch(&emulator, &json!({ "webhooks": { "forwards": { PUBLIC: target } } })).await;
-        let said = detail(&emulator).await;
-        assert!(said.contains(&format!("deliveries to {PUBLIC} are forwarded to {target}")), "{said}");
-        assert!(!said.contains("--forward"), "{said}");
+        let failed = outcome(&emulator, KEY).await;
+        assert!(failed["dialled"].as_str().is_some_and(|dialled| dialled.starts_with(&target)), "{failed}");
+        assert!(failed["outcome"]["hint"]["advice"].is_null(), "it is forwarded already: {failed}");
     }
     let (certificates, other) = (Certificates::for_localhost(), Certificates::for_localhost());
     let receiver = Receiver::tls(&certificates, &[200]).await;

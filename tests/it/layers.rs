@@ -260,10 +260,9 @@ fn unsafe_code_is_forbidden_and_versions_are_locked() {
 }
 
 /// Where texts of other programs are read, because their libraries give nothing else, and what still reads the emulator's own.
-const READ_TEXTS: [(&str, &str); 3] = [
+const READ_TEXTS: [(&str, &str); 2] = [
     ("src/settings/messages.rs", "messages of serde and of the TOML parser"),
     ("src/cli/parse.rs", "messages of clap"),
-    ("src/webhook/egress.rs", "the advice in the detail of a failed attempt"),
 ];
 
 /// What a program must know is a field, so that a message can be worded anew.

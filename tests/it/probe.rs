@@ -539,7 +539,7 @@ fn a_receiver_that_cannot_be_reached_is_one_error() {
         &[&format!("http://{closed}/hooks")],
         &["there is no receiver to probe", &format!("nothing listens on {closed}")],
     );
-    let own = "to call your own machine instead: `--forward https://192.0.2.1.invalid=http://localhost:PORT`";
+    let own = "to deliver to your own machine: `--forward https://192.0.2.1.invalid=http://localhost:PORT`";
     refused(&["https://192.0.2.1.invalid/"], &["192.0.2.1.invalid", own]);
     refused(&["http://93.184.216.34/"], &["must not be probed", "is on the internet", "--allow-egress 93.184.216.34"]);
     refused(&["http://169.254.169.254/", "--allow-egress", "any"], &["must not be probed", "never dialled"]);

@@ -69,11 +69,12 @@ def first_line(text: str) -> str:
 
 
 class ControlError(Exception):
-    """A refused control call: `status`, `code`, and the whole answer in `body`."""
+    """A refused control call: `status`, `code`, the `reason`, and the whole answer in `body`."""
 
     def __init__(self, call: str, status: int, body: Dict[str, Any]) -> None:
-        self.status, self.body, self.code = status, body, body["error"]["code"]
-        super().__init__(visible(f"{call}: {status} {self.code}: {body['error']['message']}"))
+        self.call, self.status, self.body, self.code = call, status, body, body["error"]["code"]
+        self.reason = body["error"]["message"]
+        super().__init__(visible(f"{call}: {status} {self.code}: {self.reason}"))
 
 
 class Plain(urllib.request.HTTPHandler):
@@ -180,10 +181,11 @@ class Emulator:
             return self.control("POST", "events?wait=20s", {"key": self.key, "type": event_type, **fields})["deliveries"]
         except ControlError as error:
             if error.code == "no_match":
-                error.args = (
+                error.reason = (
                     f"no subscription of this test's key is for {event_type}: let the client under test subscribe first, "
-                    'or subscribe for it with `wrs.post("subscriptions", url=wrs.sink_url)`',
+                    'or subscribe for it with `wrs.post("subscriptions", url=wrs.sink_url)`'
                 )
+                error.args = (error.reason,)
             raise
 
     def forward(self, origin: str, to: str) -> records.PatchProfileAnswer:
@@ -231,12 +233,20 @@ class Emulator:
         """Why a request (`req_…`) was answered so, or how an event or delivery came about: one sentence."""
         return self.control("GET", f"explain/{identifier}")["summary"]
 
-    def ended(self, test: str, failure: Optional[str] = None, output: Optional[str] = None) -> records.TestOutcome:
-        """Reports how the test with this key ended, so that the report of the run puts it first if it failed."""
+    def ended(
+        self, test: str, failure: Optional[str] = None, output: Optional[str] = None, refused: Optional[BaseException] = None
+    ) -> records.TestOutcome:
+        """Reports how the test with this key ended, so that the report of the run puts it first if it failed. `refused` is the error
+        that it failed of: a refused control call of its own is the cause then."""
         # More than is kept, so that credentials are masked before the rest is cut. Lone surrogates become question marks.
         valid = (text and text.encode(errors="replace").decode() for text in (test, failure and failure[:2000], output and output[-32768:]))
         test, failure, output = valid
-        return self.post("outcome", test=test, outcome="failed" if failure else "passed", message=failure, output=output)
+        outcome = {"test": test, "outcome": "failed" if failure else "passed", "message": failure, "output": output}
+        # The error of a wait that timed out is about what did not happen.
+        if isinstance(refused, ControlError) and refused.status != 408:
+            call = refused.call.partition("?")[0]
+            outcome["refused"] = {"call": call, "status": refused.status, "code": refused.code, "message": refused.reason}
+        return self.post("outcome", **outcome)
 
     def story(self) -> str:
         """Why the test with this key failed, if that was reported; its last requests, each with the reason for its answer; and the

@@ -27,7 +27,6 @@ use super::profile::{forwards_in_force, patch_of_forwards};
 use super::signals::{Adopted, Signals};
 use super::signatures::{ResolvedSigning, SigningArgs, check_url};
 use super::stream::Stream;
-use crate::contract::DEFAULT_URL;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::{self, ControlCall as _};
 use crate::http::handler::Limits;
@@ -367,11 +366,12 @@ impl Registration {
                 let rule = format!("{origin}={}", self.here);
                 warn(&format!(
                     "{key} has another subscription, {id} to {url}, so each event is delivered twice, signed with two secrets; \
-                     to have only that one's deliveries here, run `wrs-emulator forwards add {rule}` and give its secret as --secret",
+                     to have only that one's deliveries here, run `wrs-emulator forwards add {rule}{at}` and give its secret as --secret",
                     key = self.key,
                     id = row.id.0,
                     url = row.url,
-                    rule = shell_word(&rule)
+                    rule = shell_word(&rule),
+                    at = self.target.option(),
                 ));
             }
         }
@@ -441,7 +441,7 @@ fn undelivered(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result
     if targets.chain(urls.iter().cloned()).any(|url| leads_to(&url, local)) {
         return Ok(None);
     }
-    let at = if target.url == DEFAULT_URL { String::new() } else { format!(" --url {}", shell_word(&target.url)) };
+    let at = target.option();
     let outside = urls.iter().find(|url| !url.host_str().is_some_and(|host| host.ends_with(".localhost")));
     let from = outside.map_or_else(|| EXAMPLE.to_owned(), |url| url.origin().ascii_serialization());
     let rule = format!("{from}={here}");

@@ -419,7 +419,10 @@ impl Application {
                 Forwarded { status, body, headers: passed.collect(), to, problem: None, note }
             }
             AttemptOutcome::Answered { status, .. } => Forwarded::failed(to, format!("it answered {status}")),
-            AttemptOutcome::Failed { detail, .. } => Forwarded::failed(to, detail),
+            AttemptOutcome::Failed { detail, hint, .. } => {
+                let hint = hint.map(|hint| format!("; {}", hint.text));
+                Forwarded::failed(to, detail + &hint.unwrap_or_default())
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::{CASES, Expectation, MAX, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase, check_events};
+use crate::advice::Audience;
 use crate::cli::arguments::{OutputFile, examples};
 use crate::cli::client::run_task;
 use crate::cli::failure::{Failure, FailureCode, note};
@@ -91,8 +92,10 @@ pub(crate) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
     };
     let probe = probe(&args, url)?;
     let results = args.junit.as_deref().map(|path| OutputFile::at("--junit", path)?.cleared()).transpose()?;
-    let probed = run_task(with_progress(&probe))?.map_err(|DialProblem { reason, detail, .. }| {
-        let detail = probe.target.without_emulator(&detail);
+    let probed = run_task(with_progress(&probe))?.map_err(|DialProblem { reason, detail, hint }| {
+        // It calls the receiver without an emulator, and forwards by its own option.
+        let hint = hint.map(|hint| format!("; {}", hint.line(&Audience::Nobody)));
+        let detail = detail + &hint.unwrap_or_default();
         match reason {
             FailureReason::EgressRefused => Failure::usage(format!("`{url}` must not be probed: {detail}")),
             _ => {

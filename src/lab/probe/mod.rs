@@ -128,7 +128,7 @@ impl Probe {
         let addresses = looked_up.unwrap_or_else(|_| {
             let (host, limit) = (self.target.host_text(), self.timeout.as_secs_f64());
             let detail = format!("the look-up of the name `{host}` did not end within {limit} s (--timeout)");
-            Err(DialProblem { reason: FailureReason::Timeout, detail })
+            Err(DialProblem::new(FailureReason::Timeout, detail))
         })?;
         let name = format!("probe{:016x}", u64::from_be_bytes(machine::entropy()));
         let (started, began) = (machine::wall_time(), machine::monotonic());
@@ -201,10 +201,10 @@ impl Run<'_> {
         for (at, sending) in case.requests.iter().enumerate() {
             event += usize::from(at > 0 && !sending.repeats);
             let request = self.request(case, at, event);
-            let (reply, took) = self
-                .send(request.clone())
-                .await
-                .unwrap_or_else(|DialProblem { reason, detail }| (Reply::Failed { reason, detail }, Duration::ZERO));
+            let (reply, took) =
+                self.send(request.clone()).await.unwrap_or_else(|DialProblem { reason, detail, .. }| {
+                    (Reply::Failed { reason, detail }, Duration::ZERO)
+                });
             let is_unsent = matches!(reply, Reply::Unsent(_));
             exchanges.push((request, reply, took));
             if is_unsent {
@@ -293,7 +293,7 @@ impl Run<'_> {
                 AttemptOutcome::Answered { status, body, note, .. } => {
                     Reply::Answered { status, note, text: beginning(&body) }
                 }
-                AttemptOutcome::Failed { reason, detail } => Reply::Failed { reason, detail },
+                AttemptOutcome::Failed { reason, detail, .. } => Reply::Failed { reason, detail },
             },
             Ok(Err(problem)) => return Err(problem),
             Err(_) if limit < self.probe.timeout && limit < ENOUGH => over("no answer before"),

@@ -348,7 +348,7 @@ impl Engine {
                 self.note(None, problem, true);
             }
             if more > 0 {
-                self.note(None, format!("{more} more {what}; `wrs-emulator scenarios list` shows all"), true);
+                self.note(None, format!("{more} more {what}; the list of scenarios names all"), true);
             }
         }
     }

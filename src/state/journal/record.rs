@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::advice::Hint;
 use crate::contract::timestamp::{Precision, format_timestamp};
 use crate::state::workspace::{DeliveryStatus, Forgery};
 
@@ -352,6 +353,9 @@ pub(crate) enum AttemptResult {
         accepted: bool,
         failure: String,
         detail: String,
+        /// What to do about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hint: Option<Hint>,
     },
 }
 

@@ -10,6 +10,7 @@ use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
 use jiff::Timestamp;
 
+use crate::advice::Advice;
 use crate::contract::error::{ErrorKind, FieldProblem};
 use crate::contract::keys::{KeyRefusal, KeyRules, Keys, bearer_token, check_key};
 use crate::contract::routes::{Operation, is_poll};
@@ -141,7 +142,8 @@ pub enum Reason {
     Invalid(Vec<FieldProblem>),
     NotFound(Box<str>),
     /// An operation that the contract announces and that is switched off.
-    Announced(&'static str),
+    /// With the scenario that answers it, unless that is active.
+    Announced(&'static str, Option<Advice>),
     /// The path exists with other methods: the `Allow` value.
     MethodNotAllowed(String),
     /// Refused before the contract's rules: not a valid HTTP request, too large, too slow.

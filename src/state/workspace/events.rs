@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
+use crate::advice::Hint;
 use crate::clock::Instant;
 use crate::contract::signature::Tamper;
 use crate::settings::Profile;
@@ -333,8 +334,10 @@ pub enum AttemptOutcome {
     },
     Failed {
         reason: FailureReason,
-        /// The cause in the user's terms, with the flag that fixes it.
+        /// The cause in the user's terms.
         detail: String,
+        /// What to do about it.
+        hint: Option<Box<Hint>>,
     },
 }
 

@@ -369,8 +369,10 @@ mod tests {
 
     #[test]
     fn a_subscription_that_is_gone_loses_what_waits() {
-        let failed = AttemptOutcome::Failed { reason: FailureReason::SubscriptionGone, detail: String::new() };
-        let reset = AttemptOutcome::Failed { reason: FailureReason::ConnectionReset, detail: String::new() };
+        let failed =
+            AttemptOutcome::Failed { reason: FailureReason::SubscriptionGone, detail: String::new(), hint: None };
+        let reset =
+            AttemptOutcome::Failed { reason: FailureReason::ConnectionReset, detail: String::new(), hint: None };
         for (outcome, expected, pending) in [
             (answered(410, None), "gone: a2 a3", 1),
             (failed, "gone: a2 a3", 1),
