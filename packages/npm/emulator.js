@@ -4,8 +4,15 @@
 const { createHash } = require("node:crypto");
 const { exchange } = require("./exchange.js");
 
-/** A text with what drives a terminal as escapes; line ends are kept. */
-const visible = (text) => text.replace(/[^\P{C}\n]|[\u2028\u2029]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+/** A text with what drives a terminal as escapes, and what GitHub executes: `##[`, and `::name` where a line begins. Line ends are kept. */
+const visible = (text) =>
+  text
+    .replace(/[^\P{C}\n]|[\u2028\u2029]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`)
+    .replaceAll("##[", "#\\u{23}[")
+    .replace(/^([^\S\n]*):(?=:[a-z])/gim, "$1\\u{3a}");
+
+/** The same, with line ends as escapes. */
+const oneLine = (text) => visible(text).replaceAll("\n", "\\n");
 
 /** A hint with the call of `wrs` that follows its advice in the next run of the test; nothing if there is no such call. */
 function inTest({ text, advice }) {
@@ -34,7 +41,7 @@ function firstLine(answer) {
 /** A refused control call: `status`, `code`, the `reason`, and the whole answer in `body`. */
 class ControlError extends Error {
   constructor(call, status, body) {
-    super(visible(`${call}: ${status} ${body.error.code}: ${body.error.message}`));
+    super(oneLine(`${call}: ${status} ${body.error.code}: ${body.error.message}`));
     Object.assign(this, { call, status, code: body.error.code, reason: body.error.message, body });
   }
 }
@@ -73,12 +80,12 @@ class Emulator {
     const url = `${this.url}/_emulator/${path}`;
     const sent = typeof body === "string" ? body : JSON.stringify(body);
     const answer = await exchange(url, method, headers, sent).catch((error) => {
-      throw withoutSource(new Error(visible(`${method} ${url}: ${error.message || error.code}`)));
+      throw withoutSource(new Error(oneLine(`${method} ${url}: ${error.message || error.code}`)));
     });
     const parsed = parse(answer.text);
     const isGood = answer.status >= 200 && answer.status < 300;
     if (isGood ? !parsed : !parsed?.error?.code) {
-      throw withoutSource(new Error(visible(`${method} ${url}: status ${answer.status} with an answer that is not the emulator's: ${firstLine(answer.text).slice(0, 200)}`)));
+      throw withoutSource(new Error(oneLine(`${method} ${url}: status ${answer.status} with an answer that is not the emulator's: ${firstLine(answer.text).slice(0, 200)}`)));
     }
     if (!isGood) throw withoutSource(new ControlError(`${method} ${path}`, answer.status, parsed));
     return parsed;

@@ -20,14 +20,14 @@ use url::Url;
 
 use super::arguments::{Target, reachable};
 use super::client::{ControlClient, in_background};
-use super::document::RunDocument;
 use super::failure::{Failure, FailureCode, note};
 use super::stream::Stream;
 use super::trust::TrustFiles;
 use crate::app::{Emulator, FileLimit};
 use crate::contract::keys::SAMPLE_KEY;
-use crate::control::api::ExecFacts;
+use crate::control::api::{ExecFacts, RecordedRun};
 use crate::redact::{MASK, Redactor, Secrets, visible_lines};
+use crate::settings::Profile;
 use crate::util::pipe;
 use crate::util::process::ending_signal;
 
@@ -52,26 +52,46 @@ static ESCAPES: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 impl ExecFacts {
-    pub(super) fn of(command: &[OsString], status: ExitStatus) -> Self {
-        Self { exit_status: exit_code(status), signal: ending_signal(status), ..Self::not_ended(command) }
+    pub(super) fn of(command: &[OsString], status: ExitStatus, masks: &Masks) -> Self {
+        Self { exit_status: exit_code(status), signal: ending_signal(status), ..Self::not_ended(command, masks) }
     }
 
-    pub(super) fn not_run(command: &[OsString], failure: &Failure) -> Self {
-        let problem = Some(Redactor::default().text(&failure.message).into_owned());
-        Self { exit_status: failure.status, problem, ..Self::not_ended(command) }
+    pub(super) fn not_run(command: &[OsString], failure: &Failure, masks: &Masks) -> Self {
+        let problem = Some(masks.text(&failure.message));
+        Self { exit_status: failure.status, problem, ..Self::not_ended(command, masks) }
     }
 
-    fn not_ended(command: &[OsString]) -> Self {
-        Self { command: shown(command), ..Self::default() }
+    fn not_ended(command: &[OsString], masks: &Masks) -> Self {
+        Self { command: shown(command, masks), ..Self::default() }
+    }
+}
+
+/// The settings of an emulator when its command began, and those when it ended: the command, or a person meanwhile, may change the
+/// prefixes of keys.
+pub(super) struct Masks(Vec<Arc<Profile>>);
+
+impl Masks {
+    pub(super) fn begun(emulator: &Emulator) -> Self {
+        Self(vec![emulator.control().profile_of_all()])
+    }
+
+    pub(super) fn ended(mut self, emulator: &Emulator) -> Self {
+        self.0.push(emulator.control().profile_of_all());
+        self
+    }
+
+    /// A text with the credentials masked that are some by any of these settings.
+    fn text(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, profile| Redactor::new(&profile.keys).text(&text).into_owned())
     }
 }
 
 /// A command and its arguments, credentials masked; of a very long one the beginning.
-fn shown(command: &[OsString]) -> Vec<String> {
+fn shown(command: &[OsString], masks: &Masks) -> Vec<String> {
     let mut room = SHOWN_COMMAND;
     let mut words = Vec::new();
     for word in command {
-        let word = Redactor::default().text(&word.to_string_lossy()).into_owned();
+        let word = masks.text(&word.to_string_lossy());
         if word.len() > room {
             words.push("…".to_owned());
             break;
@@ -187,9 +207,9 @@ pub(super) fn host_of(url: &Url) -> String {
 }
 
 /// What happened while the command ran, and how it ended.
-pub(super) async fn whole_run(target: &Target, facts: ExecFacts) -> Result<RunDocument, Failure> {
+pub(super) async fn whole_run(target: &Target, facts: ExecFacts) -> Result<RecordedRun, Failure> {
     let target = target.clone();
-    let run = in_background(move || RunDocument::ask(ControlClient::new(&target).limit(REPORT_LIMIT), "*")).await;
+    let run = in_background(move || RecordedRun::ask(ControlClient::new(&target).limit(REPORT_LIMIT), "*")).await;
     run.map(|run| run.after(facts))
         .map_err(|problem| Failure::io(format!("the run cannot be read: {}", problem.message)))
 }
@@ -311,9 +331,9 @@ impl Tee {
     }
 
     /// The end of the output, with credentials and this secret masked.
-    pub(super) fn kept(&self, secret: Option<&str>) -> String {
+    pub(super) fn kept(&self, secret: Option<&str>, masks: &Masks) -> String {
         let kept = std::mem::take(&mut *self.kept.lock());
-        kept.shown(secret)
+        kept.shown(secret, masks)
     }
 }
 
@@ -348,13 +368,13 @@ impl Tail {
         self.is_cut |= beyond > 0;
     }
 
-    fn shown(mut self, secret: Option<&str>) -> String {
+    fn shown(mut self, secret: Option<&str>, masks: &Masks) -> String {
         self.cut();
         let text = String::from_utf8_lossy(&self.bytes);
         // A credential that the cut has shortened could not be recognised, so the first line goes.
         let text = if self.is_cut { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
         let plain = ESCAPES.replace_all(text, "");
-        let masked = Redactor::default().text(&plain).into_owned();
+        let masked = masks.text(&plain);
         let secret = Secrets::default().and(secret.unwrap_or_default(), MASK);
         visible_lines(&secret.hide(&masked)).into_owned()
     }

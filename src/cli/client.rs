@@ -20,7 +20,6 @@ use tokio::runtime::{Builder, Runtime};
 use url::{Url, form_urlencoded};
 
 use super::arguments::{Target, address, base, is_webhook_url, reachable};
-use super::expansion::check_expansion;
 use super::failure::{Failure, FailureCode};
 use super::output::compact;
 use crate::advice::{Advice, Audience, READER};
@@ -30,6 +29,7 @@ use crate::control::api::{AnyKey, AskHealth, CallAnswer, ControlCall, FollowStre
 use crate::http::handler::PLAIN_ON_TLS;
 use crate::http::tls::{Trust, is_about_the_issuer};
 use crate::http::tls_problem::{certificate_problem, handshake_problem, tls_error};
+use crate::util::expansion::{MOST, check_expansion};
 use crate::util::wording::shell_word;
 use crate::webhook::dial::{ClientTls, Sender, open};
 
@@ -186,10 +186,9 @@ impl<'a> ControlClient<'a> {
         let bytes = body.map_err(|error| self.unreachable(error_of_body(&*error, most)))?.to_bytes();
         if status.is_success() && (is_text || serde_json::from_slice::<IgnoredAny>(&bytes).is_ok()) {
             // Of a snapshot, the longest answer, nothing is read but how many workspaces it has.
-            let expands = (!is_text && self.max_answer != MAX_SNAPSHOT).then(|| check_expansion(&bytes));
-            expands
-                .unwrap_or(Ok(()))
-                .map_err(|cause| self.unreachable(format!("its answer cannot be read: {cause}")))?;
+            if !is_text && self.max_answer != MAX_SNAPSHOT {
+                self.check(&bytes)?;
+            }
             return Ok(bytes);
         }
         let Ok(answer) = serde_json::from_slice::<Value>(&bytes) else {
@@ -200,6 +199,11 @@ impl<'a> ControlClient<'a> {
         };
         let is_tls = answer.pointer("/error/message").is_some_and(|message| message == PLAIN_ON_TLS);
         Err(if is_tls { self.speaks_tls(url) } else { refused(status, answer, &self.reader) })
+    }
+
+    /// Refuses an answer, or an event of the stream, that expands.
+    fn check(&self, json: &[u8]) -> Result<(), Failure> {
+        check_expansion(json, MOST).map_err(|cause| self.unreachable(format!("its answer cannot be read: {cause}")))
     }
 
     /// Follows the event stream until the emulator ends it or `each` returns false; `each` gets the kind and JSON of an event.
@@ -224,10 +228,11 @@ impl<'a> ControlClient<'a> {
                     searched = 0;
                     let block = String::from_utf8_lossy(&block);
                     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
-                    if let (Some(kind), Some(data)) = (field("event: "), field("data: "))
-                        && !each(kind, data)
-                    {
-                        return Ok(());
+                    if let (Some(kind), Some(data)) = (field("event: "), field("data: ")) {
+                        self.check(data.as_bytes())?;
+                        if !each(kind, data) {
+                            return Ok(());
+                        }
                     }
                 }
             }

@@ -17,7 +17,7 @@ use super::child::{catching_proxy, host_of, unproxied};
 use super::client::{ControlClient, SHORT, emulator_at, runtime};
 use super::failure::{Failure, FailureCode, colored};
 use super::output::{YELLOW, cell, mark, painted, show};
-use super::profile::{forwards_in_force, mask_by_rows};
+use super::profile::{forwards_in_force, keys_of, mask_as};
 use super::trust::BUNDLE_VARIABLES;
 use crate::advice::Advice;
 use crate::clock::machine;
@@ -123,8 +123,7 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
 
 /// The questions about a running emulator, until it refuses a call.
 fn ask(target: &Target, url: &Url, named: Option<&str>, checks: &mut Vec<CheckLine>) -> Result<(), Failure> {
-    let keys = ControlClient::new(target).send(&keys_of(OneKey::default()))?;
-    mask_by_rows(keys.data.iter().map(|row| (row.setting.as_str(), &row.value)));
+    mask_as(target)?;
     let of_key = key(target, named)?;
     let valid = named.filter(|_| of_key.state == CheckState::Ok);
     checks.extend([of_key, scenarios(target)?]);
@@ -199,11 +198,6 @@ fn certificate(target: &Target, url: &Url, is_trusted: bool) -> CheckLine {
     let authority = shell_word(url.as_str().trim_end_matches('/'));
     let commands = format!("curl -fsk -o ca.pem {authority}/_emulator/ca.pem\nexport{exports}");
     CheckLine::new("certificate", if by_none { CheckState::Failed } else { CheckState::Warning }, &detail, &commands)
-}
-
-/// Asks for the settings of keys.
-fn keys_of(key: OneKey) -> Query<ShowProfile> {
-    Query { query: ShowProfile { key, prefix: Some("keys".to_owned()), ..Default::default() } }
 }
 
 /// Does the key look like a key?

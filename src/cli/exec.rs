@@ -19,7 +19,7 @@ use futures_util::future::Fuse;
 use tokio::process::Child;
 
 use super::arguments::{OutputFile, Target, created, examples};
-use super::child::{GRACE, Streams, exit_code, note_proxy, spawn, target, whole_run};
+use super::child::{GRACE, Masks, Streams, exit_code, note_proxy, spawn, target, whole_run};
 use super::ci::{Ci, print_to_stderr};
 use super::client::{in_background, run_task};
 use super::failure::{Failure, colored, is_json, note, report, warn};
@@ -159,11 +159,11 @@ impl<'a> Runner<'a> {
         if notes {
             note_proxy();
         }
-        let target = target(&emulator);
+        let (target, masks) = (target(&emulator), Masks::begun(&emulator));
         let trust = TrustFiles::write(&emulator, serve.tls.as_ref())?;
         let begun = spawn(command, &emulator, trust.as_ref(), self.raised, streams);
         if let (Err(failure), Some(file)) = (&begun, &self.report_file)
-            && let Err(problem) = write_report(file, &target, ExecFacts::not_run(command, failure)).await
+            && let Err(problem) = write_report(file, &target, ExecFacts::not_run(command, failure, &masks)).await
         {
             report(&problem);
         }
@@ -182,7 +182,8 @@ impl<'a> Runner<'a> {
             .map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
         // The command ran them.
         emulator.control().end_receivers();
-        let mut facts = ExecFacts::of(command, status);
+        let masks = masks.ended(&emulator);
+        let mut facts = ExecFacts::of(command, status, &masks);
         if let Some(tee) = tee.map(Arc::new) {
             let passing = Arc::clone(&tee);
             let passed_on = tokio::task::spawn_blocking(move || passing.pass_on());
@@ -192,7 +193,7 @@ impl<'a> Runner<'a> {
                 () = tokio::time::sleep(2 * GRACE), if signalled.is_some() => {}
                 number = signals.wait() => signalled = Some(number),
             }
-            facts.output = Some(tee.kept(target.control_token.as_deref()));
+            facts.output = Some(tee.kept(target.control_token.as_deref(), &masks));
         }
         Ok(EndedCommand { emulator, log, target, status, signalled, facts })
     }
@@ -259,7 +260,7 @@ impl ExecArgs {
 /// Writes what happened to a file, with how the command ended.
 async fn write_report(file: &OutputFile, target: &Target, facts: ExecFacts) -> Result<(), Failure> {
     let run = whole_run(target, facts).await;
-    write_run(file, &run.map_err(|failure| Failure::io(format!("--report: {}", failure.message)))?)
+    write_run(file, run.map_err(|failure| Failure::io(format!("--report: {}", failure.message)))?)
 }
 
 /// Waits for the command to end and reaps the processes that it leaves behind. The first signal is forwarded to it; after the grace

@@ -7,18 +7,16 @@ use std::process::ExitCode;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
-use serde::Deserialize;
 
 use super::arguments::LAST;
-use super::document::RunDocument;
 use super::failure::{Failure, FailureCode};
 use super::output::{cell, show};
 use super::run::workspace_of;
 use super::verdict::reader_of_file;
 use crate::advice::Audience;
 use crate::control::api::{
-    Attempt, AttemptResult, Cause, DeliveryWhole, Event, ExecFacts, Explained, Explanation, NEWEST, RunRecord,
-    RunRequest, WorkspaceId,
+    Attempt, AttemptResult, Cause, DeliveryWhole, Event, ExecFacts, Explained, Explanation, NEWEST, RecordedRun,
+    RunRecord, RunRequest, WorkspaceId,
 };
 use crate::control::render::Text as _;
 use crate::control::story;
@@ -38,32 +36,22 @@ pub(super) fn file<'a>(command: &str, matches: &'a ArgMatches) -> Option<&'a Pat
     from.map(PathBuf::as_path)
 }
 
-/// The records of a document with their explanations, newest first.
-#[derive(Deserialize)]
-struct SavedRecords {
-    requests: Vec<RunRequest>,
-    deliveries: Vec<RunRecord<DeliveryWhole>>,
-    events: Vec<RunRecord<Event>>,
-}
-
 /// Prints the explanation of a record in a file.
 pub(super) fn saved(file: &Path, matches: &ArgMatches) -> Result<ExitCode, Failure> {
-    let run = RunDocument::read(file)?;
-    let shown = file.display();
-    let records: SavedRecords = serde_json::from_str(&run.json)
-        .map_err(|error| Failure::invalid_file(format!("cannot use `{shown}`: it is not as it was saved: {error}")))?;
+    let run = RecordedRun::read(file)?;
     let reader = reader_of_file(file);
+    let (shown, omitted) = (file.display(), run.omitted.records());
     let text = |name| matches.get_one::<String>(name).map(String::as_str);
     let key = text("key").filter(|key| *key != "*");
     let mut id = text("id").unwrap_or(NEWEST);
     let mut cause = None;
     if matches.value_source("id") != Some(ValueSource::CommandLine)
-        && run.records.exec.as_ref().is_none_or(ExecFacts::has_failed)
+        && run.exec.as_ref().is_none_or(ExecFacts::has_failed)
     {
         let is_of = |cause: &&Cause| {
             key.is_none_or(|key| cause.keys.iter().chain(cause.tests.iter().map(|test| &test.key)).any(|of| of == key))
         };
-        cause = run.records.verification.causes.iter().find(is_of);
+        cause = run.verification.causes.iter().find(is_of);
         // Without an id, what has to be explained is why the run failed.
         match cause.map(|cause| (cause, cause.records.first())) {
             Some((_, Some(record))) => id = record,
@@ -74,13 +62,12 @@ pub(super) fn saved(file: &Path, matches: &ArgMatches) -> Result<ExitCode, Failu
         }
     }
     let found = if id == NEWEST {
-        let of = key.map(|key| workspace_of(key, &run.records)).transpose()?;
-        records.newest(of.as_ref())
+        let of = key.map(|key| workspace_of(key, &run)).transpose()?;
+        newest(of.as_ref(), run.requests, run.deliveries)
     } else {
-        records.find(id)
+        find(id, run.requests, run.deliveries, run.events)
     };
     let explanation = found.ok_or_else(|| {
-        let omitted = run.records.omitted.records();
         let failure = match id {
             NEWEST => {
                 Failure::new(1, FailureCode::NotFound, format!("`{shown}` has no request and no delivery to explain"))
@@ -102,31 +89,37 @@ fn told(cause: &Cause, reader: &Audience) -> String {
     format!("{}\n{details}", cell(&cause.sentence))
 }
 
-impl SavedRecords {
-    fn find(self, id: &str) -> Option<Explanation> {
-        let Self { requests, deliveries, events } = self;
-        let request = || requests.into_iter().find(|it| it.request.row.id.0 == id).map(of_request);
-        let delivery = || deliveries.into_iter().find(|it| it.record.id.0 == id).map(of_delivery);
-        let event = || events.into_iter().find(|it| it.record.id.0 == id).map(of_event);
-        request().or_else(delivery).or_else(event)
-    }
+fn find(
+    id: &str,
+    requests: Vec<RunRequest>,
+    deliveries: Vec<RunRecord<DeliveryWhole>>,
+    events: Vec<RunRecord<Event>>,
+) -> Option<Explanation> {
+    let request = || requests.into_iter().find(|it| it.request.row.id.0 == id).map(of_request);
+    let delivery = || deliveries.into_iter().find(|it| it.record.id.0 == id).map(of_delivery);
+    let event = || events.into_iter().find(|it| it.record.id.0 == id).map(of_event);
+    request().or_else(delivery).or_else(event)
+}
 
-    /// The newest request or delivery, of one workspace or of all.
-    fn newest(self, of: Option<&WorkspaceId>) -> Option<Explanation> {
-        let is_of = |workspace: &Option<WorkspaceId>| of.is_none() || workspace.as_ref() == of;
-        let request = self.requests.into_iter().find(|it| is_of(&it.request.row.workspace));
-        let at = |delivery: &RunRecord<DeliveryWhole>| {
-            let last = delivery.record.attempts.0.last().map_or(&delivery.record.created_at, |attempt| &attempt.at);
-            last.0.clone()
-        };
-        // Times of one form are in the order of their texts.
-        let deliveries = self.deliveries.into_iter().filter(|it| is_of(&it.record.workspace));
-        let delivery = deliveries.max_by(|one, other| at(one).cmp(&at(other)));
-        match (request, delivery) {
-            (Some(request), Some(delivery)) if at(&delivery) > request.request.row.at.0 => Some(of_delivery(delivery)),
-            (Some(request), _) => Some(of_request(request)),
-            (None, delivery) => delivery.map(of_delivery),
-        }
+/// The newest request or delivery, of one workspace or of all.
+fn newest(
+    of: Option<&WorkspaceId>,
+    requests: Vec<RunRequest>,
+    deliveries: Vec<RunRecord<DeliveryWhole>>,
+) -> Option<Explanation> {
+    let is_of = |workspace: &Option<WorkspaceId>| of.is_none() || workspace.as_ref() == of;
+    let request = requests.into_iter().find(|it| is_of(&it.request.row.workspace));
+    let at = |delivery: &RunRecord<DeliveryWhole>| {
+        let last = delivery.record.attempts.0.last().map_or(&delivery.record.created_at, |attempt| &attempt.at);
+        last.0.clone()
+    };
+    // Times of one form are in the order of their texts.
+    let deliveries = deliveries.into_iter().filter(|it| is_of(&it.record.workspace));
+    let delivery = deliveries.max_by(|one, other| at(one).cmp(&at(other)));
+    match (request, delivery) {
+        (Some(request), Some(delivery)) if at(&delivery) > request.request.row.at.0 => Some(of_delivery(delivery)),
+        (Some(request), _) => Some(of_request(request)),
+        (None, delivery) => delivery.map(of_delivery),
     }
 }
 

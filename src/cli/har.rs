@@ -8,9 +8,9 @@ use std::path::Path;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 
-use super::document::{ExplainedRequest, RunDocument, RunRecords};
 use crate::control::api::{
-    Attempt, AttemptResult, Bytes, DeliveryWhole, Headers, Request, RequestWhole, document_bound,
+    Attempt, AttemptResult, Bytes, DeliveryWhole, Headers, RecordedRun, Request, RequestWhole, RunRequest,
+    document_bound,
 };
 use crate::redact::Redactor;
 use crate::util::har::{self, Archive, ArchivedResponse, Content, Pair, pairs, value_of};
@@ -19,9 +19,9 @@ use crate::util::wording::counted;
 type RunEntry = har::ArchiveEntry<Map<String, Value>>;
 
 /// The archive of a run's requests and attempts.
-pub(super) fn archive(run: &RunRecords) -> String {
+pub(super) fn archive(run: &RecordedRun) -> String {
     let mut entries: Vec<RunEntry> = run.requests.iter().rev().map(|record| request_entry(run, record)).collect();
-    for delivery in run.deliveries.iter().rev() {
+    for delivery in run.deliveries.iter().map(|delivery| &delivery.record).rev() {
         entries.extend(delivery.attempts.0.iter().map(|attempt| attempt_entry(delivery, attempt)));
     }
     // Times have one form, which sorts as text. At the same time, requests come before what followed from them.
@@ -37,13 +37,13 @@ pub(super) fn archive(run: &RunRecords) -> String {
 /// what a command prints.
 #[doc(hidden)]
 pub fn try_document(bytes: Vec<u8>) -> Result<(), String> {
-    let run = RunDocument::parse(Path::new("fuzz"), bytes).map_err(|failure| failure.message)?;
-    archive(&run.records);
+    let run = RecordedRun::parse(Path::new("fuzz"), bytes).map_err(|failure| failure.message)?;
+    archive(&run);
     Ok(())
 }
 
-fn request_entry(run: &RunRecords, record: &ExplainedRequest) -> RunEntry {
-    let ExplainedRequest { request, explanation } = record;
+fn request_entry(run: &RecordedRun, record: &RunRequest) -> RunEntry {
+    let RunRequest { request, explanation } = record;
     let RequestWhole { row, headers, body, answer, connection, .. } = request;
     let rule = explanation.rules.iter().flatten().find(|rule| rule.applied);
     let own = json!({
@@ -118,7 +118,7 @@ fn body_of(headers: &[Pair], body: Option<&Bytes>) -> Content {
 }
 
 /// The URL that the client used, with the host that it addressed, or else the one where the emulator listens.
-fn url(run: &RunRecords, row: &Request, headers: &Headers) -> String {
+fn url(run: &RecordedRun, row: &Request, headers: &Headers) -> String {
     let target = row.target();
     if target.starts_with("http://") || target.starts_with("https://") {
         return target;

@@ -12,7 +12,6 @@ mod completions;
 mod doctor;
 mod document;
 mod exec;
-mod expansion;
 mod explain;
 pub(crate) mod failure;
 mod findings;

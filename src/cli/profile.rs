@@ -51,6 +51,18 @@ pub(crate) fn load_profile(flag: &str, named: Option<&Path>, assignments: &[Stri
     Ok(layered)
 }
 
+/// From now on, masks as the emulator at this address does. It masks what it answers; this is for what a command itself was given.
+pub(super) fn mask_as(target: &Target) -> Result<(), Failure> {
+    let keys = ControlClient::new(target).send(&keys_of(OneKey::default()))?;
+    mask_by_rows(keys.data.iter().map(|row| (row.setting.as_str(), &row.value)));
+    Ok(())
+}
+
+/// Asks for the settings of keys.
+pub(super) fn keys_of(key: OneKey) -> Query<ShowProfile> {
+    Query { query: ShowProfile { key, prefix: Some("keys".to_owned()), ..Default::default() } }
+}
+
 /// Masks by the settings of an emulator that was asked for them, or that a saved run shows.
 pub(super) fn mask_by_rows<'r>(rows: impl Iterator<Item = (&'r str, &'r Value)>) {
     let mut keys = Layered::default().profile().keys.clone();

@@ -17,7 +17,7 @@ use tokio::runtime::Builder;
 use super::arguments::{CallArgs, LAST, OutputFile, Target, address, bound, examples};
 use super::call_command::print_answer;
 use super::client::{ControlClient, MAX_SNAPSHOT, parsed, runtime};
-use super::document::{MAX, RunDocument, RunRecords};
+use super::document::MAX;
 use super::failure::{Failure, FailureCode, note};
 use super::har::archive;
 use super::log::LogFormat;
@@ -26,7 +26,8 @@ use super::serve::announce_token;
 use super::signals::{Adopted, Signals};
 use crate::app::token_for;
 use crate::control::api::{
-    ControlCall as _, DeliveryWhole, LoadSnapshot, Query, SaveSnapshot, Since, Time, WorkspaceId, document_bound, plain,
+    ControlCall as _, DeliveryWhole, LoadSnapshot, Query, RecordedRun, SaveSnapshot, Since, Time, WorkspaceId,
+    document_bound, plain,
 };
 use crate::control::{Access, Viewer, operation_named};
 use crate::http::handler::Limits;
@@ -127,15 +128,14 @@ pub(super) struct ViewArgs {
 pub(super) fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     // A file that cannot be written is reported before the emulator is asked.
     let file = (!is_stream(&args.file)).then(|| OutputFile::at("", &args.file)).transpose()?;
-    let run = RunDocument::ask(ControlClient::new(&args.common.target).limit(LIMIT), &args.key)?;
+    let run = RecordedRun::ask(ControlClient::new(&args.common.target).limit(LIMIT), &args.key)?;
     let Some(file) = file else {
-        print_as_is(&visible_json(&run.json));
+        print_as_is(&visible_json(&run.json()));
         return Ok(ExitCode::SUCCESS);
     };
-    write_run(&file, &run)?;
-    let RunRecords { requests, deliveries, omitted, .. } = &run.records;
-    let left_out = omitted.records();
-    let (requests, deliveries) = (requests.len(), deliveries.len());
+    let left_out = run.omitted.records();
+    let (requests, deliveries) = (run.requests.len(), run.deliveries.len());
+    write_run(&file, run)?;
     let saved = json!({ "requests": requests, "deliveries": deliveries, "omitted": left_out });
     Ok(show(args.common.json, &saved, || {
         let (requests, deliveries) = (counted(requests, "request"), counted(deliveries, "delivery"));
@@ -148,9 +148,9 @@ pub(super) fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
 }
 
 pub(super) fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
-    let run = RunDocument::read(&args.file)?;
     let name = args.file.file_name().unwrap_or(args.file.as_os_str());
-    let document = run.with("viewing", &name.to_string_lossy()).json;
+    let viewing = Some(name.to_string_lossy().into_owned());
+    let document = RecordedRun { viewing, ..RecordedRun::read(&args.file)? }.json();
     let listen = address("--listen", &args.listen)?;
     let runtime = runtime(Builder::new_current_thread())?;
     runtime.block_on(serve_view(args, listen, document))
@@ -249,14 +249,13 @@ pub(super) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     }
     let file = (!is_stream(&args.har)).then(|| OutputFile::at("--har", &args.har)).transpose()?;
     let mut run = match &args.from {
-        Some(path) => RunDocument::read(path)?,
-        None => RunDocument::ask(ControlClient::new(&args.target).limit(LIMIT), &args.key)?,
-    }
-    .records;
+        Some(path) => RecordedRun::read(path)?,
+        None => RecordedRun::ask(ControlClient::new(&args.target).limit(LIMIT), &args.key)?,
+    };
     let all = run.requests.len();
     args.choose(&mut run)?;
     let requests = counted(run.requests.len(), "request");
-    let attempts = run.deliveries.iter().map(|delivery| delivery.attempts.0.len()).sum();
+    let attempts = run.deliveries.iter().map(|delivery| delivery.record.attempts.0.len()).sum();
     let exported =
         if args.deliveries { format!("{requests} and {}", counted::<usize>(attempts, "attempt")) } else { requests };
     match file {
@@ -278,7 +277,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
 
 impl ExportArgs {
     /// Leaves the chosen requests and attempts in a run.
-    fn choose(&self, run: &mut RunRecords) -> Result<(), Failure> {
+    fn choose(&self, run: &mut RecordedRun) -> Result<(), Failure> {
         // Checked when the flag was read.
         let since: Option<Timestamp> = self.since.as_ref().and_then(|since| since.0.parse().ok());
         // A running emulator returns only the requests of the key.
@@ -297,14 +296,15 @@ impl ExportArgs {
                 && self.path.as_ref().is_none_or(|path| request.path == *path)
         });
         run.requests.truncate(self.limit.unwrap_or(usize::MAX));
-        for DeliveryWhole { workspace, attempts, .. } in &mut run.deliveries {
+        for DeliveryWhole { workspace, attempts, .. } in run.deliveries.iter_mut().map(|delivery| &mut delivery.record)
+        {
             attempts.0.retain(|attempt| self.deliveries && covers(workspace, &attempt.at));
         }
         Ok(())
     }
 }
 
-pub(super) fn workspace_of(key: &str, run: &RunRecords) -> Result<WorkspaceId, Failure> {
+pub(super) fn workspace_of(key: &str, run: &RecordedRun) -> Result<WorkspaceId, Failure> {
     let shown = Redactor::default().key(key);
     let known = run.keys.iter().find(|known| known.key == shown || known.key == key || known.workspace.0 == key);
     known.map(|known| known.workspace.clone()).ok_or_else(|| {
@@ -373,19 +373,19 @@ pub(super) fn is_stream(file: &Path) -> bool {
 }
 
 /// Writes the document: as a report if the name ends in `.html` or `.htm`, as an archive if in `.har`, else as JSON.
-pub(super) fn write_run(file: &OutputFile, run: &RunDocument) -> Result<(), Failure> {
+pub(super) fn write_run(file: &OutputFile, run: RecordedRun) -> Result<(), Failure> {
     file.write_shared(contents(file, run))
 }
 
-pub(super) fn contents(file: &OutputFile, run: &RunDocument) -> Vec<u8> {
+pub(super) fn contents(file: &OutputFile, run: RecordedRun) -> Vec<u8> {
     match file.ending().as_deref() {
         Some("html" | "htm") => {
-            let RunRecords { verification, exec, .. } = &run.records;
-            let (mut page, plain) = (Vec::new(), plain(verification, exec.as_ref(), &file.name()));
-            report(&mut page, &plain, |out| out.write_all(run.json.as_bytes())).expect("memory takes all of it");
+            let plain = plain(&run.verification, run.exec.as_ref(), &file.name());
+            let mut page = Vec::new();
+            report(&mut page, &plain, |out| run.write(Redactor::default(), out)).expect("memory takes all of it");
             page
         }
-        Some("har") => archive(&run.records).into_bytes(),
-        _ => run.json.clone().into_bytes(),
+        Some("har") => archive(&run).into_bytes(),
+        _ => run.json().into_bytes(),
     }
 }

@@ -13,7 +13,6 @@ use serde::Serialize;
 use super::arguments::{LAST, Target, examples};
 use super::ci::{Ci, print_to_stderr};
 use super::client::{ControlClient, SHORT};
-use super::document::{RunDocument, RunRecords};
 use super::failure::{Failure, colored};
 use super::findings::{Accepted, Review};
 use super::output::{cell, pretty, print_as_is};
@@ -22,7 +21,7 @@ use super::run::is_stream;
 use crate::advice::{Advice, Audience};
 use crate::control::api::{
     Cause, CauseKind, Coverage, DeliveryId, DurationInput, ExecFacts, FailedFinding, Finding, Findings, GetFindings,
-    GetVerdict, GridRow, JudgedKey, Query, SharedGap, Verification, grid_rows, name_of,
+    GetVerdict, GridRow, JudgedKey, Query, RecordedRun, SharedGap, Verification, grid_rows, name_of,
 };
 use crate::control::check_wait;
 use crate::findings::Severity;
@@ -329,7 +328,7 @@ impl Verdict {
 
     /// Of a saved run.
     fn saved(file: &Path, judging: &Judging) -> Result<Self, Failure> {
-        let RunRecords { verification, findings, exec, .. } = RunDocument::read(file)?.records;
+        let RecordedRun { verification, findings, exec, .. } = RecordedRun::read(file)?;
         let review = if judging.fail_on.contains(&ProblemKind::Findings) {
             let unjudged = |why: &str| {
                 let cause = format!("cannot judge the findings of `{}`: {why}", file.display());

@@ -160,9 +160,12 @@ pub(crate) enum Answered {
     Reply(ControlReply),
 }
 
+/// The media types of an answer that is data, or text for people.
+pub(super) const JSON_OR_TEXT: &[&str] = &["application/json", "text/plain"];
+
 impl<A: Text + JsonSchema + Send + 'static> CallAnswer for A {
     type Schema = A;
-    const MEDIA: &'static [&'static str] = &["application/json", "text/plain"];
+    const MEDIA: &'static [&'static str] = JSON_OR_TEXT;
 
     fn answered(self) -> Answered {
         Answered::Record(Box::new(self))

@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Control;
 use super::diagnosis::Diagnosis;
-use super::document::bytes_of;
 use super::refusal;
-use super::render::cell;
+use super::render::{bytes_of, cell};
 use super::story::{self, AFTER_429};
 use super::test_runs::{TestRun, TestRuns};
 use crate::advice::{Advice, Audience, Hint};

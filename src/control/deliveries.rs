@@ -9,9 +9,10 @@ use clap::{Args, value_parser};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::call::{Body, ControlCall, Declaration, Query, Tag};
+use super::call::{Body, ControlCall, Declaration, JSON_OR_TEXT, Made, Options, Query, Tag, USUAL};
 use super::command::CallCommand;
-use super::context::{Context, KeyScope, Listing, Paging, TIMEOUT, timeout, wait_limit};
+use super::context::{Context, KeyScope, LISTED, Paging, RECENT, TIMEOUT, timeout, wait_limit};
+use super::document::waited_for;
 use super::fields::{AnyKey, DurationInput, Integer, List, OnlyKey, Page, count_parser};
 use super::render::{TableRow, Text, body_text, cell, header_text, table};
 use super::reply::Nearest;
@@ -51,7 +52,7 @@ pub(crate) struct ListDeliveries {
     /// Only deliveries to the subscription with this id.
     #[arg(long, value_name = "ID", value_parser = subscription_id)]
     pub(crate) subscription: Option<String>,
-    /// At most this many.
+    /// At most this many; fewer if they are large.
     #[arg(long, default_value = "20", value_parser = value_parser!(u16).range(1..=1000))]
     #[schemars(range(min = 1, max = 1000), extend("default" = 20))]
     pub(crate) limit: Option<u16>,
@@ -115,9 +116,10 @@ pub(crate) struct WaitForDeliveries {
 }
 
 impl ControlCall for Body<WaitForDeliveries> {
-    type Answer = List<DeliveryRow>;
+    type Answer = Made<List<DeliveryRow>>;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::WEBHOOKS, "POST deliveries/wait", |Self { body }, cx| Box::pin(wait(body, cx)));
+        Declaration::waits(Tag::WEBHOOKS, "POST deliveries/wait", |Self { body }, cx| Box::pin(wait(body, cx)))
+            .with(Options { media: Some(JSON_OR_TEXT), ..USUAL });
 
     fn commands() -> Vec<CallCommand> {
         let about = "Wait until deliveries match; on timeout, show the nearest ones and what differs, and exit 1";
@@ -343,14 +345,13 @@ impl Text for Scripted {}
 
 fn list(Query { query: request }: Query<ListDeliveries>, cx: &Context) -> Result<Page<DeliveryRow>, ControlError> {
     let scope = request.key.scope(cx)?;
-    let page = Paging::read(request.limit, request.cursor.as_deref())?;
+    let page = Paging::read(request.limit, RECENT, request.cursor.as_deref())?;
     check_status(request.status.as_deref())?;
     let filter = [&request.status, &request.event, &request.event_type, &request.subscription];
-    let rows = cx.deliveries.list(page.before, page.limit + 1, |delivery| {
+    let found = cx.deliveries.list(page.after, page.limit + 1, |delivery| {
         scope.covers(Some(&delivery.event.workspace)) && differs(filter, delivery).is_empty()
     });
-    let shown = |(serial, delivery)| (serial, row(&delivery, &cx.registry, cx.redactor()));
-    Ok(page.wrap(rows.into_iter().map(shown).collect()))
+    Ok(page.page(found, |delivery| row(&delivery, &cx.registry, cx.redactor())))
 }
 
 fn check_status(status: Option<&str>) -> Result<(), ControlError> {
@@ -377,7 +378,7 @@ fn differs(filter: [&Option<String>; 4], delivery: &DeliveryRecord) -> Vec<Strin
 }
 
 /// Waits until `count` deliveries match: 200 with them, or on timeout 408 with the nearest ones and what differs.
-async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<List<DeliveryRow>, ControlError> {
+async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<Made<List<DeliveryRow>>, ControlError> {
     let scope = request.key.scope_soon(&cx).await?;
     check_status(request.status.as_deref())?;
     let limit = timeout(request.timeout.as_ref(), TIMEOUT)?;
@@ -399,7 +400,7 @@ async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<List<Deliv
     let is_enough = tokio::time::timeout(limit, enough).await.is_ok();
     let shown = |delivery: &DeliveryRecord| row(delivery, &cx.registry, cx.redactor());
     if is_enough {
-        return Ok(List { data: matching.iter().map(|(_, delivery)| shown(delivery)).collect() });
+        return waited_for(&cx, matching, |(_, delivery), cx| row(delivery, &cx.registry, cx.redactor())).await;
     }
     let matching = matching.len();
     let mut others = cx.deliveries.list(None, 100, |delivery| in_scope(delivery) && !differs(delivery).is_empty());
@@ -558,7 +559,7 @@ fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> AttemptResult {
 }
 
 fn sink(ShowSink { path, query }: &ShowSink, cx: &Context) -> Result<Page<ReceiptView>, ControlError> {
-    let listing = Listing::read(query.limit, query.cursor.as_deref())?;
+    let page = Paging::read(query.limit, LISTED, query.cursor.as_deref())?;
     let shown = |receipt: Arc<sink::Receipt>| {
         let sent = receipt.headers.iter().map(|(name, value)| (name.as_str(), Cow::Borrowed(value.as_str())));
         ReceiptView {
@@ -571,8 +572,9 @@ fn sink(ShowSink { path, query }: &ShowSink, cx: &Context) -> Result<Page<Receip
             status: receipt.status,
         }
     };
-    let received = cx.sinks.received(&path.name).into_iter().filter(|(number, _)| *number > listing.after);
-    Ok(listing.page(received, |receipt| receipt.body.len() + receipt.target.len(), shown))
+    let received =
+        cx.sinks.received(&path.name).into_iter().filter(|(number, _)| page.after.is_none_or(|after| *number > after));
+    Ok(page.page(received, shown))
 }
 
 fn script(ScriptSink { path, body }: ScriptSink, cx: &Context) -> Result<Scripted, ControlError> {

@@ -147,11 +147,16 @@ fn of_scenario(
     };
     let others = config.active.iter().filter(|active| active.name != by.scenario);
     let own = key.filter(|key| snapshot.active_by_key().contains_key(*key));
-    let key = own.map(|own| match control.registry.find(own) {
-        Some(workspace) => key_to_name(&workspace, redactor),
-        // A key that sent nothing itself has no workspace.
-        None => redactor.key(own).into_owned(),
-    });
+    let key = match own.map(|own| (own, control.registry.find(own))) {
+        Some((_, Some(workspace))) => Some(key_to_name(&workspace, redactor)),
+        // A key that sent nothing itself, or was evicted, has no workspace; a masked one names nothing.
+        Some((own, None)) if redactor.key(own) != own => {
+            let masked = redactor.key(own);
+            return format!("{text}{left}; to turn it off, activate other scenarios for {masked}").into();
+        }
+        Some((own, None)) => Some(own.to_owned()),
+        None => None,
+    };
     let active = others.map(|active| active.name.to_string()).collect();
     Hint { text: format!("{text}{left}; to turn it off:"), advice: Some(Advice::UseScenarios { active, key }) }
 }

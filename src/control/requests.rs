@@ -15,9 +15,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ControlError;
-use super::call::{Body, ControlCall, Declaration, Query, Tag};
+use super::call::{Body, ControlCall, Declaration, JSON_OR_TEXT, Made, Options, Query, Tag, USUAL};
 use super::command::CallCommand;
-use super::context::{Context, KeyScope, Paging, TIMEOUT, timeout};
+use super::context::{Context, KeyScope, Paging, RECENT, TIMEOUT, timeout};
+use super::document::waited_for;
 use super::fields::{AnyKey, DurationInput, Integer, List, OnlyKey, OwnKey, Page, Since, count_parser};
 use super::render::{TableRow, Text, body_text, cell, header_text, optional, table, warnings};
 use super::reply::Nearest;
@@ -56,7 +57,7 @@ pub(crate) struct ListRequests {
     /// Only from this time on: a timestamp, or `now`.
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<Since>,
-    /// At most this many.
+    /// At most this many; fewer if they are large.
     #[arg(long, default_value = "20", value_parser = value_parser!(u16).range(1..=1000))]
     #[schemars(range(min = 1, max = 1000), extend("default" = 20))]
     pub(crate) limit: Option<u16>,
@@ -119,9 +120,10 @@ pub(crate) struct WaitForRequests {
 }
 
 impl ControlCall for Body<WaitForRequests> {
-    type Answer = List<Request>;
+    type Answer = Made<List<Request>>;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::REQUESTS, "POST requests/wait", |Self { body }, cx| Box::pin(wait(body, cx)));
+        Declaration::waits(Tag::REQUESTS, "POST requests/wait", |Self { body }, cx| Box::pin(wait(body, cx)))
+            .with(Options { media: Some(JSON_OR_TEXT), ..USUAL });
 
     fn commands() -> Vec<CallCommand> {
         let about = "Wait until requests match; on timeout, show the nearest ones and what differs, and exit 1";
@@ -260,23 +262,23 @@ fn operation_names() -> Vec<&'static str> {
 
 fn list(Query { query: request }: Query<ListRequests>, cx: &Context) -> Result<Page<Request>, ControlError> {
     let scope = request.key.scope(cx)?;
-    let page = Paging::read(request.limit, request.cursor.as_deref())?;
+    let page = Paging::read(request.limit, RECENT, request.cursor.as_deref())?;
     let ListRequests { operation, status, since, method, path, .. } = &request;
     let filter = RequestFilter::read(operation.as_deref(), *status, since.as_ref(), &cx.journal)?;
     let filter = RequestFilter { method: method.as_deref(), path: path.as_deref(), ..filter };
-    let rows = cx.journal.search(page.before, page.limit + 1, |number, entry| match entry {
+    let found = cx.journal.search(page.after, page.limit + 1, |number, entry| match entry {
         Entry::Request(request)
             if scope.covers_request(request, &cx.profile.keys) && filter.differs(number, request).is_empty() =>
         {
-            Some((number, row(request, cx.redactor())))
+            Some((number, Arc::clone(request)))
         }
         _ => None,
     });
-    Ok(page.wrap(rows))
+    Ok(page.page(found, |request| row(&request, cx.redactor())))
 }
 
 /// Waits until `count` requests match: 200 with them, or on timeout 408 with the nearest ones and what differs.
-async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<List<Request>, ControlError> {
+async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<Made<List<Request>>, ControlError> {
     let scope = request.key.scope_soon(&cx).await?;
     let limit = timeout(request.timeout.as_ref(), TIMEOUT)?;
     let count = checked_count("count", request.count)?;
@@ -305,7 +307,8 @@ async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<List<Request
     };
     let enough = cx.while_time_passes(scope.0.clone(), enough);
     if tokio::time::timeout(limit, enough).await.is_ok() {
-        return Ok(List { data: found.iter().take(count).map(|request| row(request, cx.redactor())).collect() });
+        found.truncate(count);
+        return waited_for(&cx, found, |request, cx| row(request, cx.redactor())).await;
     }
     // Of equally near requests, the newest comes first.
     let mut others = cx.journal.search(None, usize::MAX, |number, entry| match entry {

@@ -185,6 +185,11 @@ impl Control {
         if route.is_write() {
             return Ok(reply);
         }
+        self.charged(reply)
+    }
+
+    /// A large answer has its share of the memory for bodies until its client has read it.
+    pub(super) fn charged(&self, reply: ControlReply) -> Result<ControlReply, ControlError> {
         let (head, body) = reply.into_parts();
         let charged = self.bodies.charge(body);
         let charged =

@@ -15,7 +15,8 @@ use serde_json::Value;
 
 use super::call::{ControlCall, Declaration, Made, Query, Tag};
 use super::clock::ClockView;
-use super::context::{Context, KeyScope, Listing};
+use super::context::{Context, KeyScope, Paging};
+use super::document::write_list;
 use super::due::{Due, due};
 use super::exec_facts::ExecFacts;
 use super::explain::Explanation;
@@ -23,6 +24,7 @@ use super::fields::{AnyKey, List};
 use super::profile::{ProfileView, SettingView};
 use super::progress::{ScenarioProgress, progress};
 use super::refusal::AdviceTime;
+use super::render::bytes_of;
 use super::scenarios::ScenarioWhole;
 use super::subscriptions::SubscriptionView;
 use super::test_outcome::{Ending, TestOutcome};
@@ -68,8 +70,8 @@ impl ControlCall for Query<GetRun> {
 }
 
 /// What happened so far and the present state, with the newest records of each kind. Credentials are masked.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields, rename = "Run")]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct RecordedRun {
     #[schemars(extend("const" = RUN_FORMAT))]
     pub(crate) format: String,
@@ -140,7 +142,7 @@ pub(crate) struct EmulatorFacts {
 }
 
 /// A key and its usage.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct KeyState {
     /// A test key whole, any other masked.
@@ -190,7 +192,7 @@ pub(crate) struct RunRecord<T> {
 }
 
 /// A scenario with its text and its progress.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct RunScenario {
     #[serde(flatten)]
@@ -281,7 +283,7 @@ async fn send(request: GetRun, cx: Arc<Context>) -> Result<Made<RecordedRun>, Co
 
 impl RecordedRun {
     /// Writes it with credentials masked, one record after the other: masked as a whole, it would take several times as much memory.
-    pub(super) fn write(mut self, redactor: Redactor<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+    pub(crate) fn write(mut self, redactor: Redactor<'_>, out: &mut dyn io::Write) -> io::Result<()> {
         let (requests, deliveries) = (std::mem::take(&mut self.requests), std::mem::take(&mut self.deliveries));
         let events = std::mem::take(&mut self.events);
         let Value::Object(fields) = redactor.shown(&self) else { unreachable!("a struct is an object") };
@@ -301,17 +303,6 @@ impl RecordedRun {
     }
 }
 
-fn write_list<T: Serialize>(records: Vec<T>, redactor: Redactor<'_>, out: &mut dyn io::Write) -> io::Result<()> {
-    let mut before: &[u8] = b"[";
-    let is_empty = records.is_empty();
-    for record in records {
-        out.write_all(before)?;
-        before = b",";
-        serde_json::to_writer(&mut *out, &redactor.shown(&record))?;
-    }
-    out.write_all(if is_empty { b"[]" } else { b"]" })
-}
-
 /// The document with at most `limit` records of each kind.
 fn run(control: &Control, scope: &KeyScope, limit: Option<usize>, redactor: Redactor<'_>) -> RecordedRun {
     // Read first, so that a viewer who then follows the stream misses nothing; duplicates share an id.
@@ -324,7 +315,7 @@ fn run(control: &Control, scope: &KeyScope, limit: Option<usize>, redactor: Reda
     let (due, due_later) = due(control, scope, redactor);
     let mut keys = keys(control, scope, &snapshot, &history, redactor);
     let (subscriptions, kept_subscriptions) =
-        subscriptions::page_of(control, scope, &Listing::first(MAX_RECORDS), redactor);
+        subscriptions::page_of(control, scope, &Paging::first(MAX_RECORDS), redactor);
     if limit == Some(0) {
         // The page asks for this every few seconds.
         keys.iter_mut().filter_map(|key| key.test.as_mut()).for_each(|test| test.output = None);
@@ -434,7 +425,7 @@ fn newest<T, S: Serialize>(records: impl IntoIterator<Item = T>, most: usize, sh
     let mut written = 0;
     let next = |record| {
         let record = shown(record);
-        written += document::bytes_of(&record);
+        written += bytes_of(&record);
         (record, written)
     };
     let mut before = 0;

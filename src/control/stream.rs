@@ -23,6 +23,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::call::{ControlCall, Declaration, Made, Options, Query, Tag, USUAL};
 use super::context::{Context, KeyScope};
+use super::document::PIECE_BYTES;
 use super::fields::AnyKey;
 use super::render::cell;
 use super::story::{damage_text, destination, outcome_text};
@@ -103,8 +104,6 @@ const PIECE: usize = 256;
 /// The least pause after a piece, so that entries are sent together. It differs between viewers by a millisecond, so that they do
 /// not all run at once.
 const PAUSE: Duration = Duration::from_millis(25);
-/// Most bytes sent in one piece. A larger entry is sent alone, in the text that all viewers share.
-pub(crate) const PIECE_BYTES: usize = 64 * 1024;
 /// The first bytes of every stream.
 const GREETING: &str = ": what happens from now on\n\n";
 /// The message to a viewer that resumes at an event from before a restart.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::call::{Body, ControlCall, Declaration, Options, Query, Tag, USUAL};
 use super::command::CallCommand;
-use super::context::{Context, KeyScope, Listing};
+use super::context::{Context, KeyScope, LISTED, Paging};
 use super::fields::{AnyKey, OnlyKey, OwnKey, Page};
 use super::render::{TableRow, Text, cell, optional, table};
 use super::{Control, ControlError};
@@ -82,8 +82,8 @@ impl ListSubscriptions {
 impl ControlCall for Query<ListSubscriptions> {
     type Answer = Page<SubscriptionView>;
     const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "GET subscriptions", |Self { query }, cx| {
-        let listing = Listing::read(query.limit, query.cursor.as_deref())?;
-        Ok(page_of(cx, &query.key.scope(cx)?, &listing, cx.redactor()).0)
+        let page = Paging::read(query.limit, LISTED, query.cursor.as_deref())?;
+        Ok(page_of(cx, &query.key.scope(cx)?, &page, cx.redactor()).0)
     });
 
     fn commands() -> Vec<CallCommand> {
@@ -402,7 +402,7 @@ impl Text for Rotated {
 pub(super) fn page_of(
     control: &Control,
     scope: &KeyScope,
-    listing: &Listing,
+    page: &Paging,
     redactor: Redactor<'_>,
 ) -> (Page<SubscriptionView>, usize) {
     let mut found = Vec::new();
@@ -419,14 +419,11 @@ pub(super) fn page_of(
         });
     }
     let count = found.len();
-    let bytes = |(record, ..): &(Arc<SubscriptionRecord>, _, _)| {
-        record.url.len() + record.description.as_ref().map_or(0, String::len)
-    };
     let shown = |(record, workspace, profile): (Arc<SubscriptionRecord>, Arc<Workspace>, Arc<Profile>)| {
         shown(&record, &workspace, &profile, redactor)
     };
-    let rest = (1..).zip(found).skip_while(|(number, _)| *number <= listing.after);
-    (listing.page(rest, bytes, shown), count)
+    let rest = (1..).zip(found).skip_while(|(number, _)| page.after.is_some_and(|after| *number <= after));
+    (page.page(rest, shown), count)
 }
 
 fn show(ShowSubscription { path, query }: ShowSubscription, cx: &Context) -> Result<ShownSubscription, ControlError> {

@@ -51,6 +51,30 @@ fn github_shows_each_cause_and_a_summary() {
     assert!(gone.status.code() == Some(0) && said.starts_with("warning: the summary of the job cannot be"), "{said}");
 }
 
+/// GitHub executes `::name` at the beginning of a line, after white space, and `##[name]` anywhere: nothing that a client sent, a receiver
+/// answered or a test said gets there, in the log or in a verdict of any form.
+#[test]
+fn nothing_of_a_live_run_is_a_command() {
+    let script = r#"curl -s -o /dev/null "$WRS_BASE_URL/v1/helo%0A%20::add-mask::x%23%23%5Berror%5Dx?%23%23%5Berror%5D"
+        post() { curl -sf -o /dev/null -H 'Content-Type: application/json' -d "$2" "$WRS_EMULATOR_URL/_emulator/$1" || exit 9; }
+        post outcome '{"key":"sk_test_local","test":"a
+::add-mask::x ##[error]x","outcome":"failed","message":"b
+	::add-mask::x ##[error]x","output":"::add-mask::x
+ ::add-mask::x ##[error]x"}'
+        post subscriptions '{"url":"https://app.sink.localhost/%0A::add-mask::x%23%23[error]x","events":["workflow.completed"],"description":"
+::add-mask::x ##[error]x"}'
+        post 'events?wait=10s' '{"type":"workflow.completed","data":{"workflow_id":"
+::add-mask::x ##[error]x"}}'"#;
+    for format in ["text", "json", "junit"] {
+        let flags = ["--verbose", "--fail-on", "unmatched,undelivered,findings", "--verdict-format", format];
+        let output = exec(&[("GITHUB_ACTIONS", "true")], &flags, script);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains("helo"), "{format}: {said}");
+        let is_command = |line: &&str| line.trim_start().starts_with("::add-mask::") || line.contains("##[");
+        assert_eq!(said.lines().find(is_command), None, "{format}: {said}");
+    }
+}
+
 /// A run whose tests failed is red, whatever --fail-on names, with the refusal that explains each test.
 #[test]
 fn failed_tests_are_causes() {

@@ -300,6 +300,7 @@ async fn a_step_does_not_wait_for_a_request() {
 async fn a_wait_notices_each_way_in_which_a_clock_becomes_automatic() {
     let clock = |key: &str, mode: &str| ("POST", "clock", json!({ "key": key, "mode": mode }));
     let automatic = || retrying(auto(), &[500, 200]);
+    let mut unnoticed = Vec::new();
     for way in ["auto", "follow", "real", "the emulator's", "snapshot", "reset"] {
         let emulator = automatic().await;
         ask(&emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
@@ -314,7 +315,7 @@ async fn a_wait_notices_each_way_in_which_a_clock_becomes_automatic() {
         let whose = if way == "the emulator's" || way == "reset" { "*" } else { KEY };
         let (method, path, frozen) = clock(whose, "frozen");
         ask(&emulator, method, path, &frozen).await;
-        let wanted = json!({ "key": KEY, "status": "delivered", "timeout": "20s" });
+        let wanted = json!({ "key": KEY, "status": "delivered", "timeout": "10s" });
         let becomes = async {
             // The other call has begun to wait once it has been polled, which `join` does first.
             let (method, path, body) = match way {
@@ -331,7 +332,9 @@ async fn a_wait_notices_each_way_in_which_a_clock_becomes_automatic() {
             }
         };
         let (waited, ()) = tokio::join!(control(&emulator, "POST", "deliveries/wait", &wanted), becomes);
-        assert_eq!(waited.status, 200, "{way}: {waited:?}");
-        assert_eq!(passed(&emulator, Some(KEY)).await, 3600, "{way}");
+        if waited.status != 200 || passed(&emulator, Some(KEY)).await != 3600 {
+            unnoticed.push((way, waited));
+        }
     }
+    assert!(unnoticed.is_empty(), "{unnoticed:?}");
 }

@@ -129,6 +129,21 @@ fn the_environment_leads_to_the_emulator() {
     assert!(tls.status.code() == Some(1) && said(&tls).contains("/v1/nothing"), "{tls:?}");
 }
 
+/// The values of variables are bytes, and so are arguments.
+#[test]
+fn what_is_not_utf_8_is_passed_on() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    let odd = OsStr::from_bytes(b"a\xff\xfeb");
+    let mut command =
+        wrs_emulator(&["exec", "--", "sh", "-c", "printf '%s|%s|%s' \"$ODD\" \"$NO_PROXY\" \"$1\"", "sh"]);
+    let output = run(command.arg(odd).env("ODD", odd).env("NO_PROXY", odd));
+    let mut parts = output.stdout.split(|byte| *byte == b'|');
+    assert_eq!(parts.next(), Some(odd.as_bytes()), "{output:?}");
+    assert!(parts.next().is_some_and(|list| list.starts_with(b"a\xff\xfeb,127.0.0.1")), "{output:?}");
+    assert_eq!(parts.next(), Some(odd.as_bytes()), "{output:?}");
+}
+
 /// A proxy that does not exist, in the variables that clients read.
 const NO_SUCH_PROXY: [(&str, &str); 4] = [
     ("http_proxy", "http://127.0.0.1:1"),

@@ -10,6 +10,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("contract", 0),
     ("util/captured", 0),
     ("util/duration", 0),
+    ("util/expansion", 0),
     ("util/flag", 0),
     ("util/har", 0),
     ("util/header_lines", 0),

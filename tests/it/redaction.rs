@@ -198,6 +198,40 @@ fn commands_mask_by_the_prefixes_in_force() {
     assert!(shown.contains("pk-…mnop") && !shown.contains(KEY), "{shown}");
 }
 
+/// The command of `exec`, or a person, may change the prefixes meanwhile: what was a live key before is masked, and what is one since.
+#[test]
+fn exec_masks_by_the_prefixes_before_and_after_a_change() {
+    const KEYS: [&str; 2] = ["pk-abcdefghijklmnop", "zk-abcdefghijklmnop"];
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("run.json").display().to_string();
+    let settings = ["--set", "keys.live_prefix=pk-", "--set", "keys.test_prefix=tk-", "--set", "keys.mode=any"];
+    let script = format!(
+        "curl -sf -X PATCH -H 'Content-Type: application/json' -d '{{\"keys\":{{\"live_prefix\":\"zk-\"}}}}' \
+         $WRS_EMULATOR_URL/_emulator/profile >/dev/null || exit 9; echo said {} {}; exit 3",
+        KEYS[0], KEYS[1]
+    );
+    let command = [&["exec", "--report", &report], &settings[..], &["--", "sh", "-c", &script]].concat();
+    run(&command).exits(3);
+    let written = std::fs::read_to_string(&report).expect("a report");
+    assert!(written.contains("said pk-…mnop zk-…mnop"), "{written}");
+    assert!(!KEYS.iter().any(|key| written.contains(key)), "{written}");
+}
+
+/// `listen` names the key whose events it receives.
+#[test]
+fn listen_masks_its_key_as_the_emulator_does() {
+    const KEY: &str = "pk-abcdefghijklmnop";
+    let settings = ["--set", "keys.live_prefix=pk-", "--set", "keys.test_prefix=tk-", "--set", "keys.mode=any"];
+    let served = Served::start(&[&["--quiet"], &settings[..]].concat());
+    let arguments =
+        ["listen", "--listen", "127.0.0.1:0", "--url", &served.url, "--key", KEY, "--forward-to", "localhost:1"];
+    let mut listening = Served::spawn(&mut wrs_emulator(&arguments));
+    let line = listening.line();
+    assert!(line.starts_with("events for pk-…mnop are delivered here"), "{line}");
+    let (_, said) = listening.stop();
+    assert!(!said.contains(KEY), "{said}");
+}
+
 #[tokio::test]
 async fn masking_follows_the_prefixes_of_the_profile() {
     let emulator = crate::support::start_with(&["keys.live_prefix=pk-", "keys.test_prefix=tk-", "keys.mode=any"]).await;

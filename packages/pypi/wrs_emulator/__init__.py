@@ -55,8 +55,14 @@ def in_test(text: str, advice: Optional[Dict[str, Any]]) -> Optional[str]:
 
 
 def visible(text: str) -> str:
-    """A text with what drives a terminal as escapes; line ends are kept."""
-    return "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    """A text with what drives a terminal as escapes, and what GitHub executes: `##[`, and `::name` where a line begins. Line ends are kept."""
+    text = "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return re.sub(r"(?m)^([^\S\n]*):(?=:[A-Za-z])", r"\1\\x3a", text.replace("##[", r"#\x23["))
+
+
+def one_line(text: str) -> str:
+    """The same, with line ends as escapes."""
+    return visible(text).replace("\n", r"\n")
 
 
 def first_line(text: str) -> str:
@@ -74,7 +80,7 @@ class ControlError(Exception):
     def __init__(self, call: str, status: int, body: Dict[str, Any]) -> None:
         self.call, self.status, self.body, self.code = call, status, body, body["error"]["code"]
         self.reason = body["error"]["message"]
-        super().__init__(visible(f"{call}: {status} {self.code}: {self.reason}"))
+        super().__init__(one_line(f"{call}: {status} {self.code}: {self.reason}"))
 
 
 class Plain(urllib.request.HTTPHandler):
@@ -120,7 +126,7 @@ class Emulator:
         except urllib.error.HTTPError as error:
             answer = error
         except OSError as error:
-            raise ConnectionError(visible(f"{method} {request.full_url}: {getattr(error, 'reason', error)}")) from None
+            raise ConnectionError(one_line(f"{method} {request.full_url}: {getattr(error, 'reason', error)}")) from None
         with answer:
             status, data = answer.getcode(), answer.read(MOST_ANSWER + 1)
         if len(data) > MOST_ANSWER:
@@ -134,7 +140,7 @@ class Emulator:
         except (ValueError, LookupError, TypeError, RecursionError):
             first = first_line(text)[:200]
             problem = f"{method} {request.full_url}: status {status} with an answer that is not the emulator's: {first}"
-            raise ConnectionError(visible(problem)) from None
+            raise ConnectionError(one_line(problem)) from None
         if refusal:
             raise refusal
         return parsed

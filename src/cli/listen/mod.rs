@@ -23,7 +23,7 @@ use super::arguments::{Target, address, bound, examples, is_webhook_url};
 use super::client::{ControlClient, in_background, run_task, runtime};
 use super::failure::{Failure, FailureCode, note, note_with, warn};
 use super::output::{print, ready_line};
-use super::profile::{forwards_in_force, patch_of_forwards};
+use super::profile::{forwards_in_force, mask_as, patch_of_forwards};
 use super::signals::{Adopted, Signals};
 use super::signatures::{ResolvedSigning, SigningArgs, check_url};
 use super::stream::Stream;
@@ -32,6 +32,7 @@ use crate::control::api::{self, ControlCall as _};
 use crate::http::handler::Limits;
 use crate::http::serve;
 use crate::http::tls::{ServerTls, TlsSetting};
+use crate::redact::Redactor;
 use crate::settings::Forwards;
 use crate::state::workspace::FailureReason;
 use crate::util::flag::Flag;
@@ -109,6 +110,8 @@ async fn listen(args: ListenArgs, mut signing: ResolvedSigning, tls: Option<Serv
     let (emulator, secret, here) = (args.registration, signing.secrets.first().cloned(), url.clone());
     let subscribes = application.is_some();
     let (registration, nothing_delivered) = in_background(move || {
+        // The key that is named below may have its own prefix. Without an emulator there is none.
+        let _ = mask_as(&emulator.target);
         Ok(if subscribes {
             (registered(emulator, secret, &here, local)?, None)
         } else {
@@ -173,7 +176,8 @@ fn ready_text(url: &str, registration: Option<&Registration>, is_json: bool) -> 
         // With the secret the application can verify deliveries itself.
         Some(Registration { subscription, secret, key, .. }) => format!(
             "wrs-emulator listening on {url}\n\
-             events for {key} are delivered here, by {subscription}; its signing secret is {secret} (reuse it with --secret)\n"
+             events for {key} are delivered here, by {subscription}; its signing secret is {secret} (reuse it with --secret)\n",
+            key = Redactor::default().text(key),
         ),
     }
 }

@@ -426,3 +426,26 @@ impl Application {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The guard is asked for each delivery, not only at the start: a name may lead elsewhere by then.
+    #[tokio::test]
+    async fn each_delivery_is_dialled_by_the_guard() {
+        for (url, why) in [
+            ("http://169.254.169.254/hooks", "never dialled"),
+            ("http://0.0.0.0:9", "never dialled"),
+            ("http://8.8.8.8", "is on the internet"),
+        ] {
+            let application =
+                Application::new(Url::parse(url).expect("a URL"), "http://127.0.0.1:9780".to_owned(), &[]);
+            for _ in 0..2 {
+                let forwarded = application.forward("/", &HeaderMap::new(), Bytes::new()).await;
+                let problem = forwarded.problem.unwrap_or_default();
+                assert!(forwarded.status == 502 && problem.contains(why), "{url}: {problem}");
+            }
+        }
+    }
+}

@@ -20,6 +20,7 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::{Target, examples};
 use super::failure::note;
+use super::output::compact;
 use super::stream::Stream;
 use crate::util::pipe::Patient;
 use tools::{Session, TOOLS, Tool, shown};
@@ -141,7 +142,7 @@ fn answer_in_order(session: &Session, cancelled: &Cancelled, requests: Receiver<
 
 /// Writes a response. Returns whether anybody still reads.
 fn write(response: &Value) -> bool {
-    Stream::Out.write(format!("{response}\n"))
+    Stream::Out.write(compact(response) + "\n")
 }
 
 /// An error of the protocol.

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::cli::arguments::Target;
 use crate::cli::client::{ControlClient, SHORT, parsed};
 use crate::cli::failure::Failure;
+use crate::cli::profile::mask_as;
 use crate::clock::{Random, Seed};
 use crate::contract::nearest;
 use crate::control::api::{
@@ -58,6 +59,9 @@ impl Session {
         let (mut text, is_error) = match tool.call(self, arguments) {
             Ok(text) => (text, false),
             Err(failure) => {
+                if !failure.is_unreachable() {
+                    self.mask();
+                }
                 let message = failure.text();
                 let hint = failure.hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
                 let text = format!("error: {message}{hint}");
@@ -70,6 +74,11 @@ impl Session {
             text.push_str(&format!("\n… {more} bytes more; ask for less: one key, one id, a limit"));
         }
         Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }))
+    }
+
+    /// What an agent named is masked as the emulator masks. One that cannot be asked knows no other prefixes.
+    fn mask(&self) {
+        let _ = mask_as(&self.target);
     }
 
     /// A call whose advice is worded for an agent.
@@ -424,6 +433,7 @@ fn checked(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<Stri
     let (_, found) = check_text(&session.scenario, &take(&mut arguments, "toml").unwrap_or_default());
     let errors = found.iter().filter(|problem| problem.is_error()).count();
     let counts = format!("{}, {}\n", counted(errors, "error"), counted(found.len() - errors, "warning"));
+    session.mask();
     let text: String = found.iter().map(|problem| format!("{}\n", problem.render(false))).chain([counts]).collect();
     Ok(Redactor::default().text(&text).into_owned())
 }
@@ -461,6 +471,7 @@ fn assumed(session: &Session, tool: &Tool, arguments: Arguments) -> Result<Strin
     let about = arguments.get("about").and_then(Value::as_str).unwrap_or_default().to_owned();
     let found = called(session, tool, arguments)?;
     if found.is_empty() {
+        session.mask();
         return Ok(format!("no setting's name contains `{}`\n", Redactor::default().text(&about)));
     }
     Ok(found)
