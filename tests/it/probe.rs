@@ -345,10 +345,13 @@ fn events_have_the_forms_of_the_settings() {
         let event = request.json();
         let is_right = event["id"].as_str().is_some_and(|id| id.len() == "evt_".len() + 36)
             && event["created_at"].as_str().is_some_and(|time| time.len() == "2026-01-31T09:30:00Z".len())
-            && (event["type"] != "reference.matched" || event["data"] == serde_json::json!({ "a": 1 }));
+            && (event["type"] != "reference.matched" || event["data"] == serde_json::json!({ "a": 1 }))
+            && (request.header("user-agent"), request.header("x-environment")) == ("Service/2", "sandbox");
         if request.verifies() && !is_right { Answers(422) } else { sound(request) }
     });
-    let settings = ["--set", "ids.style=uuid", "--set", "time.precision=seconds"];
+    let settings = ["ids.style=uuid", "time.precision=seconds", "webhooks.user_agent=Service/2"];
+    let settings = [&settings[..], &["webhooks.headers={ X-Environment = \"sandbox\" }"]].concat();
+    let settings: Vec<&str> = settings.into_iter().flat_map(|setting| ["--set", setting]).collect();
     let data =
         ["--set", "events.data={ \"reference.matched\" = { a = 1 } }", "--only", "valid,unicode,reference-matched"];
     let (code, report) = report(address, &[&settings[..], &data].concat());

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt as _, stream};
 use hyper::Request;
 use hyper::body::Bytes;
-use hyper::header::{AUTHORIZATION, HOST, USER_AGENT};
+use hyper::header::{AUTHORIZATION, HOST};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -375,7 +375,6 @@ fn outgoing(target: &DialTarget, request: ProbeRequest) -> Request<ResponseBody>
         (false, false) => request.body.into(),
     };
     let mut head = Request::builder().method(request.method).uri(target.uri.clone()).header(HOST, target.host.clone());
-    head = head.header(USER_AGENT, concat!("wrs-emulator/", env!("CARGO_PKG_VERSION"), " probe"));
     if let Some(authorization) = &target.authorization {
         head = head.header(AUTHORIZATION, authorization.clone());
     }
