@@ -183,7 +183,8 @@ async fn a_verdict_waits_for_planned_events_that_are_due() {
         let builder = if frozen { builder() } else { Emulator::builder().seed(7) };
         let emulator = started(builder.scenario_text(&scenario)).await;
         assert_eq!(get(&emulator, STATUS).await.status, 200);
-        let reported = tokio::time::timeout(PATIENCE, verdict(&emulator, "?wait=60s")).await.expect("no needless wait");
+        let reported =
+            tokio::time::timeout(PATIENCE, verdict(&emulator, "?wait=300s")).await.expect("no needless wait");
         (reported["judged_deliveries"].clone(), messages(&reported, "undelivered").len())
     };
     assert_eq!(judged("300ms", false).await, (json!(2), 0), "both events were sent and awaited");
