@@ -12,7 +12,6 @@ use hyper::{Request, Response, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls::Error as TlsError;
 use rustls::pki_types::ServerName;
-use serde::Deserialize as _;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use tokio::net::TcpStream;
@@ -316,9 +315,14 @@ fn too_long(most: usize) -> String {
     format!("it answers with more than {} MiB; is that a wrs-emulator?", most / (1024 * 1024))
 }
 
+/// Reads JSON by way of a value, so that each type is read by one deserializer, wherever it comes from.
+pub(super) fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
+    serde_json::from_slice::<Value>(json).and_then(serde_json::from_value)
+}
+
 /// The answer to a call, read as a type.
 pub(super) fn parsed<T: DeserializeOwned>(path: &str, answer: &[u8]) -> Result<T, Failure> {
-    serde_json::from_slice(answer).map_err(|error| {
+    from_json(answer).map_err(|error| {
         let message = format!("the answer to `{path}` has an unexpected form: {error}");
         Failure::new(2, Code::Failed, message).with_hint("is that the same version of wrs-emulator?")
     })
@@ -335,7 +339,7 @@ fn refused(status: StatusCode, answer: Value, reader: &Audience) -> Failure {
         StatusCode::REQUEST_TIMEOUT => (2, Code::TimedOut),
         _ => (2, Code::Refused),
     };
-    let advice = answer.get("advice").and_then(|advice| Vec::<Advice>::deserialize(advice).ok()).unwrap_or_default();
+    let advice: Vec<Advice> = serde_json::from_value(answer["advice"].clone()).unwrap_or_default();
     let advice: Vec<String> = advice.iter().map(|advice| format!("`{}`", advice.worded(reader))).collect();
     let hint = match status {
         StatusCode::UNAUTHORIZED => {

@@ -102,21 +102,20 @@ impl RunDocument {
         let text = String::from_utf8(bytes).map_err(|_| refused("it is not text", SAVE))?;
         let json = document_in(&text).map_err(|cause| refused(cause, SAVE))?;
         check_expansion(json.as_bytes()).map_err(|cause| refused(&cause, SAVE))?;
-        let start: RunStart = match serde_json::from_slice(json.as_bytes()) {
-            Ok(start) => start,
+        let mut value: Value = match serde_json::from_str(json) {
+            Ok(value) => value,
             Err(error) if error.is_eof() => return Err(refused("it is cut off", "save or copy it again")),
-            Err(error) if error.is_data() => RunStart::default(),
             Err(error) => return Err(refused(&format!("it is not JSON: {error}"), SAVE)),
         };
-        if start.format.as_deref() != Some(RUN_FORMAT) {
+        if value["format"] != RUN_FORMAT {
             return Err(refused("it is not a run of wrs-emulator", SAVE));
         }
-        let writer = start.emulator.map_or_else(
+        let writer = value["emulator"]["version"].as_str().map_or_else(
             || "use the wrs-emulator that saved it".to_owned(),
-            |emulator| format!("use wrs-emulator {}, which saved it", emulator.version),
+            |version| format!("use wrs-emulator {version}, which saved it"),
         );
-        if start.version != Some(RUN_VERSION) {
-            let version = start.version.unwrap_or_default();
+        if value["version"] != RUN_VERSION {
+            let version = value["version"].as_u64().unwrap_or_default();
             let own = env!("CARGO_PKG_VERSION");
             let cause =
                 format!("it has version {version} of the format, and wrs-emulator {own} reads version {RUN_VERSION}");
@@ -124,12 +123,11 @@ impl RunDocument {
         }
         let changed = |error| refused(&format!("it is not as it was saved: {error}"), &format!("{writer}; or {SAVE}"));
         // The emulator masked it, but anyone may have edited it since. What masks is what the run itself shows of its settings.
-        let settings: RunSettings = serde_json::from_slice(json.as_bytes()).map_err(changed)?;
+        let settings = RunSettings::deserialize(&value).map_err(changed)?;
         mask_by_rows(settings.assumptions.data.iter().map(|row| (row.setting.as_str(), &row.value)));
-        let mut value: Value = serde_json::from_slice(json.as_bytes()).map_err(changed)?;
         Redactor::default().value(&mut value);
-        let records = RunRecords::deserialize(&value).map_err(changed)?;
-        Ok(Self { json: compact(&value) + "\n", records })
+        let json = compact(&value) + "\n";
+        Ok(Self { json, records: serde_json::from_value(value).map_err(changed)? })
     }
 
     /// The document of a command that has ended.
@@ -168,20 +166,6 @@ struct RunRows {
 struct RunRow {
     setting: String,
     value: Value,
-}
-
-/// What every version of a document has.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RunStart {
-    format: Option<String>,
-    version: Option<u64>,
-    emulator: Option<SavedBy>,
-}
-
-#[derive(Deserialize)]
-struct SavedBy {
-    version: String,
 }
 
 /// How to get a file that can be shown.

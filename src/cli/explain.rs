@@ -10,6 +10,7 @@ use clap::{ArgMatches, Args};
 use serde::Deserialize;
 
 use super::arguments::LAST;
+use super::client::from_json;
 use super::document::RunDocument;
 use super::failure::{Code, Failure};
 use super::output::{cell, show};
@@ -49,7 +50,7 @@ struct SavedRecords {
 pub(super) fn saved(file: &Path, matches: &ArgMatches) -> Result<ExitCode, Failure> {
     let run = RunDocument::read(file)?;
     let shown = file.display();
-    let records: SavedRecords = serde_json::from_str(&run.json)
+    let records: SavedRecords = from_json(run.json.as_bytes())
         .map_err(|error| Failure::invalid_file(format!("cannot use `{shown}`: it is not as it was saved: {error}")))?;
     let text = |name| matches.get_one::<String>(name).map(String::as_str);
     let key = text("key").filter(|key| *key != "*");
