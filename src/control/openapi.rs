@@ -1,8 +1,6 @@
 //! The `OpenAPI` 3.1 document of the control API, made from its table of calls and their types, and the JSON Schema of run documents,
 //! which is a part of it.
 
-use std::collections::BTreeMap;
-
 use schemars::generate::{Contract, SchemaSettings};
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -174,8 +172,9 @@ fn shared_responses(error: &Schema) -> Value {
 
 /// An object whose fields are sorted.
 fn in_order(fields: impl Iterator<Item = (String, Value)>) -> Value {
-    let sorted: BTreeMap<String, Value> = fields.collect();
-    json!(sorted)
+    let mut sorted: Map<String, Value> = fields.collect();
+    sorted.sort_keys();
+    sorted.into()
 }
 
 fn error_answer(status: u16, text: &str, schema: &Schema) -> Value {

@@ -23,10 +23,8 @@ pub struct Layered {
     pub(super) sources: Sources,
 }
 
-static DEFAULT: LazyLock<Layered> = LazyLock::new(|| {
-    let table = Table::try_from(default_values::<Profile>()).expect("JSON without null is TOML");
-    Layered::made(Profile::default(), table, Sources::new())
-});
+static DEFAULT: LazyLock<Layered> =
+    LazyLock::new(|| Layered::made(Profile::default(), default_values::<Profile>(), Sources::new()));
 
 impl Default for Layered {
     fn default() -> Self {

@@ -12,7 +12,8 @@ use wrs_emulator::findings::{Check, checks};
 use examples::{Example, example};
 
 use crate::support::{
-    KEY, Receiver, START, ask, assert_in_step, fire, get_as, send, start_with, started, subscribe_sink, subscribe_url, view,
+    KEY, Receiver, START, ask, assert_in_step, fire, get_as, send, start_with, started, subscribe_sink, subscribe_url,
+    view,
 };
 use crate::wire::peer::Peer;
 

@@ -152,12 +152,14 @@ impl Snapshot {
         Self { format, version, clock, whole, workspaces, _key: IgnoredAny }
     }
 
-    pub fn write(&self, to: impl io::Write) -> io::Result<()> {
+    pub fn write(&self, to: &mut dyn io::Write) -> io::Result<()> {
         serde_json::to_writer(to, self).map_err(io::Error::from)
     }
 
     pub fn written(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("strings and numbers always serialise")
+        let mut written = Vec::new();
+        self.write(&mut written).expect("strings and numbers always serialise");
+        written
     }
 
     /// Reads a document, for as long as there is room for what it becomes.
