@@ -184,12 +184,12 @@ class Emulator {
   }
 
   /** Reports how the test with this key ended, so that the report of the run puts it first if it failed. */
-  ended(test, failure, output) {
+  ended(test, failure, output, isRefusedCall = false) {
     // More than is kept, so that credentials are masked before the rest is cut.
     const texts = [test, failure?.slice(0, 2000), output?.slice(-32768)];
     // Halves of surrogate pairs, which are no UTF-8, become question marks.
     const [name, message, end] = texts.map((text) => text && Buffer.from(text).toString());
-    return this.post("outcome", { test: name, outcome: failure ? "failed" : "passed", message, output: end });
+    return this.post("outcome", { test: name, outcome: failure ? "failed" : "passed", message, output: end, refused_call: isRefusedCall });
   }
 
   /** Why the test with this key failed, if that was reported; its last requests, oldest first, each with the reason for its answer; and the deliveries that went wrong. */

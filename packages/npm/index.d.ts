@@ -49,7 +49,7 @@ export class Emulator {
   load(snapshot: control.GetSnapshotAnswer): Promise<control.PutSnapshotAnswer>;
   fork(key?: string): Promise<Emulator>;
   explain(id: string): Promise<string>;
-  ended(test: string, failure?: string, output?: string): Promise<control.TestOutcome>;
+  ended(test: string, failure?: string, output?: string, isRefusedCall?: boolean): Promise<control.TestOutcome>;
   story(): Promise<string[]>;
 }
 

@@ -30,6 +30,9 @@ pub(crate) struct ReportOutcome {
     pub(crate) message: Option<String>,
     /// What its runner shows of the failure, of which the last 4 KiB are kept.
     pub(crate) output: Option<String>,
+    /// True if it failed because a call of the control API was refused: then no request is why.
+    #[serde(default)]
+    pub(crate) refused_call: bool,
 }
 
 impl ControlCall for Body<ReportOutcome> {
@@ -49,8 +52,8 @@ fn line(TestOutcome { test, outcome, message, .. }: &TestOutcome) -> String {
 }
 
 fn report(Body { body }: Body<ReportOutcome>, cx: &Context) -> Result<TestOutcome, ControlError> {
-    let ReportOutcome { key, test, outcome, message, output } = body;
-    let new = TestOutcome { test, outcome, message, output };
+    let ReportOutcome { key, test, outcome, message, output, refused_call } = body;
+    let new = TestOutcome { test, outcome, message, output, refused_call };
     // Masked first, because a credential that was cut is no longer recognised.
     let new = shown(&new, cx.redactor()).shortened();
     let workspace = cx.workspace(key.meant())?;

@@ -226,12 +226,13 @@ class Emulator:
         """Why a request (`req_…`) was answered so, or how an event or delivery came about: one sentence."""
         return self.control("GET", f"explain/{identifier}")["summary"]
 
-    def ended(self, test: str, failure: Optional[str] = None, output: Optional[str] = None) -> records.TestOutcome:
-        """Reports how the test with this key ended, so that the report of the run puts it first if it failed."""
+    def ended(self, test: str, failure: Optional[str] = None, output: Optional[str] = None, refused_call: bool = False) -> records.TestOutcome:
+        """Reports how the test with this key ended, so that the report of the run puts it first if it failed. `refused_call`: it failed
+        because a control call was refused."""
         # More than is kept, so that credentials are masked before the rest is cut. Lone surrogates become question marks.
         valid = (text and text.encode(errors="replace").decode() for text in (test, failure and failure[:2000], output and output[-32768:]))
         test, failure, output = valid
-        return self.post("outcome", test=test, outcome="failed" if failure else "passed", message=failure, output=output)
+        return self.post("outcome", test=test, outcome="failed" if failure else "passed", message=failure, output=output, refused_call=refused_call)
 
     def story(self) -> str:
         """Why the test with this key failed, if that was reported; its last requests, each with the reason for its answer; and the

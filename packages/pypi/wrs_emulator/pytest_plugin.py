@@ -159,9 +159,9 @@ def pytest_runtest_makereport(item, call):
         lines = (call.excinfo.exconly() if call.excinfo else report.longreprtext).splitlines()
         # Of a syntax error, the first lines are the place.
         message = next((line for line in lines if line.strip() and not line.startswith(" ")), "failed without a message")
-        emulator.ended(item.nodeid, message, report.longreprtext)
         # The error of a wait that timed out explains itself.
-        own = call.excinfo and isinstance(call.excinfo.value, ControlError) and call.excinfo.value.status != 408
+        own = bool(call.excinfo) and isinstance(call.excinfo.value, ControlError) and call.excinfo.value.status != 408
+        emulator.ended(item.nodeid, message, report.longreprtext, own)
         story = f"the test's own control call was refused, see above; before that: {emulator.story()}" if own else emulator.story()
         report.sections.append(("wrs-emulator", story))
     except ControlError as error:

@@ -17,6 +17,9 @@ pub struct TestOutcome {
     pub message: Option<String>,
     /// The end of what its runner shows of the failure.
     pub output: Option<String>,
+    /// True if it failed because a call of the control API was refused: then no request is why.
+    #[serde(default)]
+    pub refused_call: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
