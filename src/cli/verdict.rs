@@ -21,7 +21,7 @@ use super::run::is_stream;
 use crate::advice::{Advice, Audience};
 use crate::control::api::{
     Cause, CauseKind, Coverage, DeliveryId, DurationInput, ExecFacts, FailedFinding, Finding, Findings, GetFindings,
-    GetVerdict, GridRow, JudgedKey, Query, RecordedRun, SharedGap, Verification, grid_rows, name_of,
+    GetVerdict, GridRow, JudgedKey, Query, RecordedRun, SharedGap, Unused, Verification, grid_rows, name_of,
 };
 use crate::control::check_wait;
 use crate::findings::Severity;
@@ -400,18 +400,23 @@ impl Verdict {
             ProblemKind::Findings | ProblemKind::LikelyFindings => {
                 self.review.as_ref().map_or(0, |review| review.failing().count() + review.stale_lines().len())
             }
-            ProblemKind::Unused => self.unused().len(),
+            ProblemKind::Unused => self.unused().count(),
         }
     }
 
     /// What had nothing to judge: the check of requests if nothing happened at all, or `unused` is named; any other only if it is named.
-    fn unused(&self) -> Vec<String> {
+    fn unused(&self) -> impl Iterator<Item = &Unused> {
         let is_asked = self.is_idle() || self.fail_on.contains(&ProblemKind::Unused);
-        let concerns = |name: &str| {
+        let concerns = move |name: &str| {
             (is_asked && name == ProblemKind::Unmatched.name()) || self.fail_on.iter().any(|named| name == named.name())
         };
-        let unused = self.body.unused.iter().filter(|entry| concerns(&entry.kind));
-        unused.map(|entry| cell(&entry.message)).collect()
+        self.body.unused.iter().filter(move |entry| concerns(&entry.kind))
+    }
+
+    /// True if the first case says already that no request arrived.
+    fn is_told_first(&self, unused: &Unused) -> bool {
+        let mut causes = self.body.causes.iter().filter(|cause| self.is_in_first_case(cause));
+        unused.kind == ProblemKind::Unmatched.name() && causes.any(|cause| cause.kind == CauseKind::Silent)
     }
 
     /// The causes of a kind's problems, and how many of them failed tests have.
@@ -604,7 +609,7 @@ impl Verdict {
     }
 
     fn explains_command(&self, cause: &Cause) -> bool {
-        self.exit_status.is_some_and(|status| status != 0) && self.body.tests == 0 && cause.kind.may_fail_a_command()
+        self.exit_status.is_some_and(|status| status != 0) && self.body.tests == 0 && cause.may_fail_a_command()
     }
 
     /// Why the tests failed.
@@ -654,7 +659,10 @@ impl Verdict {
         let (causes, others) = self.causes(kind);
         let mut causes: Vec<ShownCause> = causes.into_iter().map(|cause| self.shown(cause)).collect();
         let plain = match kind {
-            ProblemKind::Unused => self.unused(),
+            ProblemKind::Unused => {
+                let new = self.unused().filter(|unused| !self.is_told_first(unused));
+                new.map(|unused| cell(&unused.message)).collect()
+            }
             ProblemKind::Findings => self.review.as_ref().map(Review::stale_lines).unwrap_or_default(),
             _ => Vec::new(),
         };
@@ -667,7 +675,7 @@ impl Verdict {
         }));
         // A saved run of an earlier version has no causes.
         let has_causes = !self.body.causes.is_empty();
-        let others = if kind == ProblemKind::Unused { 0 } else { others };
+        let others = if kind == ProblemKind::Unused { count - causes.len() } else { others };
         let all = if others == count { String::new() } else { format!("{others} of them: ") };
         let lines = match others {
             0 => Vec::new(),

@@ -54,6 +54,9 @@ pub(crate) struct Cause {
     /// How sure a finding is; absent for other kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) confidence: Option<Confidence>,
+    /// True if each of its requests was answered well when it was sent again.
+    #[serde(default)]
+    pub(crate) survived: bool,
     #[serde(default)]
     pub(crate) standing: Standing,
 }
@@ -111,13 +114,6 @@ pub(crate) enum CauseKind {
     Finding,
 }
 
-impl CauseKind {
-    /// True if a command may have failed because of it, where no test reported how it ended.
-    pub(crate) fn may_fail_a_command(self) -> bool {
-        !matches!(self, Self::ControlCall | Self::Scripted | Self::Runner | Self::Unfinished | Self::Finding)
-    }
-}
-
 /// What is said if no request arrived at all.
 pub(super) const NO_REQUEST: &str = "0 requests arrived; does your code read WRS_BASE_URL?";
 
@@ -152,6 +148,8 @@ struct Fact {
     status: Option<u16>,
     /// True if a scenario, or the script of a built-in receiver, decided so, or nothing has happened yet: less likely why a test failed.
     is_planned: bool,
+    /// True if the request was answered well when it was sent again.
+    is_survived: bool,
 }
 
 impl Fact {
@@ -173,10 +171,19 @@ impl Fact {
         }
     }
 
-    /// How likely it is not why a test failed that said this.
-    fn rank(&self, said: &str) -> (bool, bool, CauseKind) {
-        let is_named = self.status.is_some_and(|status| names_number(said, status));
-        (!is_named, self.is_planned, self.kind)
+    /// True if a test that said this may have failed of it.
+    fn may_fail(&self, test: &TestOutcome) -> bool {
+        self.is_named(test) || !self.is_survived
+    }
+
+    fn is_named(&self, test: &TestOutcome) -> bool {
+        let said = test.message.as_deref().unwrap_or_default();
+        self.status.is_some_and(|status| names_number(said, status))
+    }
+
+    /// How likely it is not why a test failed.
+    fn rank(&self, test: &TestOutcome) -> (bool, bool, bool, CauseKind) {
+        (!self.is_named(test), self.is_survived, self.is_planned, self.kind)
     }
 }
 
@@ -200,6 +207,8 @@ impl Facts {
             Some(known) => {
                 known.records.extend(fact.records);
                 known.keys.extend(fact.keys);
+                // The last of them decides.
+                known.is_survived = fact.is_survived;
                 for (part, count) in fact.parts {
                     *known.parts.entry(part).or_default() += count;
                 }
@@ -240,13 +249,13 @@ impl Judge<'_> {
         }
         let mut others = Facts::default();
         let is_new = |id: &str| !causes.taken.contains(id);
-        let requests = runs.requests.iter().rev().filter(|request| is_new(request.transcript.id()));
-        requests.filter_map(|request| self.of_request(request)).for_each(|fact| {
+        let new = runs.requests.iter().filter(|request| is_new(request.transcript.id()));
+        for fact in self.of_requests(new) {
             // What a scenario did is as planned, unless a test failed of it.
             if fact.kind != CauseKind::Scripted && !fact.is_planned {
                 others.add(fact);
             }
-        });
+        }
         let deliveries = deliveries.iter().filter(|delivery| is_new(&delivery.planned.id));
         deliveries.filter_map(|delivery| self.of_delivery(delivery)).for_each(|fact| others.add(fact));
         let most = causes.all.len() + MAX_CAUSES;
@@ -288,25 +297,25 @@ impl Judge<'_> {
         are_all_silent: bool,
     ) -> (Cause, Vec<String>) {
         let mut facts = Facts::default();
-        for fact in run.requests.iter().rev().filter_map(|request| self.of_request(request)) {
-            facts.add(fact);
-        }
+        self.of_requests(run.requests.iter()).into_iter().for_each(|fact| facts.add(fact));
         deliveries.iter().filter_map(|delivery| self.of_delivery(delivery)).for_each(|fact| facts.add(fact));
-        let said = run.test.message.as_deref().unwrap_or_default();
         // Of equal ones the first remains the first.
-        facts.all.sort_by_key(|fact| fact.rank(said));
+        facts.all.sort_by_key(|fact| fact.rank(&run.test));
         let test = FailedTest {
             test: run.test.test.clone(),
             key: self.redactor.key(run.workspace.name()).into_owned(),
             message: run.test.message.clone(),
         };
         let taken = facts.all.iter().flat_map(|fact| fact.records.iter().cloned()).collect();
-        let mut facts = facts.all.into_iter();
+        let mut facts = facts.all.into_iter().peekable();
+        let is_survived = facts.peek().is_some_and(|fact| fact.is_survived);
         let mut cause = match &run.test.refused {
             Some(refused) => Cause { tests: vec![test], ..Cause::of_control_call(refused) },
-            None => match facts.next() {
+            None => match facts.next_if(|fact| fact.may_fail(&run.test)) {
                 Some(fact) => Cause::of(&fact, Some(test)),
-                None => Cause { tests: vec![test], ..self.of_no_fact(run, runs, deliveries, are_all_silent) },
+                None => {
+                    Cause { tests: vec![test], ..self.of_no_fact(run, runs, deliveries, are_all_silent, is_survived) }
+                }
             },
         };
         for fact in facts {
@@ -328,8 +337,15 @@ impl Judge<'_> {
         (cause, taken)
     }
 
-    /// Why a test failed none of whose requests and deliveries went wrong.
-    fn of_no_fact(&self, run: &TestRun, runs: &TestRuns, deliveries: &[DeliveryRecord], are_all_silent: bool) -> Cause {
+    /// Why a test failed, if not of its requests and deliveries. `is_survived`: what went wrong with them was answered well in the end.
+    fn of_no_fact(
+        &self,
+        run: &TestRun,
+        runs: &TestRuns,
+        deliveries: &[DeliveryRecord],
+        are_all_silent: bool,
+        is_survived: bool,
+    ) -> Cause {
         let said = said(&run.test);
         let is_silent = runs.is_whole && run.count == 0 && deliveries.is_empty();
         let foreign = run.foreign.last().filter(|_| run.requests.is_empty());
@@ -348,6 +364,9 @@ impl Judge<'_> {
             let made = counted(run.requests.len(), "request");
             let sentence = match run.requests.len() {
                 0 => said,
+                _ if is_survived => {
+                    format!("{said}; each request that went wrong was answered well when it was sent again")
+                }
                 1 => format!("{said}; its request was answered as the contract says"),
                 _ => format!("{said}; its {made} were answered as the contract says"),
             };
@@ -383,6 +402,27 @@ impl Judge<'_> {
     /// A text without credentials, and not too long.
     fn shown(&self, text: &str) -> String {
         shorten(&self.redactor.text(text), MAX_SENTENCE).into_owned()
+    }
+
+    /// What went wrong with requests, given the newest first; the oldest comes first.
+    fn of_requests<'r>(&self, requests: impl Iterator<Item = &'r Arc<RequestRecord>>) -> Vec<Fact> {
+        let mut answered_later = HashSet::new();
+        let mut facts = Vec::new();
+        for request in requests {
+            let (method, target) = request.transcript.request_line();
+            let line = (request.workspace.as_ref().map(|workspace| workspace.name()), method, target);
+            // Whatever else is refused is refused again, unless the client changes it.
+            let may_pass = matches!(request.status, 0 | 429 | 500..);
+            match self.of_request(request) {
+                Some(fact) => facts.push(Fact { is_survived: may_pass && answered_later.contains(&line), ..fact }),
+                None if request.status < 400 => {
+                    answered_later.insert(line);
+                }
+                None => {}
+            }
+        }
+        facts.reverse();
+        facts
     }
 
     /// What went wrong with a request; `None` if nothing did.
@@ -450,6 +490,7 @@ impl Judge<'_> {
             keys: key.map(|key| self.redactor.key(&key).into_owned()).into_iter().collect(),
             status: (request.status >= 400).then_some(request.status),
             is_planned: scripted.is_some() && kind != CauseKind::Refused,
+            is_survived: false,
         })
     }
 
@@ -489,27 +530,35 @@ impl Judge<'_> {
             keys: BTreeSet::from([self.redactor.key(&delivery.event.workspace).into_owned()]),
             status: None,
             is_planned: kind == CauseKind::Undelivered && deciding.is_none_or(|attempt| attempt.is_by_sink()),
+            is_survived: false,
         })
     }
 }
 
 /// What to check first about a delivery that failed, if no refusal of a signature explains it.
 fn first_step(delivery: &DeliveryRecord) -> &'static str {
+    use AttemptOutcome::{Answered, Failed};
     let Some(attempt) = delivery.deciding_attempt() else {
         return "does the test wait for this event, or move its clock to it?";
     };
     match &attempt.outcome {
         _ if attempt.is_by_sink() => "the built-in receiver answers by its script; does the test wait for the retry?",
         outcome if outcome.is_unreached() => "is the receiver running, and at this address?",
-        AttemptOutcome::Failed { reason: FailureReason::Timeout, .. } => {
-            "does the receiver acknowledge before it does its work?"
+        outcome if outcome.is_tls_problem() => {
+            "does the receiver speak TLS there, with a certificate that the emulator accepts?"
         }
-        AttemptOutcome::Answered { status: 300..=399, .. } => "subscribe with the URL that the redirect leads to",
-        AttemptOutcome::Answered { status: 404 | 405, .. } => "does the receiver accept POST at this path?",
-        AttemptOutcome::Answered { status: 413, .. } => "is the receiver's limit for bodies large enough?",
-        AttemptOutcome::Answered { status: 500.., .. } => "what does the receiver's own log say?",
-        AttemptOutcome::Answered { .. } => "why does the receiver refuse it?",
-        AttemptOutcome::Failed { .. } => "can the receiver be reached with this URL?",
+        Failed { reason: FailureReason::Timeout, .. } => "does the receiver acknowledge before it does its work?",
+        Answered { status: 300..=399, .. } => {
+            "does the receiver answer at the subscribed URL itself? redirects are not followed"
+        }
+        Answered { status: 404 | 405, .. } => "does the receiver accept POST at this path?",
+        Answered { status: 413, .. } => "is the receiver's limit for bodies large enough?",
+        Answered { status: 500.., .. }
+        | Failed { reason: FailureReason::ConnectionReset | FailureReason::InvalidAnswer, .. } => {
+            "what does the receiver's own log say?"
+        }
+        Answered { .. } => "why does the receiver refuse it?",
+        Failed { .. } => "what keeps the emulator from sending it?",
     }
 }
 
@@ -519,6 +568,12 @@ fn said(test: &TestOutcome) -> String {
 }
 
 impl Cause {
+    /// True if a command may have failed because of it, where no test reported how it ended.
+    pub(crate) fn may_fail_a_command(&self) -> bool {
+        use CauseKind::{ControlCall, Finding, Runner, Scripted, Unfinished};
+        !self.survived && !matches!(self.kind, ControlCall | Scripted | Runner | Unfinished | Finding)
+    }
+
     /// Nothing called the emulator.
     fn silent() -> Self {
         Self::plain(CauseKind::Silent, NO_REQUEST.to_owned(), NO_REQUEST.to_owned())
@@ -547,6 +602,7 @@ impl Cause {
             count: 0,
             findings: Vec::new(),
             confidence: None,
+            survived: false,
             standing: Standing::default(),
         }
     }
@@ -561,6 +617,7 @@ impl Cause {
             records: fact.records.clone(),
             keys: fact.keys.iter().cloned().collect(),
             count: fact.records.len(),
+            survived: fact.is_survived,
             ..Self::plain(fact.kind, fact.name.clone(), fact.sentence())
         }
     }

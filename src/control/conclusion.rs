@@ -78,7 +78,7 @@ fn has_failed_run(cause: &Cause, tests: usize, exec: Option<&ExecFacts>) -> bool
     };
     is_kind
         || exec.failed_findings.iter().any(is_finding)
-        || (exec.exit_status != 0 && tests == 0 && cause.kind.may_fail_a_command())
+        || (exec.exit_status != 0 && tests == 0 && cause.may_fail_a_command())
 }
 
 fn headline(causes: &[Cause], (requests, deliveries): (usize, usize), exec: Option<&ExecFacts>) -> Headline {

@@ -45,6 +45,9 @@ fn github_shows_each_cause_and_a_summary() {
     let idle = exec(&github, &[], "true");
     let nothing = "::warning title=wrs-emulator%3A unused::0 requests arrived; does your code read WRS_BASE_URL?\n";
     assert_eq!((idle.status.code(), text(&idle.stderr).as_str()), (Some(0), nothing));
+    let failed = text(&exec(&github, &["--fail-on", "unused"], "exit 3").stderr);
+    assert_eq!(failed.matches("::error ").count(), 1, "one for one cause\n{failed}");
+    assert!(failed.contains("✗ unused: 1 check had nothing to judge\n    see above\n"), "{failed}");
     // A summary that cannot be written does not change the outcome.
     let gone = exec(&[github[0], ("GITHUB_STEP_SUMMARY", "/no/such/file")], &[], "curl -s $WRS_BASE_URL/v1/hello");
     let said = text(&gone.stderr);
@@ -289,7 +292,7 @@ exit 1"#;
     assert!(said.contains("    assert 1 == 2; the test made no request with its key\n"), "{said}");
 }
 
-/// Each of eight causes is one, whatever the tests' runner says, with one sentence in the terminal, the summary, the annotation, the
+/// Each of ten causes is one, whatever the tests' runner says, with one sentence in the terminal, the summary, the annotation, the
 /// `JUnit` file and the report.
 #[test]
 fn a_red_job_has_one_cause_for_each_failed_test_and_one_sentence_everywhere() {
@@ -311,6 +314,10 @@ begin silent; fail 'silent'
 begin other; key=sk_test_local; call system/status; key=sk_test_other; fail 'other key'
 begin gone; control subscriptions "{\"key\":\"$key\",\"url\":\"https://127.0.0.1:1/hooks\"}"
 control 'events?wait=20s' "{\"key\":\"$key\",\"type\":\"workflow.completed\"}"; fail 'receiver gone'
+begin again; control clock "{\"key\":\"$key\",\"mode\":\"frozen\"}"; control "profile?key=$key" '{"rate_limit":{"requests":1}}' PATCH
+call system/status; call system/status; control clock "{\"key\":\"$key\",\"advance\":\"1h\"}"; call system/status; fail 'survived 429'
+begin call; call nowhere
+control outcome "{\"key\":\"$key\",\"test\":\"refused call\",\"outcome\":\"failed\",\"message\":\"ControlError\",\"refused\":{\"call\":\"PATCH profile\",\"status\":422,\"code\":\"invalid\",\"message\":\"unknown setting\"}}"
 begin fine; call 'system/status?include_checks=maybe'
 control outcome "{\"key\":\"$key\",\"test\":\"expects a 422\",\"outcome\":\"passed\"}"
 exit 1"#;
@@ -357,6 +364,12 @@ exit 1"#;
             "assert 0 == 1; the test made no request with its key; while it ran, 1 request came with the key sk_test_local",
         ),
         ("silent", "silent", "assert 0 == 1; the test made no request with its key"),
+        ("refused call", "runner", "ControlError"),
+        (
+            "survived 429",
+            "runner",
+            "assert 0 == 1; each request that went wrong was answered well when it was sent again",
+        ),
     ];
     assert_eq!(found.len(), expected.len(), "{found:#?}");
     for (cause, expected) in found.iter().zip(&expected) {
@@ -374,7 +387,7 @@ exit 1"#;
     }
     // No cause is told a second time as a kind of problem.
     assert_eq!(said.matches("::error ").count(), expected.len(), "{said}");
-    assert!(said.contains("✗ unmatched: 2 requests matched no endpoint\n    see above\n"), "{said}");
+    assert!(said.contains("✗ unmatched: 3 requests matched no endpoint\n    see above\n"), "{said}");
     let explained = text(&wrs_emulator(&["explain", "--from", &report]).output().expect("it runs").stdout);
     assert!(explained.starts_with(expected[0].2) && explained.contains("\ndlv_"), "the first cause: {explained}");
 }

@@ -460,6 +460,15 @@ def red():
             report = reports / f"{cause}-{runner}.html"
             result = run([binary, "exec", "--report", report, "--", *command], folder, **more)
             check(f"{runner}: {cause} is a red run with a report", result.returncode == 1 and report.exists(), result)
+    (python / "test_refused.py").write_text("def test_refused(wrs):\n    wrs.set(rate_limit={'request': 5})\n")
+    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_refused.py"]
+    for runner, folder, command, more in (
+        ("pytest", python, pytest, {"PYTHONPATH": str(site)}), ("vitest", node, [modules / ".bin/vitest", "run"], {"CAUSE": "refused"}),
+    ):
+        run([binary, "exec", "--report", "run.json", "--", *command], folder, **more)
+        causes = json.loads((folder / "run.json").read_text())["verification"]["causes"]
+        told = [(one["kind"], one["remedy"], "rate_limit.requests" in one["sentence"]) for one in causes if one["tests"]]
+        check(f"{runner}: a refused control call is why a test failed, and no missing request", told == [("runner", None, True)], causes)
 
 
 def unpacked_wheel():

@@ -360,6 +360,16 @@ impl AttemptOutcome {
         matches!(self, Self::Failed { reason, .. } if reasons.contains(reason))
     }
 
+    /// True if there was a connection, and no TLS over it.
+    pub fn is_tls_problem(&self) -> bool {
+        use FailureReason::{
+            CertificateExpired, CertificateNameMismatch, NotTls, TlsFailed, TlsTimeout, UnknownCertificateAuthority,
+        };
+        let of_certificate = [UnknownCertificateAuthority, CertificateNameMismatch, CertificateExpired];
+        let others = [NotTls, TlsTimeout, TlsFailed];
+        matches!(self, Self::Failed { reason, .. } if of_certificate.contains(reason) || others.contains(reason))
+    }
+
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Answered { status: 400..=499, .. })
     }
