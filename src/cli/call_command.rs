@@ -25,10 +25,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Adds the commands to the command line.
 pub(super) fn with_calls(whole: clap::Command) -> clap::Command {
-    // Leaves a position after each.
+    // Leaves positions after each.
     let spread = |inner: clap::Command| {
         let position = inner.get_display_order();
-        inner.display_order(2 * position)
+        inner.display_order(10 * position)
     };
     let mut whole = whole.mut_subcommands(spread);
     for (position, command) in commands().iter().enumerate() {
