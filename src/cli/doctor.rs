@@ -303,7 +303,7 @@ fn forward(target: &Target, key: Option<&str>, routes: &[Route]) -> Result<Check
     let key = key.map(OneKey::from).unwrap_or_default();
     let forwards = Forwards::try_from(forwards_in_force(target, &key, SHORT)?).unwrap_or_default();
     let prefix = Some("webhooks.allow_http".to_owned());
-    let rows = Call::new(target).send(&Query { query: ShowProfile { key, prefix, ..Default::default() } })?.data;
+    let rows = Call::new(target).send(&Query { query: ShowProfile { prefix, key, ..Default::default() } })?.data;
     let idle = forwards.idle(rows.iter().any(|row| row.value == true));
     Ok(match idle.first() {
         Some(idle) => CheckLine::new("forward", State::Warning, idle, "wrs-emulator forwards list"),
