@@ -306,7 +306,7 @@ fn forward(target: &Target, key: Option<&str>, routes: &[DeliveryRoute]) -> Resu
     let forwards = Forwards::try_from(forwards_in_force(target, &key, SHORT)?).unwrap_or_default();
     let prefix = Some("webhooks.allow_http".to_owned());
     let rows =
-        ControlClient::new(target).send(&Query { query: ShowProfile { key, prefix, ..Default::default() } })?.data;
+        ControlClient::new(target).send(&Query { query: ShowProfile { prefix, key, ..Default::default() } })?.data;
     let idle = forwards.idle(rows.iter().any(|row| row.value == true));
     Ok(match idle.first() {
         Some(idle) => CheckLine::new(
