@@ -271,7 +271,7 @@ impl<'k> Redactor<'k> {
     /// not read.
     fn json(self, text: &str, is_inner: bool) -> Option<Cow<'_, str>> {
         if expands(text) {
-            return Some(WITHHELD.into());
+            return Some(Cow::Owned(WITHHELD.to_owned()));
         }
         let value: Value = serde_json::from_str(text).ok()?;
         let mut shown = value.clone();

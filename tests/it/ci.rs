@@ -60,14 +60,9 @@ fn github_shows_each_cause_and_a_summary() {
 fn nothing_of_a_live_run_is_a_command() {
     let script = r#"curl -s -o /dev/null "$WRS_BASE_URL/v1/helo%0A%20::add-mask::x%23%23%5Berror%5Dx?%23%23%5Berror%5D"
         post() { curl -sf -o /dev/null -H 'Content-Type: application/json' -d "$2" "$WRS_EMULATOR_URL/_emulator/$1" || exit 9; }
-        post outcome '{"key":"sk_test_local","test":"a
-::add-mask::x ##[error]x","outcome":"failed","message":"b
-	::add-mask::x ##[error]x","output":"::add-mask::x
- ::add-mask::x ##[error]x"}'
-        post subscriptions '{"url":"https://app.sink.localhost/%0A::add-mask::x%23%23[error]x","events":["workflow.completed"],"description":"
-::add-mask::x ##[error]x"}'
-        post 'events?wait=10s' '{"type":"workflow.completed","data":{"workflow_id":"
-::add-mask::x ##[error]x"}}'"#;
+        post outcome '{"key":"sk_test_local","test":"a\n::add-mask::x ##[error]x","outcome":"failed","message":"b\n\t::add-mask::x ##[error]x","output":"::add-mask::x\n ::add-mask::x ##[error]x"}'
+        post subscriptions '{"url":"https://app.sink.localhost/%0A::add-mask::x%23%23[error]x","events":["workflow.completed"],"description":"\n::add-mask::x ##[error]x"}'
+        post 'events?wait=10s' '{"type":"workflow.completed","data":{"workflow_id":"\n::add-mask::x ##[error]x"}}'"#;
     for format in ["text", "json", "junit"] {
         let flags = ["--verbose", "--fail-on", "unmatched,undelivered,findings", "--verdict-format", format];
         let output = exec(&[("GITHUB_ACTIONS", "true")], &flags, script);
