@@ -170,7 +170,7 @@ pub struct FieldProblem {
     pub reason: String,
     /// What makes the emulator accept it.
     #[serde(skip)]
-    pub advice: Option<Advice>,
+    pub advice: Option<Box<Advice>>,
 }
 
 impl FieldProblem {

@@ -249,7 +249,7 @@ fn url_field(fields: &Map<String, Value>, allow_http: bool) -> Result<(String, U
     let text = text.map_err(|reason| FieldProblem::new("url", reason))?;
     let url = check_webhook_url(text, allow_http).map_err(|reason| {
         let is_allowed_by_setting = check_webhook_url(text, true).is_ok();
-        let advice = is_allowed_by_setting.then(|| Advice::set("webhooks.allow_http", "true"));
+        let advice = is_allowed_by_setting.then(|| Box::new(Advice::set("webhooks.allow_http", "true")));
         FieldProblem { advice, ..FieldProblem::new("url", reason) }
     })?;
     Ok((text.clone(), url))

@@ -57,7 +57,7 @@ pub(super) fn of_api(request: &RequestRecord) -> Option<Hint> {
     let (text, advice) = match &request.reason {
         Reason::Announced(_, advice) => ("to have it answered in an assumed shape:", advice.as_ref()),
         Reason::Invalid(problems) => {
-            ("to have the emulator accept it:", problems.iter().find_map(|problem| problem.advice.as_ref()))
+            ("to have the emulator accept it:", problems.iter().find_map(|problem| problem.advice.as_deref()))
         }
         _ => return None,
     };

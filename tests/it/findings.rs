@@ -259,7 +259,7 @@ async fn the_findings_of_a_key_are_those_of_its_requests() {
 /// A built-in receiver answers by its script: that says nothing about a receiver of one's own.
 #[tokio::test]
 async fn no_finding_is_about_a_built_in_receiver() {
-    let emulator = emulator(&["webhooks.retry.preset=none"]).await;
+    let emulator = start_with(&["webhooks.retry.preset=none"]).await;
     subscribe_sink(&emulator, "scripted").await;
     ask(&emulator, "POST", "sink/scripted", &json!({ "respond": [401, 302, 200] })).await;
     for tamper in [Value::Null, Value::Null, json!("signature")] {
