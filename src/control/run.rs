@@ -71,7 +71,7 @@ impl ControlCall for Query<GetRun> {
 
 /// What happened so far and the present state, with the newest records of each kind. Credentials are masked.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[schemars(deny_unknown_fields, rename = "Run")]
 pub(crate) struct RecordedRun {
     #[schemars(extend("const" = RUN_FORMAT))]
     pub(crate) format: String,

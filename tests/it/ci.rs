@@ -359,7 +359,11 @@ exit 1"#;
             "assert 0 == 1; the test made no request with its key; while it ran, 1 request came with the key sk_test_local",
         ),
         ("silent", "silent", "assert 0 == 1; the test made no request with its key"),
-        ("refused call", "runner", "ControlError"),
+        (
+            "refused call",
+            "control_call",
+            "the test's own control call was refused: PATCH profile: 422 invalid: unknown setting",
+        ),
         (
             "survived 429",
             "runner",

@@ -249,7 +249,8 @@ fn a_subscription_is_followed_to_its_receiver() {
 
     served.call(&["forwards", "add", "http://app.example.com=http://localhost:3000"]).exits(0);
     let idle = "the forward of `http://app.example.com` is never used: a subscription must use https";
-    finds(doctor(), 0, "forward", "warning", idle, &["wrs-emulator forwards list"]);
+    let list = format!("wrs-emulator forwards list --url {}", served.url);
+    finds(doctor(), 0, "forward", "warning", idle, &[&list]);
 
     served.said(&["subscriptions", "disable", &id]);
     served.subscribe("https://app.sink.localhost/hooks");

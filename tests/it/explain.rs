@@ -60,11 +60,11 @@ async fn each_kind_of_answer_names_what_decided() {
 async fn what_a_setting_or_a_scenario_would_allow_is_advice() {
     let emulator = start_with(&[]).await;
     let announced = json!({
-        "text": "to answer it in an assumed shape:",
+        "text": "to have it answered in an assumed shape:",
         "advice": { "do": "use_scenarios", "active": ["announced-endpoints"], "key": null },
     });
     let allowed = json!({
-        "text": "to accept URLs of plain http:",
+        "text": "to have the emulator accept it:",
         "advice": { "do": "set", "setting": "webhooks.allow_http", "value": "true" },
     });
     for (answer, status, advice) in [
