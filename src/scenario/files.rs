@@ -250,7 +250,7 @@ fn changed_parts(old: &Scenario, new: &Scenario) -> Vec<String> {
         parts.push("given state changed".to_owned());
     }
     let same_profile = match (&old.overlay, &new.overlay) {
-        (Some(old), Some(new)) => old.settings.same_values(&new.settings),
+        (Some(old), Some(new)) => old.same_values(new),
         (old, new) => old.is_none() && new.is_none(),
     };
     if !same_profile {

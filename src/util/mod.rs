@@ -12,4 +12,5 @@ pub mod pipe;
 pub mod process;
 pub(crate) mod schema;
 pub mod tasks;
+pub(crate) mod toml_messages;
 pub mod wording;

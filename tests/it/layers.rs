@@ -16,6 +16,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("util/html", 0),
     ("util/pipe", 0),
     ("util/schema", 0),
+    ("util/toml_messages", 0),
     ("util/wording", 0),
     ("settings", 1),
     ("clock", 1),
@@ -261,7 +262,7 @@ fn unsafe_code_is_forbidden_and_versions_are_locked() {
 
 /// Where texts of other programs are read, because their libraries give nothing else, and what still reads the emulator's own.
 const READ_TEXTS: [(&str, &str); 6] = [
-    ("src/settings/messages.rs", "messages of serde and of the TOML parser"),
+    ("src/util/toml_messages.rs", "messages of serde and of the TOML parser"),
     ("src/scenario/parse/mod.rs", "messages of the TOML parser"),
     ("src/cli/parse.rs", "messages of clap"),
     ("src/cli/har.rs", "the note of an answer that redirects"),

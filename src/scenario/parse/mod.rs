@@ -22,10 +22,11 @@ use super::action::{Delay, Fault, ScriptedQuota, ScriptedReply};
 use super::emit::{DeliveryFaults, Emit, Trigger};
 use super::matcher::When;
 use super::rule::{NextStep, Rule, SequenceStep};
-use super::{Given, Overlay, Scenario, ScenarioOrigin};
+use super::{Given, Scenario, ScenarioOrigin};
 use crate::contract::types::SubscribeRequest;
 use crate::diagnostic::{Diagnostic, Level};
-use crate::settings::{Draft, Layered, SyntaxProblem, is_json, syntax_problems};
+use crate::settings::{Draft, Layer, Layered};
+use crate::util::toml_messages::{SyntaxProblem, is_json, syntax_problems};
 use conditions::Matcher;
 use keys::{KeyReader, TableKind};
 use kinds::{KeyRule, SETTINGS, TableKeys, ValueKind as Kind, escaped};
@@ -236,16 +237,15 @@ impl Parser<'_> {
         Some(Scenario { text: text.into(), origin, weight: weight + self.pattern_bytes, ..scenario })
     }
 
-    fn overlay(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<Overlay> {
+    fn overlay(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<Arc<Layer>> {
         let table = table.fields_at(key)?;
-        let source = format!("scenario {}", self.scenario);
         let mut draft = Draft::of(self.base);
-        let settings = draft.table(table, &source);
+        let layer = draft.table(table, &format!("scenario {}", self.scenario));
         // Whether it is valid over the profile in force shows when it is activated.
         match draft.finish_alone() {
             Ok(layered) => {
                 self.profile = Arc::clone(layered.profile());
-                Some(Overlay { settings: Arc::new(settings), source })
+                Some(Arc::new(layer))
             }
             Err(problems) => {
                 for problem in problems {

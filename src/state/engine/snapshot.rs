@@ -17,7 +17,8 @@ use crate::contract::ids::IdKind;
 use crate::contract::keys::check_token;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
-use crate::scenario::{Restored, RestoredList, SettingPatch};
+use crate::scenario::{Restored, RestoredList, without_text};
+use crate::settings::SettingPatch;
 use crate::state::workspace::{
     EventRecord, PendingDelivery, PlannedEvent, RandomSources, SavedEmission, SavedGlobal, SavedScenarios,
     SavedWorkspace, Snapshot, SnapshotProblem, Workspace,
@@ -225,7 +226,7 @@ impl Engine {
             Ok(RestoredList {
                 key: key.map(Arc::from),
                 active: active.map(|(names, active_for)| (names.clone(), age(active_for))),
-                settings: SettingPatch::from_text(knobs.get()).map_err(|found| refused_by(&found))?,
+                settings: SettingPatch::from_text(knobs.get()).map_err(|found| refused_by(&without_text(found)))?,
             })
         };
         let whole =
