@@ -36,21 +36,21 @@ pub(crate) struct Traffic<'a> {
 
 impl<'a> Traffic<'a> {
     /// The requests themselves.
-    pub(super) fn requests(&self) -> impl Iterator<Item = Request<'a>> {
-        self.requests.iter().map(|record| Request(record))
+    pub(super) fn requests(&self) -> impl Iterator<Item = RecordedRequest<'a>> {
+        self.requests.iter().map(|record| RecordedRequest(record))
     }
 }
 
 /// A request that rules judge by itself, with its body read once for all of them.
-pub(super) struct Subject<'a> {
-    pub(super) request: Request<'a>,
-    pub(super) body: Body,
+pub(super) struct JudgedRequest<'a> {
+    pub(super) request: RecordedRequest<'a>,
+    pub(super) body: BodyFacts,
     pub(super) profile: &'a Profile,
 }
 
-impl<'a> Subject<'a> {
-    pub(super) fn read(request: Request<'a>, profile: &'a Profile) -> Self {
-        Self { request, body: Body::read(request.0.transcript.body(), &profile.keys), profile }
+impl<'a> JudgedRequest<'a> {
+    pub(super) fn read(request: RecordedRequest<'a>, profile: &'a Profile) -> Self {
+        Self { request, body: BodyFacts::read(request.0.transcript.body(), &profile.keys), profile }
     }
 
     /// `None` for a request of another operation.
@@ -66,9 +66,9 @@ impl<'a> Subject<'a> {
 
 /// A request with what rules ask of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Request<'a>(pub(super) &'a RequestRecord);
+pub(super) struct RecordedRequest<'a>(pub(super) &'a RequestRecord);
 
-impl<'a> Request<'a> {
+impl<'a> RecordedRequest<'a> {
     pub(super) fn id(self) -> &'a str {
         self.0.transcript.id()
     }
@@ -141,7 +141,7 @@ impl<'a> Request<'a> {
 
 /// A body.
 #[derive(Debug, Default)]
-pub(super) struct Body {
+pub(super) struct BodyFacts {
     pub(super) is_json: bool,
     /// The names of its fields, if it is a JSON object.
     pub(super) names: Option<Vec<String>>,
@@ -154,7 +154,7 @@ pub(super) struct Body {
     pub(super) key: Option<bool>,
 }
 
-impl Body {
+impl BodyFacts {
     pub(super) fn read(bytes: &[u8], keys: &Keys) -> Self {
         let key = || key_in(&String::from_utf8_lossy(bytes), keys);
         let Ok(json) = serde_json::from_slice::<Json>(bytes) else { return Self { key: key(), ..Self::default() } };

@@ -77,7 +77,7 @@ impl Answer {
 }
 
 /// Why a request is answered without looking at its content.
-pub(super) enum Rejection {
+pub(super) enum RequestRejection {
     Invalid(ErrorKind, String),
     NotFound(Lookup),
     Unauthorized(KeyRefusal),
@@ -124,11 +124,11 @@ impl RequestContext {
         Answer { reason: Reason::Invalid(error.problems), ..answer }
     }
 
-    pub(super) fn early_refusal(&self, error: Rejection) -> Answer {
+    pub(super) fn early_refusal(&self, error: RequestRejection) -> Answer {
         match error {
-            Rejection::Invalid(kind, text) => self.refusal(kind, &text),
-            Rejection::NotFound(lookup) => self.not_found(lookup),
-            Rejection::Unauthorized(refusal) => {
+            RequestRejection::Invalid(kind, text) => self.refusal(kind, &text),
+            RequestRejection::NotFound(lookup) => self.not_found(lookup),
+            RequestRejection::Unauthorized(refusal) => {
                 let error = Error::new(ErrorKind::Unauthorized, refusal.advice(self.profile().key_rules()));
                 let advice = error.message.clone().into_boxed_str();
                 let mut answer = self.error(&error, Reason::Unauthorized { refusal, advice });
@@ -137,13 +137,13 @@ impl RequestContext {
                 }
                 answer
             }
-            Rejection::RateLimited(quota) => {
+            RequestRejection::RateLimited(quota) => {
                 let (limit, seconds) = (quota.limit, quota.window.as_secs_f64());
                 let message =
                     format!("the quota of {limit} requests in {seconds} s is used up; back off before retrying");
                 self.error(&Error::new(ErrorKind::RateLimitExceeded, message), Reason::RateLimited)
             }
-            Rejection::Panicked(text) => {
+            RequestRejection::Panicked(text) => {
                 self.error(&Error::new(ErrorKind::InternalError, EMULATOR_FAILED), Reason::Panicked(text))
             }
         }

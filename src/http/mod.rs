@@ -73,7 +73,7 @@ pub async fn serve(
         let Some((stream, peer, permit)) = accepted else { continue };
         accepted_so_far += 1;
         let state = silent.join(peer, accepted_so_far);
-        let connection = Connection { handler: Arc::clone(&handler), state, limits, stop: stop.clone(), grace };
+        let connection = AcceptedConnection { handler: Arc::clone(&handler), state, limits, stop: stop.clone(), grace };
         let (alive, tls) = (alive.clone(), tls.clone());
         tokio::spawn(async move {
             match tls {
@@ -162,7 +162,7 @@ async fn accept(
     }
 }
 
-struct Connection {
+struct AcceptedConnection {
     handler: Arc<dyn Handler>,
     state: Arc<ConnectionState>,
     limits: Limits,
@@ -170,7 +170,7 @@ struct Connection {
     grace: Duration,
 }
 
-impl Connection {
+impl AcceptedConnection {
     async fn run_tls(self, stream: TcpStream, tls: &ServerTls) {
         let (handler, peer) = (Arc::clone(&self.handler), self.state.peer());
         let handshake = async {

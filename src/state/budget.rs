@@ -34,10 +34,10 @@ pub trait History: fmt::Debug + Send + Sync {
 
 /// A cheap handle to one budget.
 #[derive(Clone, Debug)]
-pub struct Budget(Arc<Shared>);
+pub struct Budget(Arc<Allowance>);
 
 #[derive(Debug)]
-struct Shared {
+struct Allowance {
     most: usize,
     allocated: fn() -> usize,
     histories: OnceLock<Vec<Weak<dyn History>>>,
@@ -62,7 +62,7 @@ impl Budget {
     }
 
     fn measured(most: usize, allocated: fn() -> usize) -> Self {
-        Self(Arc::new(Shared { most, allocated, histories: OnceLock::new() }))
+        Self(Arc::new(Allowance { most, allocated, histories: OnceLock::new() }))
     }
 
     /// Sets, once, the stores to evict from when the budget is used up, in this order.

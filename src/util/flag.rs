@@ -10,10 +10,10 @@ use tokio::sync::Notify;
 
 /// A flag; a cheap handle.
 #[derive(Clone, Debug, Default)]
-pub struct Flag(Arc<Shared>);
+pub struct Flag(Arc<FlagState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct FlagState {
     is_raised: AtomicBool,
     raised: Notify,
 }

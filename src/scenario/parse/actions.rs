@@ -22,7 +22,7 @@ use crate::scenario::action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedQu
 const MAX_BYTES: u64 = 1 << 20;
 
 /// What happens to a request: a scripted answer, or changes of the ordinary one.
-pub(super) struct Outcome {
+pub(super) struct RuleEffect {
     reply: Option<ScriptedReply>,
     patch: Option<Map<String, Value>>,
     remove: Vec<String>,
@@ -39,8 +39,8 @@ pub(super) const ONE_ANSWER: [KeyRule; 3] = [
 ];
 
 /// The keys that rules and steps share.
-pub(super) fn outcome(keys: &mut KeyReader<'_, '_>) -> Outcome {
-    Outcome {
+pub(super) fn outcome(keys: &mut KeyReader<'_, '_>) -> RuleEffect {
+    RuleEffect {
         reply: keys.table("reply", "a scripted answer instead of the ordinary one"),
         patch: keys.fields("patch", "fields merged into the ordinary answer's JSON body (RFC 7396)"),
         remove: keys
@@ -299,9 +299,9 @@ impl Parser<'_> {
     pub(super) fn delayed_action(
         &mut self,
         table: &Table<'_, '_>,
-        outcome: Outcome,
+        outcome: RuleEffect,
     ) -> Option<(Option<Action>, Option<Delay>)> {
-        let Outcome { reply, patch, remove, delay, fault, pass } = outcome;
+        let RuleEffect { reply, patch, remove, delay, fault, pass } = outcome;
         let Some(key) = table.first_of(&["reply", "fault", "pass", "patch", "remove"]) else {
             return (!table.has_unknown_key()).then_some((None, delay));
         };

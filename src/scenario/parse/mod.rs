@@ -97,7 +97,7 @@ fn problem_of_name(name: &str) -> Option<Diagnostic> {
 
 /// What most likely causes a syntax error, and so whether others follow from it.
 #[derive(Clone, Copy, PartialEq)]
-enum Cause {
+enum SyntaxCause {
     /// One word; the rest of the text is read as it is meant.
     Word,
     Quotes,
@@ -116,31 +116,31 @@ fn problems_of_syntax(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic>
         return vec![at(start..end, "this looks like JSON; scenarios are TOML".to_owned(), hint)];
     }
     let is_curly = |c: &char| matches!(c, '“' | '”' | '„' | '‘' | '’' | '‚' | '«' | '»');
-    let mut problems: Vec<(Cause, Diagnostic)> = syntax_problems(text, errors)
+    let mut problems: Vec<(SyntaxCause, Diagnostic)> = syntax_problems(text, errors)
         .into_iter()
         .map(|SyntaxProblem { span, message, hint }| {
             let first = text.get(span.clone()).and_then(|text| text.chars().next());
             if let Some(quote) = first.filter(is_curly) {
                 let hint = "write strings in straight quotes: \"…\" or '…'";
-                return (Cause::Quotes, at(span, format!("`{quote}` is not a quote in TOML"), hint));
+                return (SyntaxCause::Quotes, at(span, format!("`{quote}` is not a quote in TOML"), hint));
             }
             if let Some((_, quote)) = message.split_once("string, expected ") {
                 let message = format!("the string is not closed; expected {quote}");
-                return (Cause::Quotes, at(span, message, "write the quote where the string ends"));
+                return (SyntaxCause::Quotes, at(span, message, "write the quote where the string ends"));
             }
             let usual = "the file must be TOML: strings in quotes, arrays in [ ], tables in { } or under [names]";
             (
-                if hint.is_some() { Cause::Word } else { Cause::Unclear },
+                if hint.is_some() { SyntaxCause::Word } else { SyntaxCause::Unclear },
                 at(span, message, hint.as_deref().unwrap_or(usual)),
             )
         })
         .collect();
-    problems.sort_by_key(|(cause, problem)| (problem.line, *cause == Cause::Unclear, problem.span.start));
+    problems.sort_by_key(|(cause, problem)| (problem.line, *cause == SyntaxCause::Unclear, problem.span.start));
     problems.dedup_by_key(|(_, problem)| problem.line);
     let lines: Vec<&str> = text.lines().collect();
-    let is_open = |(cause, problem): &(Cause, Diagnostic)| {
+    let is_open = |(cause, problem): &(SyntaxCause, Diagnostic)| {
         let line = lines.get(problem.line - 1).map_or("", |line| line.trim_start());
-        *cause != Cause::Word && !line.starts_with('[') && line.contains(['{', '['])
+        *cause != SyntaxCause::Word && !line.starts_with('[') && line.contains(['{', '['])
     };
     let kept = problems.iter().position(is_open).map_or(problems.len(), |last| last + 1);
     problems.into_iter().take(kept.min(MAX_SYNTAX_ERRORS)).map(|(_, problem)| problem).collect()

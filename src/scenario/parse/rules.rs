@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Fingerprints;
-use super::actions::{ANSWER, ONE_ANSWER, Outcome, REPLY_RULES, answer, outcome};
+use super::actions::{ANSWER, ONE_ANSWER, REPLY_RULES, RuleEffect, answer, outcome};
 use super::keys::{KeyReader, TableKind};
 use super::kinds::{ANY, KEEP_ONE, KeyRule, STATUS, TableKeys, ValueKind as Kind, escaped};
 use super::reader::{Parser, Table};
@@ -205,7 +205,7 @@ impl Parser<'_> {
     fn sequence(
         &mut self,
         table: &Table<'_, '_>,
-        outcome: Outcome,
+        outcome: RuleEffect,
         steps: Vec<SequenceStep>,
         then: Then,
     ) -> Option<Sequence> {
