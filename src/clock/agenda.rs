@@ -187,7 +187,7 @@ mod tests {
         Instant::after_start(Duration::from_secs(second))
     }
 
-    /// Whether it is settled, idle, and settled inside, ten seconds after the start.
+    /// True for each of settled, idle, and settled inside, ten seconds after the start.
     #[track_caller]
     fn check(agenda: &Agenda, expected: [bool; 3]) {
         let now = at(10);

@@ -372,7 +372,7 @@ impl Clock {
     }
 
     /// Shows another wall time from now on. Nothing that waits becomes due sooner or later because of it.
-    pub fn relabel(&self, wall: Timestamp) -> Now {
+    pub fn set_wall_time(&self, wall: Timestamp) -> Now {
         self.change(|state, now| {
             let now = Now { wall, ..now };
             state.stopped.map_or_else(|| self.running_from(now), |how| ClockState::stopped(how, now))

@@ -58,7 +58,7 @@ impl<'a> JudgedRequest<'a> {
         (self.request.0.operation == Some(operation)).then_some(())
     }
 
-    /// Whether a text has a live key in it, or else a test key.
+    /// Says if a text has a live key in it, or else a test key.
     pub(super) fn key_in(&self, text: &str) -> Option<bool> {
         key_in(text, &self.profile.keys)
     }
@@ -130,7 +130,7 @@ impl<'a> RecordedRequest<'a> {
         Some((waited + self.skipped(earlier), same))
     }
 
-    /// By how much the key's clock was moved forward since `earlier`: a test that advances it has waited, too.
+    /// By how much the key's clock was moved forward since `earlier`: a test that advances it has also waited.
     fn skipped(self, earlier: Self) -> Duration {
         let machine = self.0.arrival.first_byte.zip(earlier.0.arrival.first_byte);
         let machine = machine.map(|(own, other)| own.duration_since(other));
@@ -236,7 +236,7 @@ fn all_fields<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String,
     deserializer.deserialize_map(AllFields)
 }
 
-/// Whether a text has a live key in it, or else a test key, by their prefixes.
+/// Says if a text has a live key in it, or else a test key, by their prefixes.
 pub(super) fn key_in(text: &str, keys: &Keys) -> Option<bool> {
     let prefixes = [(keys.live_prefix.as_str(), true), (keys.test_prefix.as_str(), false)];
     let found = prefixes.into_iter().filter(|(prefix, _)| prefix.len() > 2).find(|(prefix, _)| {

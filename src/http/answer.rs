@@ -132,7 +132,7 @@ impl RequestContext {
                 let error = Error::new(ErrorKind::Unauthorized, refusal.advice(self.profile().key_rules()));
                 let advice = error.message.clone().into_boxed_str();
                 let mut answer = self.error(&error, Reason::Unauthorized { refusal, advice });
-                if refusal.token_came() {
+                if refusal.has_token() {
                     answer.headers.push((WWW_AUTHENTICATE, INVALID_TOKEN));
                 }
                 answer
@@ -217,7 +217,7 @@ pub(super) fn all_headers(
     id: &HeaderValue,
     status: StatusCode,
     content_type: HeaderValue,
-    further: ExtraHeaders,
+    extra: ExtraHeaders,
 ) -> HeaderMap {
     let (request, profile) = (&cx.request, cx.profile());
     let mut headers = body_headers(status, content_type);
@@ -234,7 +234,7 @@ pub(super) fn all_headers(
         headers.insert(name.name().clone(), id.clone());
     }
     // Last, so that a scenario's headers win.
-    for (name, value) in further {
+    for (name, value) in extra {
         headers.insert(name, value);
     }
     headers

@@ -78,7 +78,7 @@ impl Api {
         };
         let recorded = self.record(&mut cx, answered, connection);
         if recorded.due_after.is_none() {
-            return Answering::Ready(recorded.released(connection));
+            return Answering::Ready(recorded.into_response(connection));
         }
         let connection = Arc::clone(connection);
         Answering::Later(Box::pin(async move { recorded.fired(&connection).await }))
@@ -401,10 +401,10 @@ impl JournaledResponse {
         if let Some(firing) = self.due_after.take() {
             let _ = firing.await;
         }
-        self.released(connection)
+        self.into_response(connection)
     }
 
-    fn released(self, connection: &ConnectionState) -> Response<ResponseBody> {
+    fn into_response(self, connection: &ConnectionState) -> Response<ResponseBody> {
         if let Some(fault) = self.fault {
             connection.note_fault(fault);
         }
@@ -456,7 +456,7 @@ mod tests {
             panic!("by the test")
         })
         .await;
-        let response = api.record(&mut first, responded, &connection).released(&connection);
+        let response = api.record(&mut first, responded, &connection).into_response(&connection);
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         let id = response.headers()[REQUEST_ID].to_str().expect("text").to_owned();
         let body = response.into_body().collect().await.expect("bytes at hand").to_bytes();
@@ -478,7 +478,7 @@ mod tests {
         // The workspace's lock was held by the one that panicked.
         let mut next = cx(&api);
         let answer = answer_operation(&mut next, Operation::Hello);
-        let response = api.record(&mut next, Ok(answer), &connection).released(&connection);
+        let response = api.record(&mut next, Ok(answer), &connection).into_response(&connection);
         assert_eq!(response.status(), StatusCode::OK);
         assert_ne!(response.headers()[REQUEST_ID].to_str().expect("text"), id);
     }

@@ -51,7 +51,7 @@ pub(super) type ByName = BTreeMap<Arc<str>, Arc<Scenario>>;
 #[derive(Clone, Debug, Default)]
 pub(super) struct ScenarioSet {
     pub(super) files: ByName,
-    /// Names of which the file is broken or gone.
+    /// Names whose file is broken or gone.
     pub(super) held: BTreeMap<Arc<str>, Stale>,
     pub(super) inline: ByName,
     pub(super) global: Activation,

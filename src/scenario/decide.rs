@@ -37,7 +37,7 @@ pub(crate) struct RuleTrace {
     pub(crate) outcome: Arc<str>,
 }
 
-/// What the other rules did with a request, beside the one that decided it: recorded while they are tried, because counters and
+/// What the other rules did with a request, besides the one that decided it: recorded while they are tried, because counters and
 /// scenarios change afterwards.
 #[derive(Debug, Default)]
 pub struct TriedRules {
@@ -94,7 +94,7 @@ impl RuleSet {
         self.rules.is_empty()
     }
 
-    /// Whether a request whose path no endpoint has needs a valid key, by the first rule that answers such paths and has its method and
+    /// True if a request whose path no endpoint has needs a valid key, by the first rule that answers such paths and has its method and
     /// path; `None` if there is none.
     pub fn stub_needs_key(&self, view: &RequestView<'_>) -> Option<bool> {
         let reading = ParsedRequest::new(view);

@@ -222,7 +222,7 @@ fn changes(before: &ByName, after: &ByName) -> Vec<String> {
     first(known.chain(gone).collect(), MAX_FILES_NAMED, " files")
 }
 
-/// The first so many of these, and how many more there are.
+/// The first `most` of these, and how many more there are.
 fn first(mut parts: Vec<String>, most: usize, what: &str) -> Vec<String> {
     if parts.len() > most {
         let more = parts.len() - most;

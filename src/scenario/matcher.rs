@@ -176,7 +176,7 @@ impl Condition {
             }
         };
         Some(match (&self.subject, failed) {
-            (Subject::Key, _) => format!("the key {is}; another was expected"),
+            (Subject::Key, _) => format!("the key {is}; expected {}", redactor.text(&failed.to_string())),
             (Subject::Header(name), _) if is_credential_header(name.as_str()) => format!("{} is another", self.subject),
             (subject, _) if subject.names_secret() && !matches!(found, Found::Absent) => {
                 format!("{subject} is not shown, because it may hold a secret; expected {failed}")
@@ -353,7 +353,7 @@ pub struct When {
     pub conditions: Vec<Condition>,
     /// The step at which the story must be.
     pub step: Option<Arc<str>>,
-    /// Whether a path that no endpoint has needs a valid key; below `/v1/` it does unless this says otherwise.
+    /// True if a path that no endpoint has needs a valid key; below `/v1/` it does unless this says otherwise.
     pub authenticated: Option<bool>,
     /// True if no endpoint has a path like this.
     pub no_endpoint: bool,
@@ -584,6 +584,6 @@ mod tests {
         check_failure(header("authorization"), "header.authorization is another");
         check_failure(header("cookie"), "header.cookie is another");
         check_failure(Subject::Query("token".into()), "query.token is not shown");
-        check_failure(Subject::Key, "the key is sk_live_…1234; another was expected");
+        check_failure(Subject::Key, "the key is sk_live_…1234; expected \"x\"");
     }
 }

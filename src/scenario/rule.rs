@@ -138,7 +138,7 @@ impl Decision {
     }
 }
 
-/// What kept a rule from deciding a request, with the counters of that time.
+/// What kept a rule from deciding a request, with the counters at that moment.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NotApplied {
     /// A condition does not hold.

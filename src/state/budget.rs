@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock, Weak};
 /// The budget unless `--max-memory-bytes` sets another.
 pub const DEFAULT_BYTES: usize = 256 * 1024 * 1024;
 
-/// Less would leave no room beside what the program itself needs.
+/// With less, the program itself would need everything.
 pub const LEAST_BYTES: usize = 8 * 1024 * 1024;
 
 /// So much more a snapshot may take while it is loaded.

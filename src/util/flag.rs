@@ -59,7 +59,7 @@ mod tests {
         flag.raise();
         waiting.join_all().await;
         assert!(woken.lock().iter().copied().eq(0..30), "{woken:?}");
-        // Late comers do not wait.
+        // Latecomers do not wait.
         flag.raised().await;
     }
 }

@@ -157,7 +157,7 @@ fn count(found: &mut Vec<(String, usize)>, text: String) {
 }
 
 fn most(found: Vec<(String, usize)>) -> Option<String> {
-    // Of several, `max_by_key` takes the last.
+    // `max_by_key` takes the last of several.
     found.into_iter().rev().max_by_key(|(_, times)| *times).map(|(text, _)| text)
 }
 

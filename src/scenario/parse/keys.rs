@@ -91,7 +91,7 @@ impl<'t> KeyReader<'_, 't> {
             "`{}` is named after the first `?`, so that it was not described",
             key.name
         );
-        if table.is_right(key.name) { read(parser, table, key.name) } else { None }
+        if table.is_valid(key.name) { read(parser, table, key.name) } else { None }
     }
 
     /// A key whose value is read by what comes after [`Self::input`].

@@ -37,26 +37,26 @@ pub(crate) type Described = fn() -> TableKeys;
 /// reported by what reads the table, and is here for the schema.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeyRule {
-    /// The first of these keys that is present excludes the others; why, and what helps.
+    /// The first of these keys that is present excludes the others; reason and hint.
     Excludes(Names, Names, &'static str, &'static str),
-    /// The one key needs the other; what helps.
+    /// The one key needs the other; hint.
     Needs(&'static str, &'static str, &'static str),
     /// The value of a key decides which others there may be.
     Takes(&'static str, &'static [(&'static str, Names)]),
     /// One of these must be there.
     AnyOf(Names),
-    /// The same, reported by the reader; what helps.
+    /// The same, reported by the reader; hint.
     Requires(Names, &'static str),
     /// It has a key.
     NotEmpty,
-    /// What no such table is like.
+    /// A schema that this table must not match.
     Never(Schema),
 }
 
 pub(crate) type Names = &'static [&'static str];
 
 impl KeyRule {
-    /// What no table that keeps to it is like.
+    /// The schemas that a table must not match.
     fn refused(self, table: &TableKeys) -> Vec<Value> {
         match self {
             Self::Excludes(firsts, others, ..) => vec![json!({"allOf": [any_of(firsts), any_of(others)]})],
@@ -235,14 +235,14 @@ fn in_any_case(name: &str) -> String {
     name.chars().map(both).collect()
 }
 
-/// What helps where two keys exclude each other.
+/// The hint where two keys exclude each other.
 pub(crate) const KEEP_ONE: &str = "keep one of the two";
 
 /// What is wrong with a value.
 pub(crate) struct ValueProblem {
     pub(crate) code: &'static str,
     pub(crate) message: String,
-    /// What helps; the meaning of the key if absent.
+    /// How to mend it; the meaning of the key if absent.
     pub(crate) hint: Option<String>,
 }
 

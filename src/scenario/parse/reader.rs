@@ -54,7 +54,7 @@ impl<'v, 'i> Table<'v, 'i> {
     }
 
     /// True if there is a value at a key, and of the key's kind.
-    pub(crate) fn is_right(&self, key: &str) -> bool {
+    pub(crate) fn is_valid(&self, key: &str) -> bool {
         self.right(key).is_some()
     }
 

@@ -160,14 +160,14 @@ impl Parser<'_> {
                 story: fingerprints.story(),
                 ..rule
             };
-            let is_right = self.errors == before;
-            if is_right {
+            let is_valid = self.errors == before;
+            if is_valid {
                 self.warn_of_missing_parts(Some(&rule.when), paths);
                 self.warn_of_contradictory_counts(table, &rule);
                 self.warn_of_nothing_to_change(table, &rule);
                 self.warn_of_status_never_answered(table, &rule);
             }
-            rules.push((table, rule, is_right));
+            rules.push((table, rule, is_valid));
         }
         self.check_names("rule", &tables);
         self.warn_of_unreachable_steps(&rules);
