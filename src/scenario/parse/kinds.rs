@@ -1,5 +1,7 @@
 //! What tables and their values may look like: as the page about the language shows it, as JSON Schema, and as the reader checks it.
 
+use std::ops::RangeInclusive;
+
 use serde_json::{Value, json};
 use toml::de::DeValue;
 
@@ -204,7 +206,7 @@ pub(crate) const HEADERS: ValueKind = ValueKind::Fields(
         json!({"type": "object", "propertyNames": names, "additionalProperties": {"anyOf": [text, {"type": "integer"}]}})
     },
 );
-pub(crate) const STATUS: ValueKind = ValueKind::Integer(200, 599);
+pub(crate) const STATUS: RangeInclusive<u64> = 200..=599;
 pub(crate) const PATTERN: ValueKind = ValueKind::TextOf(|| {
     // The format knows only the expressions of JavaScript, which has neither flags in the middle nor this form of named groups.
     json!({"type": "string", "anyOf": [{"format": "regex"}, {"pattern": r"\(\?(P<|[a-zA-Z-]+[:)])"}]})
