@@ -27,6 +27,8 @@ pub enum Advice {
     ListScenarios {},
     /// Change a setting.
     Set { setting: String, value: String },
+    /// Send the deliveries for a URL, and for those below it, elsewhere.
+    Forward { from: String, to: String },
     /// Subscribe a URL.
     Subscribe { url: String },
     /// Receive deliveries with a program of one's own.
@@ -70,6 +72,20 @@ pub struct Hint {
     /// What, and why.
     pub text: String,
     pub advice: Option<Advice>,
+}
+
+impl Hint {
+    pub fn new(text: impl Into<String>, advice: Advice) -> Self {
+        Self { text: text.into(), advice: Some(advice) }
+    }
+
+    /// In one line, for a reader.
+    pub fn line(&self, reader: &Audience) -> String {
+        match &self.advice {
+            Some(advice) => format!("{} `{}`", self.text, advice.worded(reader)),
+            None => self.text.clone(),
+        }
+    }
 }
 
 impl From<String> for Hint {
@@ -135,6 +151,18 @@ impl Audience {
         if matches!(self, Self::Agent { .. }) { name.to_owned() } else { format!("--{name}") }
     }
 
+    /// What lists every cause of a run, of this key or of all, where only the first are shown.
+    pub fn all_causes(&self, key: Option<&str>) -> String {
+        let (option, value) = match self {
+            Self::Nobody => return "`--report report.html` writes a page that lists them".to_owned(),
+            Self::File(file) => (" --from ", Some(file.as_str())),
+            Self::Person { url } | Self::Agent { url } => (" --url ", url.as_deref()),
+        };
+        let key = key.map_or_else(String::new, |key| format!(" --key {}", shell_word(key)));
+        let place = value.map_or_else(String::new, |value| format!("{option}{}", shell_word(value)));
+        format!("`wrs-emulator verdict --json{key}{place}` lists them")
+    }
+
     /// A sentence such as "`wrs-emulator explain req_1` shows why".
     pub fn look(&self, advice: &Advice) -> String {
         let (shows, page) = match advice {
@@ -179,13 +207,25 @@ impl Advice {
         Self::Explain { id: id.into() }
     }
 
-    /// For a reader: a call of a tool for an agent, where one stands for it, else a command.
+    /// For a reader: a call of a tool for an agent, where one stands for it, else a command. No emulator is left to change after a run,
+    /// so it is then an option for the next one.
     pub fn worded(&self, reader: &Audience) -> String {
         match reader {
             Audience::Agent { url } => self.call().unwrap_or_else(|| self.command(url.as_deref())),
             Audience::Person { url } => self.command(url.as_deref()),
-            Audience::File(_) | Audience::Nobody => self.command(None),
+            Audience::File(_) | Audience::Nobody => self.option().unwrap_or_else(|| self.command(None)),
         }
+    }
+
+    /// The option of `serve` and `exec` that does the same from the start.
+    pub fn option(&self) -> Option<String> {
+        let (name, value) = match self {
+            Self::Set { setting, value } => ("--set", format!("{setting}={value}")),
+            Self::Forward { from, to } => ("--forward", format!("{from}={to}")),
+            Self::UseScenarios { active, key: None } if active.len() == 1 => ("--scenario", active[0].clone()),
+            _ => return None,
+        };
+        Some(format!("{name} {}", shell_word(&value)))
     }
 
     /// The command, for an emulator at this address.
@@ -228,6 +268,9 @@ impl Advice {
             Self::ListScenarios {} => vec!["scenarios", "list"],
             Self::Set { setting, value } => {
                 return vec!["profile".to_owned(), "set".to_owned(), format!("{setting}={value}")];
+            }
+            Self::Forward { from, to } => {
+                return vec!["forwards".to_owned(), "add".to_owned(), format!("{from}={to}")];
             }
             Self::Subscribe { url } => vec!["subscriptions", "create", url],
             Self::Listen { url } => vec!["listen", "--forward-to", url],
@@ -280,6 +323,7 @@ impl Advice {
             Self::ReviewFindings {} => ("review_findings", json!({})),
             Self::FollowScenarios { .. }
             | Self::Set { .. }
+            | Self::Forward { .. }
             | Self::Listen { .. }
             | Self::EnableSubscription { .. }
             | Self::ShowSecret { .. }
@@ -319,6 +363,25 @@ mod tests {
         assert_eq!(burst.worded(&agent), "play_scenario {\"active\":[\"it is\"]}");
         assert_eq!(Advice::ListScenarios {}.worded(&agent), "status");
         assert_eq!(Advice::set("a.b", "c").worded(&agent), "wrs-emulator profile set a.b=c");
+        // Once the emulator has ended, an option of the next one.
+        let forward = Advice::Forward { from: "https://a".to_owned(), to: "http://b".to_owned() };
+        for (advice, expected) in [
+            (&Advice::set("a.b", "c"), "--set a.b=c"),
+            (&forward, "--forward https://a=http://b"),
+            (&burst, "--scenario 'it is'"),
+            (&Advice::explain("req_1"), "wrs-emulator explain req_1"),
+        ] {
+            assert_eq!(advice.worded(&saved), expected);
+            assert_eq!(advice.worded(&Audience::Nobody), expected);
+        }
+        assert_eq!(forward.worded(&person), "wrs-emulator forwards add https://a=http://b --url http://127.0.0.1:9771");
+        for (reader, expected) in [
+            (&person, "`wrs-emulator verdict --json --key k --url http://127.0.0.1:9771` lists them"),
+            (&saved, "`wrs-emulator verdict --json --key k --from 'my report.html'` lists them"),
+            (&Audience::Nobody, "`--report report.html` writes a page that lists them"),
+        ] {
+            assert_eq!(reader.all_causes(Some("k")), expected);
+        }
         let explain = Advice::explain("req_1");
         for (reader, expected) in [
             (Audience::person(DEFAULT_URL), "`wrs-emulator explain req_1` shows why"),

@@ -12,10 +12,12 @@ use parking_lot::RwLock;
 use percent_encoding::percent_decode_str;
 use regex::{Captures, Regex};
 use serde::Serialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::contract::keys::{Keys, is_test_key, mask_key, masked};
 use crate::settings::Layered;
+use crate::util::expansion::{MOST_INNER, check_expansion};
 use crate::util::html;
 use crate::util::wording::shorten;
 
@@ -82,7 +84,8 @@ static CONTRACT: LazyLock<Keys> = LazyLock::new(|| Layered::default().profile().
 static IN_FORCE: RwLock<Option<&'static Keys>> = RwLock::new(None);
 
 /// From now on, the whole program masks by these settings where nothing else is said: those that it was started with, or those of the
-/// emulator that it calls.
+/// emulator that it calls. Without any it masks by the contract's: what a command prints is then from its user's own files and
+/// arguments, or from an emulator, which has masked it.
 pub fn mask_by(keys: &Keys) {
     let mut in_force = IN_FORCE.write();
     if in_force.unwrap_or(&CONTRACT) != keys {
@@ -250,7 +253,9 @@ impl<'k> Redactor<'k> {
     /// The first line of a body that has content; JSON over several lines is joined to one. `None` if the body is empty.
     pub fn first_line(self, body: &[u8]) -> Option<String> {
         let text = String::from_utf8_lossy(body);
-        let shown = if let Ok(mut value @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(&text) {
+        let shown = if expands(&text) {
+            WITHHELD.to_owned()
+        } else if let Ok(mut value @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(&text) {
             self.value(&mut value);
             value.to_string()
         } else if html::is_page(body) {
@@ -262,8 +267,12 @@ impl<'k> Redactor<'k> {
         Some(shorten(&shown, MAX_LINE).into_owned())
     }
 
-    /// JSON with credentials masked, as it is if it has none; `None` if the text is not JSON.
+    /// JSON with credentials masked, as it is if it has none; `None` if the text is not JSON. One that would take too much memory is
+    /// not read.
     fn json(self, text: &str, is_inner: bool) -> Option<Cow<'_, str>> {
+        if expands(text) {
+            return Some(Cow::Owned(WITHHELD.to_owned()));
+        }
         let value: Value = serde_json::from_str(text).ok()?;
         let mut shown = value.clone();
         self.mask(&mut shown, is_inner);
@@ -326,6 +335,11 @@ impl<'k> Redactor<'k> {
             *value = MASK.into();
         }
     }
+}
+
+/// True if a text is JSON that would take too much memory.
+fn expands(text: &str) -> bool {
+    check_expansion(text.as_bytes(), MOST_INNER).is_err() && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 fn is_json_like(text: &str) -> bool {
@@ -518,6 +532,18 @@ mod tests {
         let (signed, body) = (b"msg_1.17.{\"secret\":\"x\"}", b"{\"secret\":\"x\"}");
         assert_eq!(redactor.signed(signed, body), "msg_1.17.{\"secret\":\"…\"}".as_bytes());
         assert_eq!(redactor.signed(b"17.", b""), b"17.");
+    }
+
+    #[test]
+    fn json_that_expands_is_not_read() {
+        let many = format!("[{}]", vec!["{}"; 100_000].join(","));
+        let redactor = redactor(&[]);
+        assert_eq!(String::from_utf8_lossy(&redactor.body(many.as_bytes())), WITHHELD);
+        assert_eq!(redactor.first_line(many.as_bytes()).as_deref(), Some(WITHHELD));
+        assert_eq!(redactor.shown(&json!({ "body": many })), json!({ "body": WITHHELD }));
+        let text = "{,".repeat(100_000);
+        assert_eq!(redactor.text(&text), text, "what is no JSON is shown");
+        assert_eq!(redactor.body(text.as_bytes()), text.as_bytes());
     }
 
     #[test]

@@ -4,17 +4,26 @@
 const { createHash } = require("node:crypto");
 const { exchange } = require("./exchange.js");
 
-/** A text with what drives a terminal as escapes; line ends are kept. */
-const visible = (text) => text.replace(/[^\P{C}\n]|[\u2028\u2029]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+/** A text with what drives a terminal as escapes, and what GitHub executes: `##[`, and `::name` where a line begins. Line ends are kept. */
+const visible = (text) =>
+  text
+    .replace(/[^\P{C}\n]|[\u2028\u2029]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`)
+    .replaceAll("##[", "#\\u{23}[")
+    .replace(/^([^\S\n]*):(?=:[a-z])/gim, "$1\\u{3a}");
 
-/** A text with commands as calls of `wrs`: by the time that it is read, the emulator has ended, and its address was another than a command's default. */
-function inTest(text) {
+/** The same, with line ends as escapes. */
+const oneLine = (text) => visible(text).replaceAll("\n", "\\n");
+
+/** A hint with the call of `wrs` that follows its advice in the next run of the test; nothing if there is no such call. */
+function inTest({ text, advice }) {
   const literal = (value) => (/^(true|false|\d+)$/.test(value) ? value : JSON.stringify(value));
-  return text
-    .replace(/`wrs-emulator profile set (\w+)\.(\w+)=([^`\s]+)`/g, (_, section, name, value) => `\`wrs.set({ ${section}: { ${name}: ${literal(value)} } })\``)
-    .replace(/`wrs-emulator forwards add '?([^`'=\s]+)=([^`'\s]+)'?`(, or --forward at the start)?/g, '`wrs.forward("$1", "$2")`')
-    .replaceAll("`wrs-emulator forwards add`", "`wrs.forward(…)`")
-    .replace(/`wrs-emulator scenarios use ([^`\s]+)`/g, '`wrs.scenario("$1")`');
+  const calls = {
+    set: ({ setting, value }) => `set({ ${setting.split(".").reduceRight((inner, name) => `${name}: ${inner === undefined ? literal(value) : `{ ${inner} }`}`, undefined)} })`,
+    forward: ({ from, to }) => `forward(${JSON.stringify(from)}, ${JSON.stringify(to)})`,
+    use_scenarios: ({ active }) => active.length > 0 && `scenario(${active.map((name) => JSON.stringify(name)).join(", ")})`,
+  };
+  const call = advice && calls[advice.do]?.(advice);
+  return call ? [`${text} \`wrs.${call}\``] : [];
 }
 
 const ENTITIES = { "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'", "&nbsp;": " ", "&amp;": "&" };
@@ -29,11 +38,11 @@ function firstLine(answer) {
   return text.split("\n").map((line) => line.trim()).find(Boolean) ?? "nothing";
 }
 
-/** A refused control call: `status`, `code`, and the whole answer in `body`. */
+/** A refused control call: `status`, `code`, the `reason`, and the whole answer in `body`. */
 class ControlError extends Error {
   constructor(call, status, body) {
-    super(visible(`${call}: ${status} ${body.error.code}: ${body.error.message}`));
-    Object.assign(this, { status, code: body.error.code, body });
+    super(oneLine(`${call}: ${status} ${body.error.code}: ${body.error.message}`));
+    Object.assign(this, { call, status, code: body.error.code, reason: body.error.message, body });
   }
 }
 
@@ -71,12 +80,12 @@ class Emulator {
     const url = `${this.url}/_emulator/${path}`;
     const sent = typeof body === "string" ? body : JSON.stringify(body);
     const answer = await exchange(url, method, headers, sent).catch((error) => {
-      throw withoutSource(new Error(visible(`${method} ${url}: ${error.message || error.code}`)));
+      throw withoutSource(new Error(oneLine(`${method} ${url}: ${error.message || error.code}`)));
     });
     const parsed = parse(answer.text);
     const isGood = answer.status >= 200 && answer.status < 300;
     if (isGood ? !parsed : !parsed?.error?.code) {
-      throw withoutSource(new Error(visible(`${method} ${url}: status ${answer.status} with an answer that is not the emulator's: ${firstLine(answer.text).slice(0, 200)}`)));
+      throw withoutSource(new Error(oneLine(`${method} ${url}: status ${answer.status} with an answer that is not the emulator's: ${firstLine(answer.text).slice(0, 200)}`)));
     }
     if (!isGood) throw withoutSource(new ControlError(`${method} ${path}`, answer.status, parsed));
     return parsed;
@@ -126,8 +135,9 @@ class Emulator {
       return (await this.control("POST", "events?wait=20s", { key: this.key, type, ...fields })).deliveries;
     } catch (error) {
       if (error.code === "no_match") {
-        error.message = `no subscription of this test's key is for ${type}: let the client under test subscribe first, ` +
+        error.reason = `no subscription of this test's key is for ${type}: let the client under test subscribe first, ` +
           "or subscribe for it with `await wrs.post(\"subscriptions\", { url: wrs.sinkUrl })`";
+        error.message = error.reason;
       }
       throw error;
     }
@@ -183,13 +193,16 @@ class Emulator {
     return (await this.control("GET", `explain/${id}`)).summary;
   }
 
-  /** Reports how the test with this key ended, so that the report of the run puts it first if it failed. */
-  ended(test, failure, output) {
+  /** Reports how the test with this key ended, so that the report of the run puts it first if it failed. `error` is what it failed of: a refused control call of its own is the cause then. */
+  ended(test, failure, output, error) {
     // More than is kept, so that credentials are masked before the rest is cut.
     const texts = [test, failure?.slice(0, 2000), output?.slice(-32768)];
     // Halves of surrogate pairs, which are no UTF-8, become question marks.
     const [name, message, end] = texts.map((text) => text && Buffer.from(text).toString());
-    return this.post("outcome", { test: name, outcome: failure ? "failed" : "passed", message, output: end });
+    // The error of a wait that timed out is about what did not happen.
+    const isOwn = error instanceof ControlError && error.status !== 408;
+    const refused = isOwn ? { call: error.call.split("?")[0], status: error.status, code: error.code, message: error.reason } : undefined;
+    return this.post("outcome", { test: name, outcome: failure ? "failed" : "passed", message, output: end, refused });
   }
 
   /** Why the test with this key failed, if that was reported; its last requests, oldest first, each with the reason for its answer; and the deliveries that went wrong. */
@@ -200,9 +213,13 @@ class Emulator {
     const lines = [
       ...requests.map((row) => [`${row.method} ${row.path}${row.query ? `?${row.query}` : ""}`, row.id]),
       ...failed.map((row) => [`${row.type} to ${row.url}`, row.id]),
-    ].map(async ([what, id]) => visible(inTest(`${what}  ${id}: ${await this.explain(id)}`)));
+    ].map(async ([what, id]) => {
+      const { summary, advice } = await this.control("GET", `explain/${id}`);
+      return visible(`${what}  ${id}: ${[summary, ...(advice ?? []).flatMap(inTest)].join("; ")}`);
+    });
     const cause = (await this.get("verdict")).causes.find(({ tests }) => tests.length > 0);
-    const first = cause ? [visible(inTest(`cause: ${[cause.sentence, cause.remedy, cause.records[0]].filter(Boolean).join("; ")}`))] : [];
+    const remedy = cause && (inTest({ text: cause.remedy, advice: cause.advice })[0] ?? cause.remedy);
+    const first = cause ? [visible(`cause: ${[cause.sentence, remedy, cause.records[0]].filter(Boolean).join("; ")}`)] : [];
     return [...first, ...(lines.length ? await Promise.all(lines) : [visible(`no request carried the key ${this.key}`)])];
   }
 }

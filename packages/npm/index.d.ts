@@ -7,8 +7,10 @@ export type { control };
 
 /** A refused control call. */
 export class ControlError extends Error {
+  readonly call: string;
   readonly status: number;
   readonly code: string;
+  readonly reason: string;
   readonly body: unknown;
 }
 
@@ -49,7 +51,7 @@ export class Emulator {
   load(snapshot: control.GetSnapshotAnswer): Promise<control.PutSnapshotAnswer>;
   fork(key?: string): Promise<Emulator>;
   explain(id: string): Promise<string>;
-  ended(test: string, failure?: string, output?: string): Promise<control.TestOutcome>;
+  ended(test: string, failure?: string, output?: string, error?: unknown): Promise<control.TestOutcome>;
   story(): Promise<string[]>;
 }
 

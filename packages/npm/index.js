@@ -45,8 +45,6 @@ function withEmulator(body, { clock } = {}) {
       await report(emulator, test, name, ...described(error));
       // The emulator may be what failed; the test's own error counts.
       try {
-        // The error of a wait that timed out explains itself.
-        if (error instanceof ControlError && error.status !== 408) test.note("wrs-emulator: the test's own control call was refused; before that:");
         for (const line of await emulator.story()) test.note(`wrs-emulator: ${line}`);
       } catch (problem) {
         test.note(`wrs-emulator: not reachable: ${problem.message}`);
@@ -91,13 +89,13 @@ async function report(emulator, test, ...outcome) {
   await emulator.ended(...outcome).catch((problem) => test.note(`wrs-emulator: ${state(problem)}: ${problem.message}`));
 }
 
-/** A failure in one line, and as it is printed, both without colours. */
+/** A failure in one line, and as it is printed, both without colours; and its error. */
 function described(error) {
   const plain = (text) => String(text).replace(/\x1b\[[0-9;]*m/g, "");
   // The first lines, as assertions tell the values apart from the sentence.
   const lines = plain(error?.message ?? error).split("\n").map((line) => line.trim()).filter((line) => line && line !== "+ actual - expected").slice(0, 4);
   const kind = error instanceof ControlError ? "ControlError: " : "";
-  return [kind + (lines.join(" ") || "failed without a message"), plain(error?.stack ?? error)];
+  return [kind + (lines.join(" ") || "failed without a message"), plain(error?.stack ?? error), error];
 }
 
 /** What node:test, in a process for one file, tells of that file as a whole, once it has ended. */

@@ -104,9 +104,9 @@ impl ControlHandle {
         &self.engine.journal
     }
 
-    /// Records that the command run by `exec` has ended: its receivers are no longer retried.
-    pub(crate) fn end_command(&self) {
-        self.engine.end_command();
+    /// A receiver on this machine that does not listen any more gets no further retry.
+    pub(crate) fn end_receivers(&self) {
+        self.engine.end_receivers();
     }
 
     /// The warnings in the journal, oldest first.

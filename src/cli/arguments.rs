@@ -15,6 +15,7 @@ use crate::contract::{DEFAULT_ADDRESS, DEFAULT_PORT, DEFAULT_URL};
 use crate::http::listener::{ListenAddress, Listener};
 use crate::util::duration::parse_duration;
 use crate::util::file::{self, FileProblem};
+use crate::util::wording::shell_word;
 
 /// The display order of `--json`, after all other options.
 pub(crate) const LAST: usize = 900;
@@ -58,6 +59,14 @@ impl Target {
     /// The person who typed the command.
     pub(super) fn reader(&self) -> Audience {
         Audience::person(&self.url)
+    }
+
+    /// The option of a command for this emulator, after a space; nothing for the default address.
+    pub(super) fn option(&self) -> String {
+        match self.reader() {
+            Audience::Person { url: Some(url) } => format!(" --url {}", shell_word(&url)),
+            _ => String::new(),
+        }
     }
 
     /// True if any certificate is trusted: as requested, or for the server that this environment starts with its own certificate.

@@ -9,7 +9,7 @@ use super::failure::Failure;
 use super::output::{print, show_list};
 use super::profile::ProfileArgs;
 use crate::control::api::List;
-use crate::control::render::Row as _;
+use crate::control::render::TableRow as _;
 use crate::redact::Redactor;
 use crate::settings::{LedgerRow, ledger, ledger_markdown};
 

@@ -10,12 +10,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::arguments::{CallArgs, examples};
-use super::client::{Call, SHORT};
-use super::failure::{Code, Failure, note, warn};
+use super::arguments::{CallArgs, LAST, examples};
+use super::client::{ControlClient, SHORT};
+use super::failure::{Failure, FailureCode, note, warn};
 use super::output::{cell, compact, end_line, lines, optional, print, print_as_is, print_json, try_print};
 use crate::clock::machine;
-use crate::control::api::{self, CallCommand, DurationInput, Missed, Restarted, Sent, StreamedAttempt};
+use crate::control::api::{self, CallCommand, CommandGroup, DurationInput, Missed, Restarted, Sent, StreamedAttempt};
 use crate::control::commands;
 use crate::redact::visible_lines;
 use crate::util::duration::parse_duration;
@@ -24,23 +24,39 @@ use crate::util::duration::parse_duration;
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Adds the commands to the command line.
-pub(super) fn with_calls(mut whole: clap::Command) -> clap::Command {
+pub(super) fn with_calls(whole: clap::Command) -> clap::Command {
+    // Leaves positions after each.
+    let spread = |inner: clap::Command| {
+        let position = inner.get_display_order();
+        inner.display_order(10 * position)
+    };
+    let mut whole = whole.mut_subcommands(spread);
     for (position, command) in commands().iter().enumerate() {
-        whole = match command.name.split_once(' ') {
-            None => whole.mut_subcommand(command.name, |inner| {
-                let order = inner.get_display_order();
-                define(command, inner, order)
-            }),
-            Some((group, inner)) => whole.mut_subcommand(group, |group| {
-                group.subcommand_required(true).arg_required_else_help(true).subcommand(define(
-                    command,
-                    clap::Command::new(inner),
-                    position,
-                ))
-            }),
-        };
+        let (word, inner) =
+            command.name.split_once(' ').map_or((command.name, None), |(word, inner)| (word, Some(inner)));
+        if whole.find_subcommand(word).is_none() {
+            let before = command.after.and_then(|after| whole.find_subcommand(after));
+            let at = before.map_or(LAST, |before| before.get_display_order() + 1);
+            whole = whole.subcommand(clap::Command::new(word).display_order(at));
+        }
+        whole = whole.mut_subcommand(word, |outer| match inner {
+            None => {
+                let at = outer.get_display_order();
+                define(command, outer, at)
+            }
+            Some(inner) => described(command, outer).subcommand(define(command, clap::Command::new(inner), position)),
+        });
     }
     whole
+}
+
+/// The group of a command, as the command describes it if it leads the group.
+fn described(command: &CallCommand, group: clap::Command) -> clap::Command {
+    let group = group.subcommand_required(true).arg_required_else_help(true);
+    match command.group {
+        Some(CommandGroup { about, examples: lines }) => group.about(about).after_help(examples(lines)),
+        None => group,
+    }
 }
 
 /// Adds the arguments and examples of a command.
@@ -85,7 +101,7 @@ pub(super) fn run(command: &CallCommand, matches: &ArgMatches) -> Result<ExitCod
         let hint = "leave one out: `--all` resets every key, `--key KEY` one";
         return Err(Failure::usage("`--all` and `--key` exclude each other").with_hint(hint));
     }
-    let mut call = Call::new(&common.target);
+    let mut call = ControlClient::new(&common.target);
     // Longer than the emulator waits, so that its own timeout is reported.
     if let Some(timeout) = sent.body.get("timeout").and_then(Value::as_str) {
         call = call.limit(parse_duration(timeout).unwrap_or(SHORT).saturating_add(Duration::from_secs(20)));
@@ -109,7 +125,7 @@ pub(super) fn run(command: &CallCommand, matches: &ArgMatches) -> Result<ExitCod
 }
 
 /// Makes a call and prints its answer, which is returned: the text that the emulator makes of it, or JSON.
-pub(super) fn print_answer(call: Call<'_>, sent: &Sent, json: bool) -> Result<String, Failure> {
+pub(super) fn print_answer(call: ControlClient<'_>, sent: &Sent, json: bool) -> Result<String, Failure> {
     let call = if json { call } else { call.text() };
     let text = String::from_utf8_lossy(&call.exchange(sent)?).into_owned();
     if json {
@@ -131,13 +147,13 @@ struct TimedOut {
 
 #[derive(Deserialize)]
 struct Near {
-    request: Option<Named>,
-    delivery: Option<Named>,
+    request: Option<NearRecord>,
+    delivery: Option<NearRecord>,
     differs: Vec<String>,
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct NearRecord {
     id: String,
 }
 
@@ -151,14 +167,14 @@ fn with_nearest(sent: &Sent, failure: Failure) -> Failure {
         format!("  {}: {}", optional(id), differs.join("; "))
     };
     let lines = error.nearest.iter().map(line).collect();
-    let is_check = failure.code == Code::TimedOut && sent.path.ends_with("/wait");
+    let is_check = failure.code == FailureCode::TimedOut && sent.path.ends_with("/wait");
     Failure { status: if is_check { 1 } else { failure.status }, lines, ..failure }
 }
 
 /// Prints each record of this kind as it happens, until interrupted: as a JSON object a line, or as a line of text.
 fn follow(common: &CallArgs, kind: &str, key: &str) -> Result<ExitCode, Failure> {
     let (json, mut truncated, mut shown) = (common.json, false, 0);
-    Call::new(&common.target).follow(key.into(), |found, data| {
+    ControlClient::new(&common.target).follow(key.into(), |found, data| {
         let gap = match found {
             "skipped" => read(data).map(|Missed { missed }| format!("{missed} records were missed")),
             "restarted" => read(data).map(|Restarted { message }| message),

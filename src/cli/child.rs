@@ -1,5 +1,6 @@
 //! A command that runs while an emulator does: how it finds the emulator, its output, how it ended. For `exec`.
 
+use std::env::VarError;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, IsTerminal as _, PipeReader, PipeWriter, Read as _};
 use std::net::IpAddr;
@@ -18,15 +19,15 @@ use tokio::process::{Child, Command};
 use url::Url;
 
 use super::arguments::{Target, reachable};
-use super::client::{Call, in_background};
-use super::document::RunDocument;
-use super::failure::{Code, Failure, note};
+use super::client::{ControlClient, in_background};
+use super::failure::{Failure, FailureCode, note};
 use super::stream::Stream;
 use super::trust::TrustFiles;
 use crate::app::{Emulator, FileLimit};
 use crate::contract::keys::SAMPLE_KEY;
-use crate::control::api::ExecFacts;
+use crate::control::api::{ExecFacts, RecordedRun};
 use crate::redact::{MASK, Redactor, Secrets, visible_lines};
+use crate::settings::Profile;
 use crate::util::pipe;
 use crate::util::process::ending_signal;
 
@@ -51,26 +52,46 @@ static ESCAPES: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 impl ExecFacts {
-    pub(super) fn of(command: &[OsString], status: ExitStatus) -> Self {
-        Self { exit_status: exit_code(status), signal: ending_signal(status), ..Self::not_ended(command) }
+    pub(super) fn of(command: &[OsString], status: ExitStatus, masks: &Masks) -> Self {
+        Self { exit_status: exit_code(status), signal: ending_signal(status), ..Self::not_ended(command, masks) }
     }
 
-    pub(super) fn not_run(command: &[OsString], failure: &Failure) -> Self {
-        let problem = Some(Redactor::default().text(&failure.message).into_owned());
-        Self { exit_status: failure.status, problem, ..Self::not_ended(command) }
+    pub(super) fn not_run(command: &[OsString], failure: &Failure, masks: &Masks) -> Self {
+        let problem = Some(masks.text(&failure.message));
+        Self { exit_status: failure.status, problem, ..Self::not_ended(command, masks) }
     }
 
-    fn not_ended(command: &[OsString]) -> Self {
-        Self { command: shown(command), ..Self::default() }
+    fn not_ended(command: &[OsString], masks: &Masks) -> Self {
+        Self { command: shown(command, masks), ..Self::default() }
+    }
+}
+
+/// The settings of an emulator when its command began, and those when it ended: the command, or a person meanwhile, may change the
+/// prefixes of keys.
+pub(super) struct Masks(Vec<Arc<Profile>>);
+
+impl Masks {
+    pub(super) fn begun(emulator: &Emulator) -> Self {
+        Self(vec![emulator.control().profile_of_all()])
+    }
+
+    pub(super) fn ended(mut self, emulator: &Emulator) -> Self {
+        self.0.push(emulator.control().profile_of_all());
+        self
+    }
+
+    /// A text with the credentials masked that are some by any of these settings.
+    fn text(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, profile| Redactor::new(&profile.keys).text(&text).into_owned())
     }
 }
 
 /// A command and its arguments, credentials masked; of a very long one the beginning.
-fn shown(command: &[OsString]) -> Vec<String> {
+fn shown(command: &[OsString], masks: &Masks) -> Vec<String> {
     let mut room = SHOWN_COMMAND;
     let mut words = Vec::new();
     for word in command {
-        let word = Redactor::default().text(&word.to_string_lossy()).into_owned();
+        let word = masks.text(&word.to_string_lossy());
         if word.len() > room {
             words.push("…".to_owned());
             break;
@@ -109,9 +130,12 @@ pub(super) fn spawn(
         .env("WRS_EMULATOR_URL", &target.url)
         .envs(unproxied(&[&target.url, &emulator.base_url()], |name| std::env::var_os(name)))
         .kill_on_drop(true);
-    if std::env::var_os("WRS_API_KEY").is_none_or(|key| key.is_empty()) {
-        command.env("WRS_API_KEY", SAMPLE_KEY);
-    }
+    // Blanks and line ends around a value are no part of it, here as for flags. No header can carry them.
+    match std::env::var("WRS_API_KEY") {
+        Ok(key) if !key.trim().is_empty() => command.env("WRS_API_KEY", key.trim()),
+        Err(VarError::NotUnicode(_)) => &mut command,
+        _ => command.env("WRS_API_KEY", SAMPLE_KEY),
+    };
     if let Some(token) = &target.control_token {
         command.env("WRS_EMULATOR_CONTROL_TOKEN", token);
     }
@@ -183,9 +207,9 @@ pub(super) fn host_of(url: &Url) -> String {
 }
 
 /// What happened while the command ran, and how it ended.
-pub(super) async fn whole_run(target: &Target, facts: ExecFacts) -> Result<RunDocument, Failure> {
+pub(super) async fn whole_run(target: &Target, facts: ExecFacts) -> Result<RecordedRun, Failure> {
     let target = target.clone();
-    let run = in_background(move || RunDocument::ask(Call::new(&target).limit(REPORT_LIMIT), "*")).await;
+    let run = in_background(move || RecordedRun::ask(ControlClient::new(&target).limit(REPORT_LIMIT), "*")).await;
     run.map(|run| run.after(facts))
         .map_err(|problem| Failure::io(format!("the run cannot be read: {}", problem.message)))
 }
@@ -198,7 +222,7 @@ fn not_run(program: &OsStr, error: &io::Error) -> Failure {
         _ => (126, format!("cannot run `{shown}`: {error}")),
     };
     let hint = "what follows `--` is a program and its arguments; to run a shell command: -- sh -c '…'";
-    Failure::new(code, Code::NotRun, message).with_hint(hint)
+    Failure::new(code, FailureCode::NotRun, message).with_hint(hint)
 }
 
 pub(super) fn exit_code(status: ExitStatus) -> u8 {
@@ -228,11 +252,11 @@ pub(super) struct Tee {
 
 /// How far the copying of one pipe of the command is.
 struct Copied {
-    progress: Mutex<Progress>,
+    progress: Mutex<CopyProgress>,
     changed: Condvar,
 }
 
-struct Progress {
+struct CopyProgress {
     /// The pipe; absent once nothing more is read from it.
     from: Option<PipeReader>,
     read: u64,
@@ -271,7 +295,7 @@ impl Tee {
     /// A pipe that is copied to this stream.
     fn copy(&mut self, to: Option<Stream>) -> io::Result<PipeWriter> {
         let (mut from, end) = io::pipe()?;
-        let progress = Mutex::new(Progress { from: Some(from.try_clone()?), read: 0, passed_on: 0 });
+        let progress = Mutex::new(CopyProgress { from: Some(from.try_clone()?), read: 0, passed_on: 0 });
         let copied = Arc::new(Copied { progress, changed: Condvar::new() });
         self.copies.push(Arc::clone(&copied));
         let kept = Arc::clone(&self.kept);
@@ -307,9 +331,9 @@ impl Tee {
     }
 
     /// The end of the output, with credentials and this secret masked.
-    pub(super) fn kept(&self, secret: Option<&str>) -> String {
+    pub(super) fn kept(&self, secret: Option<&str>, masks: &Masks) -> String {
         let kept = std::mem::take(&mut *self.kept.lock());
-        kept.shown(secret)
+        kept.shown(secret, masks)
     }
 }
 
@@ -344,13 +368,13 @@ impl Tail {
         self.is_cut |= beyond > 0;
     }
 
-    fn shown(mut self, secret: Option<&str>) -> String {
+    fn shown(mut self, secret: Option<&str>, masks: &Masks) -> String {
         self.cut();
         let text = String::from_utf8_lossy(&self.bytes);
         // A credential that the cut has shortened could not be recognised, so the first line goes.
         let text = if self.is_cut { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
         let plain = ESCAPES.replace_all(text, "");
-        let masked = Redactor::default().text(&plain).into_owned();
+        let masked = masks.text(&plain);
         let secret = Secrets::default().and(secret.unwrap_or_default(), MASK);
         visible_lines(&secret.hide(&masked)).into_owned()
     }

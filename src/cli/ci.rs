@@ -1,18 +1,19 @@
 //! What CI systems show of a verdict without being asked: annotations and the summary of a job at GitHub, a section of the log at GitLab.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::failure::{is_json, warn};
-use super::report::{RunReport, ShownCause};
+use super::report::{MAX_CAUSES, ReportCase, RunReport, ShownCause};
 use super::stream::Stream;
 use crate::clock::machine;
 use crate::redact::visible_lines;
 use crate::util::file;
-use crate::util::wording::counted;
+use crate::util::wording::{counted, shorten};
 
-/// GitHub shows at most this many annotations of a step.
-const MAX_ANNOTATIONS: usize = 10;
+/// Most characters of a test's name in the title of an annotation.
+const MAX_TITLE: usize = 200;
 
 /// Most lines of a verdict in the summary of a job, which GitHub limits to 1 MiB.
 const MAX_LINES: usize = 200;
@@ -92,32 +93,37 @@ fn summary_of(title: &str, text: &str) -> String {
     summary
 }
 
-/// A workflow command of GitHub for each cause.
+/// A workflow command of GitHub for each cause, named by the test that failed of it.
 fn annotations(report: &RunReport, level: &str) -> String {
-    let mut found: Vec<(&str, String)> = Vec::new();
-    let mut sentences: Vec<&str> = Vec::new();
+    let mut found: Vec<(Cow<'_, str>, String)> = Vec::new();
     for case in report.judged().filter(|case| case.has_failed()) {
         if case.causes.is_empty() && !case.is_told {
-            found.push((&case.name, case.message.clone()));
-            sentences.push(&case.message);
+            found.push((case.name.as_str().into(), case.message.clone()));
         }
-        found.extend(case.causes.iter().map(|cause| (&*case.name, ShownCause::line(cause))));
-        sentences.extend(case.causes.iter().map(|cause| &*cause.sentence));
+        found.extend(case.causes.iter().map(|cause| (title(case, cause), cause.line())));
     }
-    if found.len() > MAX_ANNOTATIONS {
-        found.truncate(MAX_ANNOTATIONS - 1);
-        let rest = &sentences[MAX_ANNOTATIONS - 1..];
-        let mut listed: String = rest.iter().take(MAX_LINES).map(|sentence| format!("\n{sentence}")).collect();
-        if rest.len() > MAX_LINES {
-            let _ = write!(listed, "\n… and {}", counted(rest.len() - MAX_LINES, "more cause"));
-        }
-        found.push(("verdict", format!("{}:{listed}", counted(rest.len(), "more cause"))));
+    let more = report.more_causes(found.len());
+    found.truncate(MAX_CAUSES);
+    // GitHub shows no further annotation.
+    if let (Some((_, message)), Some(more)) = (found.last_mut(), more) {
+        message.push_str(&format!("\n{more}"));
     }
-    let line = |(kind, message): &(&str, String)| {
-        let (kind, message) = (property(&visible_lines(kind)), data(&visible_lines(message)));
-        format!("::{level} title=wrs-emulator%3A {kind}::{message}\n")
+    let line = |(title, message): &(Cow<'_, str>, String)| {
+        let (title, message) = (property(&visible_lines(title)), data(&visible_lines(message)));
+        format!("::{level} title=wrs-emulator%3A {title}::{message}\n")
     };
     found.iter().map(line).collect()
+}
+
+/// The tests that failed of a cause, or else the kind of problem.
+fn title<'a>(case: &'a ReportCase, cause: &'a ShownCause) -> Cow<'a, str> {
+    match cause.names.as_slice() {
+        [name] if cause.is_of_tests => shorten(name, MAX_TITLE),
+        [name, more @ ..] if cause.is_of_tests => {
+            format!("{} and {}", shorten(name, MAX_TITLE), counted(more.len(), "more test")).into()
+        }
+        _ => case.name.as_str().into(),
+    }
 }
 
 /// A message of a workflow command.
@@ -133,11 +139,12 @@ fn property(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::report::ReportCase;
+    use crate::advice::Audience;
 
     fn report(messages: &[&str]) -> RunReport {
         let cause = |message: &&str| ShownCause {
             names: vec!["a".to_owned()],
+            is_of_tests: false,
             sentence: (*message).to_owned(),
             details: vec!["2 times; first req_1".to_owned()],
         };
@@ -164,14 +171,34 @@ mod tests {
     }
 
     #[test]
-    fn what_github_would_not_show_is_counted() {
-        let messages: Vec<String> = (0..12).map(|number| number.to_string()).collect();
+    fn ten_causes_are_shown_and_the_others_counted_with_the_command_that_lists_them() {
+        let messages: Vec<String> = (0..213).map(|number| format!("cause {number}")).collect();
         let messages: Vec<&str> = messages.iter().map(String::as_str).collect();
-        let lines = annotations(&report(&messages), "warning");
-        assert_eq!(lines.lines().count(), MAX_ANNOTATIONS);
-        assert!(lines.ends_with("::warning title=wrs-emulator%3A verdict::3 more causes:%0A9%0A10%0A11\n"), "{lines}");
-        let many = vec!["same"; MAX_ANNOTATIONS - 1 + MAX_LINES + 3];
-        let lines = annotations(&report(&many), "error");
-        assert!(lines.contains("::203 more causes:%0A") && lines.ends_with("%0A… and 3 more causes\n"), "{lines}");
+        let more = "… and 203 more causes; `wrs-emulator verdict --json --from run.json` lists them\n";
+        let all_causes = Audience::File("run.json".to_owned()).all_causes(None);
+        let report = RunReport { all_causes, ..report(&messages) };
+        let lines = annotations(&report, "warning");
+        assert_eq!(lines.lines().count(), MAX_CAUSES);
+        assert!(lines.ends_with(&format!("::cause 9; 2 times; first req_1%0A{more}")), "{lines}");
+        let text = report.text(false);
+        assert!(text.contains("    cause 9\n") && !text.contains("cause 10") && text.ends_with(more), "{text}");
+    }
+
+    #[test]
+    fn an_annotation_is_named_by_its_test() {
+        let cause = |names: &[&str], is_of_tests| ShownCause {
+            names: names.iter().map(|&name| name.to_owned()).collect(),
+            is_of_tests,
+            sentence: String::new(),
+            details: Vec::new(),
+        };
+        let case = ReportCase::failed("tests", "tests", "", Vec::new());
+        for (names, is_of_tests, expected) in [
+            (&["test_a.py::test_one"][..], true, "test_a.py::test_one"),
+            (&["one", "two", "three"], true, "one and 2 more tests"),
+            (&["GET /v1/helo"], false, "tests"),
+        ] {
+            assert_eq!(title(&case, &cause(names, is_of_tests)), expected);
+        }
     }
 }

@@ -20,16 +20,16 @@ use tokio::runtime::{Builder, Runtime};
 use url::{Url, form_urlencoded};
 
 use super::arguments::{Target, address, base, is_webhook_url, reachable};
-use super::expansion::check_expansion;
-use super::failure::{Code, Failure};
+use super::failure::{Failure, FailureCode};
 use super::output::compact;
 use crate::advice::{Advice, Audience, READER};
 use crate::contract::DEFAULT_URL;
 use crate::contract::variation::HeaderLetters;
-use crate::control::api::{Answer, AnyKey, AskHealth, ControlCall, FollowStream, Query, Sent};
+use crate::control::api::{AnyKey, AskHealth, CallAnswer, ControlCall, FollowStream, Query, Sent};
 use crate::http::handler::PLAIN_ON_TLS;
 use crate::http::tls::{Trust, is_about_the_issuer};
 use crate::http::tls_problem::{certificate_problem, handshake_problem, tls_error};
+use crate::util::expansion::{MOST, check_expansion};
 use crate::util::wording::shell_word;
 use crate::webhook::dial::{ClientTls, Sender, open};
 
@@ -52,7 +52,7 @@ const TEXT: &str = "text/plain";
 
 /// How calls of the control API are made.
 #[derive(Clone)]
-pub(super) struct Call<'a> {
+pub(super) struct ControlClient<'a> {
     target: &'a Target,
     /// A body that is not fields of the request, and its media type.
     body: Option<(&'static str, Vec<u8>)>,
@@ -64,7 +64,7 @@ pub(super) struct Call<'a> {
     trusted: Option<PathBuf>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> ControlClient<'a> {
     pub(super) fn new(target: &'a Target) -> Self {
         let reader = target.reader();
         Self { target, body: None, limit: SHORT, accepted: JSON, reader, max_answer: MAX_ANSWER, trusted: None }
@@ -112,9 +112,9 @@ impl<'a> Call<'a> {
     }
 
     /// Makes a call and reads its answer; a refused call is a failure.
-    pub(super) fn send<C: ControlCall>(self, request: &C) -> Result<<C::Answer as Answer>::Schema, Failure>
+    pub(super) fn send<C: ControlCall>(self, request: &C) -> Result<<C::Answer as CallAnswer>::Schema, Failure>
     where
-        <C::Answer as Answer>::Schema: DeserializeOwned,
+        <C::Answer as CallAnswer>::Schema: DeserializeOwned,
     {
         let sent = request.sent();
         parsed(sent.path, &self.exchange(&sent)?)
@@ -186,10 +186,9 @@ impl<'a> Call<'a> {
         let bytes = body.map_err(|error| self.unreachable(error_of_body(&*error, most)))?.to_bytes();
         if status.is_success() && (is_text || serde_json::from_slice::<IgnoredAny>(&bytes).is_ok()) {
             // Of a snapshot, the longest answer, nothing is read but how many workspaces it has.
-            let expands = (!is_text && self.max_answer != MAX_SNAPSHOT).then(|| check_expansion(&bytes));
-            expands
-                .unwrap_or(Ok(()))
-                .map_err(|cause| self.unreachable(format!("its answer cannot be read: {cause}")))?;
+            if !is_text && self.max_answer != MAX_SNAPSHOT {
+                self.check(&bytes)?;
+            }
             return Ok(bytes);
         }
         let Ok(answer) = serde_json::from_slice::<Value>(&bytes) else {
@@ -200,6 +199,11 @@ impl<'a> Call<'a> {
         };
         let is_tls = answer.pointer("/error/message").is_some_and(|message| message == PLAIN_ON_TLS);
         Err(if is_tls { self.speaks_tls(url) } else { refused(status, answer, &self.reader) })
+    }
+
+    /// Refuses an answer, or an event of the stream, that expands.
+    fn check(&self, json: &[u8]) -> Result<(), Failure> {
+        check_expansion(json, MOST).map_err(|cause| self.unreachable(format!("its answer cannot be read: {cause}")))
     }
 
     /// Follows the event stream until the emulator ends it or `each` returns false; `each` gets the kind and JSON of an event.
@@ -224,10 +228,11 @@ impl<'a> Call<'a> {
                     searched = 0;
                     let block = String::from_utf8_lossy(&block);
                     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
-                    if let (Some(kind), Some(data)) = (field("event: "), field("data: "))
-                        && !each(kind, data)
-                    {
-                        return Ok(());
+                    if let (Some(kind), Some(data)) = (field("event: "), field("data: ")) {
+                        self.check(data.as_bytes())?;
+                        if !each(kind, data) {
+                            return Ok(());
+                        }
                     }
                 }
             }
@@ -304,7 +309,8 @@ impl<'a> Call<'a> {
         } else {
             "start it, or correct the address".to_owned()
         };
-        Failure::new(3, Code::Unreachable, format!("cannot reach the emulator at {url}: {cause}")).with_hint(hint)
+        Failure::new(3, FailureCode::Unreachable, format!("cannot reach the emulator at {url}: {cause}"))
+            .with_hint(hint)
     }
 }
 
@@ -320,7 +326,7 @@ fn too_long(most: usize) -> String {
 pub(super) fn parsed<T: DeserializeOwned>(path: &str, answer: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(answer).map_err(|error| {
         let message = format!("the answer to `{path}` has an unexpected form: {error}");
-        Failure::new(2, Code::Failed, message).with_hint("is that the same version of wrs-emulator?")
+        Failure::new(2, FailureCode::Failed, message).with_hint("is that the same version of wrs-emulator?")
     })
 }
 
@@ -330,10 +336,10 @@ fn refused(status: StatusCode, answer: Value, reader: &Audience) -> Failure {
     let field = |pointer| answer.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     let message = field("/error/message").unwrap_or("the emulator refused the call");
     let (exit, code) = match status {
-        StatusCode::NOT_FOUND if field("/parameter") != Some("key") => (1, Code::NotFound),
-        StatusCode::NOT_FOUND => (2, Code::NotFound),
-        StatusCode::REQUEST_TIMEOUT => (2, Code::TimedOut),
-        _ => (2, Code::Refused),
+        StatusCode::NOT_FOUND if field("/parameter") != Some("key") => (1, FailureCode::NotFound),
+        StatusCode::NOT_FOUND => (2, FailureCode::NotFound),
+        StatusCode::REQUEST_TIMEOUT => (2, FailureCode::TimedOut),
+        _ => (2, FailureCode::Refused),
     };
     let advice = answer.get("advice").and_then(|advice| Vec::<Advice>::deserialize(advice).ok()).unwrap_or_default();
     let advice: Vec<String> = advice.iter().map(|advice| format!("`{}`", advice.worded(reader))).collect();
@@ -359,7 +365,7 @@ pub(super) fn emulator_at(address: SocketAddr) -> Option<String> {
     ["http", "https"].into_iter().find_map(|scheme| {
         let url = reachable(&format!("{scheme}://{address}"));
         let target = Target { url: url.clone(), control_token: None, ca: Vec::new(), insecure: true };
-        let is_one = match Call::new(&target).limit(Duration::from_secs(1)).send(&AskHealth {}) {
+        let is_one = match ControlClient::new(&target).limit(Duration::from_secs(1)).send(&AskHealth {}) {
             Ok(health) => health.status == "ready",
             // Where the control API has its own port, the emulated one refuses the path.
             Err(failure) => {

@@ -14,7 +14,7 @@ use clap_complete::env::Shells;
 
 use super::arguments::examples;
 use super::output::print_as_is;
-use super::parse::DEFAULTS;
+use super::parse::defaults;
 use crate::contract::types::EVENT_TYPES;
 use crate::scenario::{Folders, built_in_names};
 use crate::settings::{Layered, PRESETS, UNPROMISED, ledger};
@@ -161,7 +161,7 @@ fn folders(words: &[OsString]) -> Folders {
 /// The definition with what can be completed. If `is_without_paths`, the shell completes paths itself.
 fn completed(command: Command, folders: Folders, is_without_paths: bool) -> Command {
     // The flags of a group's default command may follow the group.
-    let command = DEFAULTS.iter().fold(command, |command, (group, default)| {
+    let command = defaults().fold(command, |command, (group, default)| {
         command.mut_subcommand(group, |group| {
             let own: Vec<_> = group.get_arguments().map(|flag| flag.get_id().clone()).collect();
             let default = group.find_subcommand(default);

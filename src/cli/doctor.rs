@@ -14,11 +14,12 @@ use url::Url;
 
 use super::arguments::{CallArgs, Target, base, examples, is_webhook_url};
 use super::child::{catching_proxy, host_of, unproxied};
-use super::client::{Call, SHORT, emulator_at, runtime};
-use super::failure::{Code, Failure, colored};
+use super::client::{ControlClient, SHORT, emulator_at, runtime};
+use super::failure::{Failure, FailureCode, colored};
 use super::output::{YELLOW, cell, mark, painted, show};
-use super::profile::{forwards_in_force, mask_by_rows};
+use super::profile::{forwards_in_force, keys_of, mask_as};
 use super::trust::BUNDLE_VARIABLES;
+use crate::advice::Advice;
 use crate::clock::machine;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::{
@@ -48,7 +49,7 @@ pub(super) struct DoctorArgs {
 }
 
 #[derive(Debug, Serialize)]
-struct Diagnosis {
+struct SetUpReport {
     healthy: bool,
     checks: Vec<CheckLine>,
 }
@@ -57,38 +58,38 @@ struct Diagnosis {
 #[derive(Debug, Serialize)]
 struct CheckLine {
     check: &'static str,
-    state: State,
+    state: CheckState,
     detail: String,
     commands: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum State {
+enum CheckState {
     Ok,
     Warning,
     Failed,
 }
 
 impl CheckLine {
-    fn new(check: &'static str, state: State, detail: &str, command_lines: &str) -> Self {
+    fn new(check: &'static str, state: CheckState, detail: &str, command_lines: &str) -> Self {
         let masked = |text: &str| Redactor::default().text(text).into_owned();
         Self { check, state, detail: masked(detail), commands: command_lines.lines().map(masked).collect() }
     }
 
     fn ok(name: &'static str, detail: &str) -> Self {
-        Self::new(name, State::Ok, detail, "")
+        Self::new(name, CheckState::Ok, detail, "")
     }
 
     fn refused(name: &'static str, Failure { message, hint, .. }: Failure) -> Self {
         let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
-        Self::new(name, State::Failed, &format!("{message}{hint}"), "")
+        Self::new(name, CheckState::Failed, &format!("{message}{hint}"), "")
     }
 
     fn text(&self, colors: bool) -> String {
         let mark = match self.state {
-            State::Warning => painted(YELLOW, '!', colors),
-            state => mark(state == State::Ok, colors),
+            CheckState::Warning => painted(YELLOW, '!', colors),
+            state => mark(state == CheckState::Ok, colors),
         };
         let commands: String = self.commands.iter().map(|command| format!("    {}\n", cell(command))).collect();
         format!("{mark} {:<11} {}\n{commands}", self.check, cell(&self.detail))
@@ -98,12 +99,12 @@ impl CheckLine {
 pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let mut target = args.common.target.clone();
     let url = base(&target.url)?;
-    let mut health = Call::new(&target).limit(ANSWERING).send(&AskHealth {});
+    let mut health = ControlClient::new(&target).limit(ANSWERING).send(&AskHealth {});
     let is_trusted = health.is_ok();
     if !is_trusted && url.scheme() == "https" {
         // If that was for its certificate, all other calls trust any.
         target.insecure = true;
-        health = Call::new(&target).limit(ANSWERING).send(&AskHealth {});
+        health = ControlClient::new(&target).limit(ANSWERING).send(&AskHealth {});
     }
     let is_reached = health.is_ok();
     let mut checks = vec![emulator(&url, health.map(|ready| ready.version)), proxy(&url)];
@@ -114,7 +115,7 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     } else {
         checks.insert(1, port(&url));
     }
-    let diagnosis = Diagnosis { healthy: checks.iter().all(|check| check.state != State::Failed), checks };
+    let diagnosis = SetUpReport { healthy: checks.iter().all(|check| check.state != CheckState::Failed), checks };
     let colors = colored(&std::io::stdout());
     show(args.common.json, &diagnosis, || diagnosis.checks.iter().map(|check| check.text(colors)).collect());
     Ok(if is_reached { ExitCode::from(u8::from(!diagnosis.healthy)) } else { ExitCode::from(3) })
@@ -122,13 +123,12 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
 
 /// The questions about a running emulator, until it refuses a call.
 fn ask(target: &Target, url: &Url, named: Option<&str>, checks: &mut Vec<CheckLine>) -> Result<(), Failure> {
-    let keys = Call::new(target).send(&keys_of(OneKey::default()))?;
-    mask_by_rows(keys.data.iter().map(|row| (row.setting.as_str(), &row.value)));
+    mask_as(target)?;
     let of_key = key(target, named)?;
-    let valid = named.filter(|_| of_key.state == State::Ok);
+    let valid = named.filter(|_| of_key.state == CheckState::Ok);
     checks.extend([of_key, scenarios(target)?]);
     let routes = routes(target, valid)?;
-    checks.extend([receiver(url, &routes)?, forward(&routes), clock(target, valid)?]);
+    checks.extend([receiver(target, url, &routes)?, forward(target, valid, &routes)?, clock(target, valid)?]);
     Ok(())
 }
 
@@ -139,7 +139,7 @@ fn emulator(url: &Url, version: Result<String, Failure>) -> CheckLine {
         Ok(version) if version == own => CheckLine::ok("emulator", &format!("{at} answers, version {own}")),
         Ok(other) => {
             let detail = format!("{at} answers, version {other}, but this is {own}; stop that one and start this:");
-            CheckLine::new("emulator", State::Warning, &detail, "wrs-emulator")
+            CheckLine::new("emulator", CheckState::Warning, &detail, "wrs-emulator")
         }
         Err(failure) => CheckLine::refused("emulator", failure),
     }
@@ -161,7 +161,7 @@ fn port(url: &Url) -> CheckLine {
             format!("lsof -i :{port}\nwrs-emulator --listen 127.0.0.1:0"),
         ),
     };
-    CheckLine::new("port", State::Failed, &detail, &command)
+    CheckLine::new("port", CheckState::Failed, &detail, &command)
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -177,13 +177,13 @@ fn proxy(url: &Url) -> CheckLine {
     let lists = unproxied(&[url.as_str()], |name| variable(name).map(Into::into));
     let lists = lists.map(|(name, list)| format!("{name}={}", shell_word(&list.to_string_lossy())));
     let detail = format!("`{name}` is set and `NO_PROXY` does not exclude {host}: your code's calls go to the proxy");
-    CheckLine::new("proxy", State::Failed, &detail, &format!("export {}", lists.join(" ")))
+    CheckLine::new("proxy", CheckState::Failed, &detail, &format!("export {}", lists.join(" ")))
 }
 
 /// Does a TLS client trust it?
 fn certificate(target: &Target, url: &Url, is_trusted: bool) -> CheckLine {
     let trusts = |name: &str| {
-        let call = |file| Call::new(target).trusting_only(file).limit(ANSWERING).send(&AskHealth {});
+        let call = |file| ControlClient::new(target).trusting_only(file).limit(ANSWERING).send(&AskHealth {});
         variable(name).is_some_and(|file| call(file.into()).is_ok())
     };
     let missing: Vec<&str> = BUNDLE_VARIABLES.into_iter().filter(|name| !trusts(name)).collect();
@@ -197,30 +197,27 @@ fn certificate(target: &Target, url: &Url, is_trusted: bool) -> CheckLine {
         missing.into_iter().chain(["WRS_EMULATOR_CA"]).map(|name| format!(" {name}=\"$PWD/ca.pem\"")).collect();
     let authority = shell_word(url.as_str().trim_end_matches('/'));
     let commands = format!("curl -fsk -o ca.pem {authority}/_emulator/ca.pem\nexport{exports}");
-    CheckLine::new("certificate", if by_none { State::Failed } else { State::Warning }, &detail, &commands)
-}
-
-/// Asks for the settings of keys.
-fn keys_of(key: OneKey) -> Query<ShowProfile> {
-    Query { query: ShowProfile { key, prefix: Some("keys".to_owned()), ..Default::default() } }
+    CheckLine::new("certificate", if by_none { CheckState::Failed } else { CheckState::Warning }, &detail, &commands)
 }
 
 /// Does the key look like a key?
 fn key(target: &Target, key: Option<&str>) -> Result<CheckLine, Failure> {
     let export = format!("export WRS_API_KEY={SAMPLE_KEY}");
     let unset = "`WRS_API_KEY` is not set; if your code reads it:";
-    let Some(key) = key else { return Ok(CheckLine::new("key", State::Warning, unset, &export)) };
+    let Some(key) = key else { return Ok(CheckLine::new("key", CheckState::Warning, unset, &export)) };
     let request = keys_of(key.into());
-    match Call::new(target).send(&request) {
+    match ControlClient::new(target).send(&request) {
         Ok(_) => Ok(CheckLine::ok("key", &format!("{} is valid", Redactor::default().key(key)))),
-        Err(wrong) if wrong.code == Code::NotFound => Ok(CheckLine::new("key", State::Failed, &wrong.message, &export)),
+        Err(wrong) if wrong.code == FailureCode::NotFound => {
+            Ok(CheckLine::new("key", CheckState::Failed, &wrong.message, &export))
+        }
         Err(failure) => Err(failure),
     }
 }
 
 /// Are the scenario files sound?
 fn scenarios(target: &Target) -> Result<CheckLine, Failure> {
-    let mut own = Call::new(target).send(&Query::<ListScenarios>::default())?.data;
+    let mut own = ControlClient::new(target).send(&Query::<ListScenarios>::default())?.data;
     own.retain(|row| !matches!(&*row.origin, "built-in" | "inline"));
     let Some(ScenarioRow { origin, problem, .. }) = own.iter().find(|row| row.state != ScenarioState::Ok) else {
         return Ok(CheckLine::ok("scenarios", &format!("{} of yours, none broken", counted(own.len(), "file"))));
@@ -228,14 +225,21 @@ fn scenarios(target: &Target) -> Result<CheckLine, Failure> {
     let deleted = || " was deleted, and its last version is active".to_owned();
     let why = problem.as_ref().map_or_else(deleted, |it| format!(":{}:{}: {}", it.line, it.column, it.message));
     let command = format!("wrs-emulator check {}", shell_word(origin));
-    Ok(CheckLine::new("scenarios", State::Failed, &format!("{origin}{why}"), &command))
+    Ok(CheckLine::new("scenarios", CheckState::Failed, &format!("{origin}{why}"), &command))
 }
 
-/// The id and URL of an active subscription, and where its events go; none for a built-in receiver.
-type Route = (String, Url, Arc<Receiver>);
+/// An active subscription that no built-in receiver has.
+struct DeliveryRoute {
+    id: String,
+    url: Url,
+    /// Where its events go.
+    to: Arc<Receiver>,
+    /// The forward that nearly covers it, if none does.
+    near_miss: Option<String>,
+}
 
-fn routes(target: &Target, key: Option<&str>) -> Result<Vec<Route>, Failure> {
-    let send = |request: &_| Call::new(target).send::<Query<ListSubscriptions>>(request);
+fn routes(target: &Target, key: Option<&str>) -> Result<Vec<DeliveryRoute>, Failure> {
+    let send = |request: &_| ControlClient::new(target).send::<Query<ListSubscriptions>>(request);
     let found = ListSubscriptions::all(key.map(AnyKey::from).unwrap_or_default(), send)?.into_iter();
     let mut routes = Vec::new();
     for found in found.filter(|found| found.status == SubscriptionState::Active).take(MAX_SUBSCRIPTIONS) {
@@ -243,20 +247,23 @@ fn routes(target: &Target, key: Option<&str>) -> Result<Vec<Route>, Failure> {
         let rules = forwards_in_force(target, &OneKey::from(&*found.workspace.0), SHORT)?;
         let forwards = Forwards::try_from(rules).unwrap_or_default();
         if let Some(Destination::Dial(to)) = Egress::default().destination(&forwards, &Arc::new(url.clone())) {
-            routes.push((found.id.0, url, to));
+            let near_miss = forwards.near_miss(&url);
+            routes.push(DeliveryRoute { id: found.id.0, url, to, near_miss });
         }
     }
     Ok(routes)
 }
 
-fn add_forward(from: &Url, to: &str) -> String {
-    format!("wrs-emulator forwards add {}", shell_word(&format!("{}={to}", from.origin().ascii_serialization())))
+fn add_forward(target: &Target, from: &Url, to: &str) -> String {
+    Advice::Forward { from: from.origin().ascii_serialization(), to: to.to_owned() }.worded(&target.reader())
 }
 
 /// Does the receiver answer, and over which protocol? Only asked where the emulator would ask it as well, without a look-up on the internet.
-fn receiver(url: &Url, routes: &[Route]) -> Result<CheckLine, Failure> {
+fn receiver(target: &Target, url: &Url, routes: &[DeliveryRoute]) -> Result<CheckLine, Failure> {
     let mut answering = Vec::new();
-    for (id, from, to) in routes.iter().filter(|(.., to)| is_here(url) && !is_looked_up_far(&to.url)) {
+    for DeliveryRoute { id, url: from, to, .. } in
+        routes.iter().filter(|route| is_here(url) && !is_looked_up_far(&route.to.url))
+    {
         let is_tls = to.url.scheme() == "https";
         let problem = match runtime(Builder::new_current_thread())?.block_on(head(to, ANSWERING)) {
             Ok(()) => {
@@ -270,29 +277,52 @@ fn receiver(url: &Url, routes: &[Route]) -> Result<CheckLine, Failure> {
         let listen = format!("wrs-emulator listen --listen 127.0.0.1:{}", to.url.port_or_known_default().unwrap_or(80));
         let command = match problem.reason {
             FailureReason::ConnectionRefused if !is_tls => listen,
-            FailureReason::InvalidAnswer if !is_tls => add_forward(from, &to.origin.replacen("http", "https", 1)),
-            FailureReason::NotTls => add_forward(from, &to.origin.replacen("https", "http", 1)),
-            _ => add_forward(from, EXAMPLE_APPLICATION),
+            FailureReason::TlsExpected => add_forward(target, from, &to.origin.replacen("http", "https", 1)),
+            FailureReason::NotTls => add_forward(target, from, &to.origin.replacen("https", "http", 1)),
+            _ => add_forward(target, from, EXAMPLE_APPLICATION),
         };
         let detail = format!("{id} to {}: {}", to.text, problem.detail);
-        return Ok(CheckLine::new("receiver", State::Failed, &detail, &command));
+        return Ok(CheckLine::new("receiver", CheckState::Failed, &detail, &command));
     }
     answering.dedup();
     let none = "no subscription leads to a program near this one".to_owned();
     Ok(CheckLine::ok("receiver", &if answering.is_empty() { none } else { answering.join("; ") }))
 }
 
-/// Does a forward lead to it?
-fn forward(routes: &[Route]) -> CheckLine {
-    let direct = routes.iter().find(|(_, url, to)| to.forwarded.is_none() && is_webhook_url(url.as_str()));
-    let Some((id, url, _)) = direct else { return CheckLine::ok("forward", "no subscription lacks one") };
-    let detail = format!("{id} to {url} is not forwarded, and webhooks stay on this machine:");
-    CheckLine::new("forward", State::Warning, &detail, &add_forward(url, EXAMPLE_APPLICATION))
+/// Does a forward lead to it, and can each be used?
+fn forward(target: &Target, key: Option<&str>, routes: &[DeliveryRoute]) -> Result<CheckLine, Failure> {
+    let direct = routes.iter().find(|route| route.to.forwarded.is_none() && is_webhook_url(route.url.as_str()));
+    if let Some(DeliveryRoute { id, url, near_miss, .. }) = direct {
+        let near = near_miss.as_ref().map_or_else(String::new, |near| format!("; {near}"));
+        let detail = format!("{id} to {url} is not forwarded, and webhooks stay on this machine{near}:");
+        return Ok(CheckLine::new(
+            "forward",
+            CheckState::Warning,
+            &detail,
+            &add_forward(target, url, EXAMPLE_APPLICATION),
+        ));
+    }
+    let key = key.map(OneKey::from).unwrap_or_default();
+    let forwards = Forwards::try_from(forwards_in_force(target, &key, SHORT)?).unwrap_or_default();
+    let prefix = Some("webhooks.allow_http".to_owned());
+    let rows =
+        ControlClient::new(target).send(&Query { query: ShowProfile { prefix, key, ..Default::default() } })?.data;
+    let idle = forwards.idle(rows.iter().any(|row| row.value == true));
+    Ok(match idle.first() {
+        Some(idle) => CheckLine::new(
+            "forward",
+            CheckState::Warning,
+            idle,
+            &format!("wrs-emulator forwards list{}", target.option()),
+        ),
+        None => CheckLine::ok("forward", "no subscription lacks one"),
+    })
 }
 
 /// Does its clock agree?
 fn clock(target: &Target, key: Option<&str>) -> Result<CheckLine, Failure> {
-    let clock = Call::new(target).send(&Query { query: ShowClock { key: key.map(Into::into).unwrap_or_default() } })?;
+    let clock = ControlClient::new(target)
+        .send(&Query { query: ShowClock { key: key.map(Into::into).unwrap_or_default() } })?;
     let whose = key.filter(|_| clock.follows == Some(false)).map(|key| format!(" --key {}", shell_word(key)));
     let now = clock.now.0.parse::<Timestamp>().map_or(0, Timestamp::as_second);
     let is_right = machine::wall_time().as_second().abs_diff(now) <= MAX_DRIFT_SECONDS;
@@ -302,6 +332,6 @@ fn clock(target: &Target, key: Option<&str>) -> Result<CheckLine, Failure> {
         ClockMode::Real if is_right => return Ok(CheckLine::ok("clock", "shows the real time")),
         ClockMode::Real => ("moved: it shows another time than this machine; to go back:", "set now"),
     };
-    let command = format!("wrs-emulator clock {command}{}", whose.unwrap_or_default());
-    Ok(CheckLine::new("clock", State::Warning, detail, &command))
+    let command = format!("wrs-emulator clock {command}{}{}", whose.unwrap_or_default(), target.option());
+    Ok(CheckLine::new("clock", CheckState::Warning, detail, &command))
 }

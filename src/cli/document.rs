@@ -1,87 +1,29 @@
-//! A run document as the command line reads it: its text, made by an emulator or saved in a file, and the records in it.
+//! A run document as the command line reads it, made by an emulator or saved in a file. It is read into its own type: as a value of any
+//! form, a text would take many times its size.
 
 use std::path::Path;
 
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::Deserialize;
 
-use super::client::{Call, MAX_RUN, parsed};
-use super::expansion::check_expansion;
-use super::failure::{Code, Failure};
-use super::output::{as_value, compact};
+use super::client::{ControlClient, MAX_RUN, parsed};
+use super::failure::{Failure, FailureCode};
 use super::profile::mask_by_rows;
-use crate::control::api::{
-    ControlCall as _, DeliveryWhole, EmulatorFacts, ExecFacts, Findings, GetRun, Omitted, Query, RUN_FORMAT,
-    RUN_VERSION, RequestWhole, Verification, WorkspaceId,
-};
+use crate::control::api::{ControlCall as _, ExecFacts, GetRun, Query, RUN_FORMAT, RUN_VERSION, RecordedRun};
 use crate::redact::Redactor;
-use crate::scenario::RuleTrace;
 use crate::ui::{DATA_END, DATA_START};
+use crate::util::expansion::{MOST, check_expansion};
 use crate::util::file::{self, FileProblem};
 
 /// Most bytes of a file that is read: more than is written, and than the emulator accepts.
 pub(super) const MAX: u64 = 64 * 1024 * 1024;
 
-/// A run document as the emulator made it, and the records that are read of it here.
-pub(super) struct RunDocument {
-    pub(super) json: String,
-    pub(super) records: RunRecords,
-}
-
-#[derive(Deserialize)]
-pub(super) struct RunRecords {
-    pub(super) emulator: EmulatorFacts,
-    pub(super) keys: Vec<RunKey>,
-    pub(super) requests: Vec<ExplainedRequest>,
-    pub(super) deliveries: Vec<DeliveryWhole>,
-    pub(super) omitted: Omitted,
-    pub(super) verification: Verification,
-    #[serde(default)]
-    pub(super) findings: Option<Findings>,
-    #[serde(default)]
-    pub(super) exec: Option<ExecFacts>,
-    /// What only the page reads, which must be there.
-    #[serde(rename = "clock")]
-    _clock: IgnoredAny,
-    #[serde(rename = "profile")]
-    _profile: IgnoredAny,
-    #[serde(rename = "events")]
-    _events: IgnoredAny,
-    #[serde(rename = "notices")]
-    _notices: IgnoredAny,
-    #[serde(rename = "subscriptions")]
-    _subscriptions: IgnoredAny,
-    #[serde(rename = "scenarios")]
-    _scenarios: IgnoredAny,
-}
-
-#[derive(Deserialize)]
-pub(super) struct RunKey {
-    pub(super) key: String,
-    pub(super) workspace: WorkspaceId,
-}
-
-#[derive(Deserialize)]
-pub(super) struct ExplainedRequest {
-    #[serde(flatten)]
-    pub(super) request: RequestWhole,
-    pub(super) explanation: Why,
-}
-
-#[derive(Deserialize)]
-pub(super) struct Why {
-    pub(super) summary: String,
-    pub(super) rules: Option<Vec<RuleTrace>>,
-}
-
-impl RunDocument {
+impl RecordedRun {
     /// About a key, or with `*` all.
-    pub(super) fn ask(call: Call<'_>, key: &str) -> Result<Self, Failure> {
+    pub(super) fn ask(call: ControlClient<'_>, key: &str) -> Result<Self, Failure> {
         let sent = Query { query: GetRun { key: key.into(), limit: None } }.sent();
-        let answer = call.max_answer(MAX_RUN).exchange(&sent)?;
-        let records = parsed(sent.path, &answer)?;
-        Ok(Self { json: String::from_utf8_lossy(&answer).into_owned(), records })
+        let run: Self = parsed(sent.path, &call.max_answer(MAX_RUN).exchange(&sent)?)?;
+        run.mask_by_settings();
+        Ok(run)
     }
 
     /// Reads a document, whether it was saved as JSON or within a report. Refuses one of another version of the format.
@@ -92,7 +34,7 @@ impl RunDocument {
                 &problem.to_string(),
                 "files of `wrs-emulator run save` and `exec --report` are smaller; is it another file?",
             ),
-            problem => Failure { code: Code::Io, hint: None, ..refused(&problem.to_string(), "") },
+            problem => Failure { code: FailureCode::Io, hint: None, ..refused(&problem.to_string(), "") },
         })?;
         Self::parse(path, bytes)
     }
@@ -101,7 +43,7 @@ impl RunDocument {
         let refused = refusal(path);
         let text = String::from_utf8(bytes).map_err(|_| refused("it is not text", SAVE))?;
         let json = document_in(&text).map_err(|cause| refused(cause, SAVE))?;
-        check_expansion(json.as_bytes()).map_err(|cause| refused(&cause, SAVE))?;
+        check_expansion(json.as_bytes(), MOST).map_err(|cause| refused(&cause, SAVE))?;
         let start: RunStart = match serde_json::from_slice(json.as_bytes()) {
             Ok(start) => start,
             Err(error) if error.is_eof() => return Err(refused("it is cut off", "save or copy it again")),
@@ -123,51 +65,33 @@ impl RunDocument {
             return Err(refused(&cause, &writer));
         }
         let changed = |error| refused(&format!("it is not as it was saved: {error}"), &format!("{writer}; or {SAVE}"));
-        // The emulator masked it, but anyone may have edited it since. What masks is what the run itself shows of its settings.
-        let settings: RunSettings = serde_json::from_slice(json.as_bytes()).map_err(changed)?;
-        mask_by_rows(settings.assumptions.data.iter().map(|row| (row.setting.as_str(), &row.value)));
-        let mut value: Value = serde_json::from_slice(json.as_bytes()).map_err(changed)?;
-        Redactor::default().value(&mut value);
-        let records = RunRecords::deserialize(&value).map_err(changed)?;
-        Ok(Self { json: compact(&value) + "\n", records })
+        let run: Self = serde_json::from_slice(json.as_bytes()).map_err(changed)?;
+        run.mask_by_settings();
+        // The emulator masked it, but anyone may have edited it since.
+        serde_json::from_slice(run.json().as_bytes()).map_err(changed)
+    }
+
+    /// From now on, masks by the settings that the run itself shows.
+    fn mask_by_settings(&self) {
+        mask_by_rows(self.assumptions.data.iter().map(|row| (&*row.setting, &row.value)));
     }
 
     /// The document of a command that has ended.
     pub(super) fn after(mut self, exec: ExecFacts) -> Self {
-        let mut verification = std::mem::take(&mut self.records.verification);
-        verification.conclude(Some(&exec));
-        let mut run = self.with("exec", &exec).with("verification", &verification);
-        (run.records.exec, run.records.verification) = (Some(exec), verification);
-        run
+        self.verification.conclude(Some(&exec));
+        self.exec = Some(exec);
+        self
     }
 
-    /// The document with a field that the emulator does not know.
-    pub(super) fn with(self, name: &str, field: &impl Serialize) -> Self {
-        let mut fields: Map<String, Value> = serde_json::from_str(&self.json).expect("its records were read");
-        fields.insert(name.to_owned(), as_value(field));
-        Self { json: compact(&fields) + "\n", ..self }
+    pub(super) fn json(self) -> String {
+        let mut json = Vec::new();
+        self.write(Redactor::default(), &mut json).expect("memory takes all of it");
+        String::from_utf8(json).expect("JSON is text")
     }
 }
 
 fn refusal(path: &Path) -> impl Fn(&str, &str) -> Failure {
     move |cause, hint| Failure::invalid_file(format!("cannot use `{}`: {cause}", path.display())).with_hint(hint)
-}
-
-/// The settings that a document shows.
-#[derive(Deserialize)]
-struct RunSettings {
-    assumptions: RunRows,
-}
-
-#[derive(Deserialize)]
-struct RunRows {
-    data: Vec<RunRow>,
-}
-
-#[derive(Deserialize)]
-struct RunRow {
-    setting: String,
-    value: Value,
 }
 
 /// What every version of a document has.

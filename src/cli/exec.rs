@@ -19,17 +19,17 @@ use futures_util::future::Fuse;
 use tokio::process::Child;
 
 use super::arguments::{OutputFile, Target, created, examples};
-use super::child::{GRACE, Streams, exit_code, note_proxy, spawn, target, whole_run};
+use super::child::{GRACE, Masks, Streams, exit_code, note_proxy, spawn, target, whole_run};
 use super::ci::{Ci, print_to_stderr};
 use super::client::{in_background, run_task};
 use super::failure::{Failure, colored, is_json, note, report, warn};
-use super::log::Log;
+use super::log::LogThread;
 use super::output::compact;
 use super::run::write_run;
 use super::serve::{PortFile, ServeArgs, settings, start, stop};
 use super::signals::{Adopted, Signals};
 use super::trust::TrustFiles;
-use super::verdict::{Judging, Kind, Verdict, VerdictFormat, parse_wait, reader_of_report, render};
+use super::verdict::{Judging, ProblemKind, Verdict, VerdictFormat, parse_wait, reader_of_report, render};
 use crate::app::{Emulator, FileLimit, Settings};
 use crate::clock::machine;
 use crate::control::api::ExecFacts;
@@ -80,7 +80,7 @@ pub(super) struct ExecArgs {
     pub(super) jobs: u8,
     /// Exit with 1 if the command succeeded and one of these was found; separated by commas.
     #[arg(long, env, value_enum, value_delimiter = ',', value_name = "KINDS")]
-    fail_on: Vec<Kind>,
+    fail_on: Vec<ProblemKind>,
     /// Findings that have been accepted, as for `review findings`; with --fail-on findings.
     #[arg(long, env, value_name = "FILE")]
     accept: Option<PathBuf>,
@@ -125,7 +125,7 @@ pub(super) struct Runner<'a> {
 /// A command that has ended, and the emulator that it ran with, which still serves.
 pub(super) struct EndedCommand {
     pub(super) emulator: Emulator,
-    pub(super) log: Option<Log>,
+    pub(super) log: Option<LogThread>,
     pub(super) target: Target,
     pub(super) status: ExitStatus,
     /// The signal that was passed on to the command.
@@ -159,11 +159,11 @@ impl<'a> Runner<'a> {
         if notes {
             note_proxy();
         }
-        let target = target(&emulator);
+        let (target, masks) = (target(&emulator), Masks::begun(&emulator));
         let trust = TrustFiles::write(&emulator, serve.tls.as_ref())?;
         let begun = spawn(command, &emulator, trust.as_ref(), self.raised, streams);
         if let (Err(failure), Some(file)) = (&begun, &self.report_file)
-            && let Err(problem) = write_report(file, &target, ExecFacts::not_run(command, failure)).await
+            && let Err(problem) = write_report(file, &target, ExecFacts::not_run(command, failure, &masks)).await
         {
             report(&problem);
         }
@@ -180,8 +180,10 @@ impl<'a> Runner<'a> {
         let (status, mut signalled) = wait_for(child, signals, adopted, serve.grace)
             .await
             .map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
-        emulator.control().end_command();
-        let mut facts = ExecFacts::of(command, status);
+        // The command ran them.
+        emulator.control().end_receivers();
+        let masks = masks.ended(&emulator);
+        let mut facts = ExecFacts::of(command, status, &masks);
         if let Some(tee) = tee.map(Arc::new) {
             let passing = Arc::clone(&tee);
             let passed_on = tokio::task::spawn_blocking(move || passing.pass_on());
@@ -191,7 +193,7 @@ impl<'a> Runner<'a> {
                 () = tokio::time::sleep(2 * GRACE), if signalled.is_some() => {}
                 number = signals.wait() => signalled = Some(number),
             }
-            facts.output = Some(tee.kept(target.control_token.as_deref()));
+            facts.output = Some(tee.kept(target.control_token.as_deref(), &masks));
         }
         Ok(EndedCommand { emulator, log, target, status, signalled, facts })
     }
@@ -258,7 +260,7 @@ impl ExecArgs {
 /// Writes what happened to a file, with how the command ended.
 async fn write_report(file: &OutputFile, target: &Target, facts: ExecFacts) -> Result<(), Failure> {
     let run = whole_run(target, facts).await;
-    write_run(file, &run.map_err(|failure| Failure::io(format!("--report: {}", failure.message)))?)
+    write_run(file, run.map_err(|failure| Failure::io(format!("--report: {}", failure.message)))?)
 }
 
 /// Waits for the command to end and reaps the processes that it leaves behind. The first signal is forwarded to it; after the grace

@@ -7,21 +7,20 @@ use std::process::ExitCode;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
-use serde::Deserialize;
 
 use super::arguments::LAST;
-use super::document::RunDocument;
-use super::failure::{Code, Failure};
+use super::failure::{Failure, FailureCode};
 use super::output::{cell, show};
 use super::run::workspace_of;
 use super::verdict::reader_of_file;
+use crate::advice::Audience;
 use crate::control::api::{
-    Attempt, AttemptResult, Cause, DeliveryWhole, Event, ExecFacts, Explained, Explanation, NEWEST, RunRecord,
-    RunRequest, WorkspaceId,
+    Attempt, AttemptResult, Cause, DeliveryWhole, Event, ExecFacts, Explained, Explanation, NEWEST, RecordedRun,
+    RunRecord, RunRequest, WorkspaceId,
 };
 use crate::control::render::Text as _;
 use crate::control::story;
-use crate::control::{Step, StepVerdict};
+use crate::control::{ExplainedStep, StepVerdict};
 
 /// What the command has besides the arguments of its call.
 #[derive(Debug, Args)]
@@ -37,92 +36,90 @@ pub(super) fn file<'a>(command: &str, matches: &'a ArgMatches) -> Option<&'a Pat
     from.map(PathBuf::as_path)
 }
 
-/// The records of a document with their explanations, newest first.
-#[derive(Deserialize)]
-struct SavedRecords {
-    requests: Vec<RunRequest>,
-    deliveries: Vec<RunRecord<DeliveryWhole>>,
-    events: Vec<RunRecord<Event>>,
-}
-
 /// Prints the explanation of a record in a file.
 pub(super) fn saved(file: &Path, matches: &ArgMatches) -> Result<ExitCode, Failure> {
-    let run = RunDocument::read(file)?;
-    let shown = file.display();
-    let records: SavedRecords = serde_json::from_str(&run.json)
-        .map_err(|error| Failure::invalid_file(format!("cannot use `{shown}`: it is not as it was saved: {error}")))?;
+    let run = RecordedRun::read(file)?;
+    let reader = reader_of_file(file);
+    let (shown, omitted) = (file.display(), run.omitted.records());
     let text = |name| matches.get_one::<String>(name).map(String::as_str);
     let key = text("key").filter(|key| *key != "*");
     let mut id = text("id").unwrap_or(NEWEST);
     let mut cause = None;
     if matches.value_source("id") != Some(ValueSource::CommandLine)
-        && run.records.exec.as_ref().is_none_or(ExecFacts::has_failed)
+        && run.exec.as_ref().is_none_or(ExecFacts::has_failed)
     {
         let is_of = |cause: &&Cause| {
             key.is_none_or(|key| cause.keys.iter().chain(cause.tests.iter().map(|test| &test.key)).any(|of| of == key))
         };
-        cause = run.records.verification.causes.iter().find(is_of);
+        cause = run.verification.causes.iter().find(is_of);
         // Without an id, what has to be explained is why the run failed.
         match cause.map(|cause| (cause, cause.records.first())) {
             Some((_, Some(record))) => id = record,
             Some((cause, None)) if !cause.tests.is_empty() => {
-                return Ok(show(matches.get_flag("json"), cause, || told(cause)));
+                return Ok(show(matches.get_flag("json"), cause, || told(cause, &reader)));
             }
             _ => cause = None,
         }
     }
     let found = if id == NEWEST {
-        let of = key.map(|key| workspace_of(key, &run.records)).transpose()?;
-        records.newest(of.as_ref())
+        let of = key.map(|key| workspace_of(key, &run)).transpose()?;
+        newest(of.as_ref(), run.requests, run.deliveries)
     } else {
-        records.find(id)
+        find(id, run.requests, run.deliveries, run.events)
     };
     let explanation = found.ok_or_else(|| {
-        let omitted = run.records.omitted.records();
         let failure = match id {
-            NEWEST => Failure::new(1, Code::NotFound, format!("`{shown}` has no request and no delivery to explain")),
-            id => Failure::new(1, Code::NotFound, format!("`{shown}` has no record `{}`", id.escape_debug())),
+            NEWEST => {
+                Failure::new(1, FailureCode::NotFound, format!("`{shown}` has no request and no delivery to explain"))
+            }
+            id => Failure::new(1, FailureCode::NotFound, format!("`{shown}` has no record `{}`", id.escape_debug())),
         };
         let hint = format!("{omitted} older records are not in it; `--key` of `run save` leaves more room for one key");
         if omitted > 0 { failure.with_hint(hint) } else { failure }
     })?;
-    let reader = reader_of_file(file);
     Ok(show(matches.get_flag("json"), &explanation, || {
-        cause.map(told).unwrap_or_default() + &explanation.text(&reader)
+        cause.map(|cause| told(cause, &reader)).unwrap_or_default() + &explanation.text(&reader)
     }))
 }
 
 /// A cause as lines.
-fn told(cause: &Cause) -> String {
-    let details: String = cause.details(None, &HashMap::new()).iter().map(|line| format!("    {line}\n")).collect();
+fn told(cause: &Cause, reader: &Audience) -> String {
+    let details: String =
+        cause.details(reader, None, &HashMap::new()).iter().map(|line| format!("    {line}\n")).collect();
     format!("{}\n{details}", cell(&cause.sentence))
 }
 
-impl SavedRecords {
-    fn find(self, id: &str) -> Option<Explanation> {
-        let Self { requests, deliveries, events } = self;
-        let request = || requests.into_iter().find(|it| it.request.row.id.0 == id).map(of_request);
-        let delivery = || deliveries.into_iter().find(|it| it.record.id.0 == id).map(of_delivery);
-        let event = || events.into_iter().find(|it| it.record.id.0 == id).map(of_event);
-        request().or_else(delivery).or_else(event)
-    }
+fn find(
+    id: &str,
+    requests: Vec<RunRequest>,
+    deliveries: Vec<RunRecord<DeliveryWhole>>,
+    events: Vec<RunRecord<Event>>,
+) -> Option<Explanation> {
+    let request = || requests.into_iter().find(|it| it.request.row.id.0 == id).map(of_request);
+    let delivery = || deliveries.into_iter().find(|it| it.record.id.0 == id).map(of_delivery);
+    let event = || events.into_iter().find(|it| it.record.id.0 == id).map(of_event);
+    request().or_else(delivery).or_else(event)
+}
 
-    /// The newest request or delivery, of one workspace or of all.
-    fn newest(self, of: Option<&WorkspaceId>) -> Option<Explanation> {
-        let is_of = |workspace: &Option<WorkspaceId>| of.is_none() || workspace.as_ref() == of;
-        let request = self.requests.into_iter().find(|it| is_of(&it.request.row.workspace));
-        let at = |delivery: &RunRecord<DeliveryWhole>| {
-            let last = delivery.record.attempts.0.last().map_or(&delivery.record.created_at, |attempt| &attempt.at);
-            last.0.clone()
-        };
-        // Times of one form are in the order of their texts.
-        let deliveries = self.deliveries.into_iter().filter(|it| is_of(&it.record.workspace));
-        let delivery = deliveries.max_by(|one, other| at(one).cmp(&at(other)));
-        match (request, delivery) {
-            (Some(request), Some(delivery)) if at(&delivery) > request.request.row.at.0 => Some(of_delivery(delivery)),
-            (Some(request), _) => Some(of_request(request)),
-            (None, delivery) => delivery.map(of_delivery),
-        }
+/// The newest request or delivery, of one workspace or of all.
+fn newest(
+    of: Option<&WorkspaceId>,
+    requests: Vec<RunRequest>,
+    deliveries: Vec<RunRecord<DeliveryWhole>>,
+) -> Option<Explanation> {
+    let is_of = |workspace: &Option<WorkspaceId>| of.is_none() || workspace.as_ref() == of;
+    let request = requests.into_iter().find(|it| is_of(&it.request.row.workspace));
+    let at = |delivery: &RunRecord<DeliveryWhole>| {
+        let last = delivery.record.attempts.0.last().map_or(&delivery.record.created_at, |attempt| &attempt.at);
+        last.0.clone()
+    };
+    // Times of one form are in the order of their texts.
+    let deliveries = deliveries.into_iter().filter(|it| is_of(&it.record.workspace));
+    let delivery = deliveries.max_by(|one, other| at(one).cmp(&at(other)));
+    match (request, delivery) {
+        (Some(request), Some(delivery)) if at(&delivery) > request.request.row.at.0 => Some(of_delivery(delivery)),
+        (Some(request), _) => Some(of_request(request)),
+        (None, delivery) => delivery.map(of_delivery),
     }
 }
 
@@ -133,11 +130,16 @@ fn of_request(RunRequest { request, explanation }: RunRequest) -> Explanation {
 fn of_delivery(RunRecord { record, summary }: RunRecord<DeliveryWhole>) -> Explanation {
     let attempts = record.attempts.0.iter().map(|attempt| step(attempt, &record));
     let steps = attempts.chain(record.damage.as_deref().map(damage)).collect();
+    let hint = match record.attempts.0.last().map(|attempt| &attempt.outcome) {
+        Some(AttemptResult::Failed { hint: Some(hint), .. }) => Some(vec![hint.clone()]),
+        _ => None,
+    };
     Explanation {
         id: record.id.0.clone(),
         kind: Explained::Delivery,
         summary,
         steps,
+        advice: hint,
         delivery: Some(record),
         ..Explanation::default()
     }
@@ -146,11 +148,11 @@ fn of_delivery(RunRecord { record, summary }: RunRecord<DeliveryWhole>) -> Expla
 fn of_event(RunRecord { record, summary }: RunRecord<Event>) -> Explanation {
     let went = record.deliveries.iter().map(|target| {
         let detail = format!("delivery {} to {}", target.id, target.url);
-        Step::new(target.subscription.to_string(), StepVerdict::Passed, detail)
+        ExplainedStep::new(target.subscription.to_string(), StepVerdict::Passed, detail)
     });
     let skipped = record.skipped.iter().map(|skipped| {
         let detail = format!("not to {}: {}", skipped.url, skipped.reason.replace('_', " "));
-        Step::new(skipped.subscription.to_string(), StepVerdict::NotReached, detail)
+        ExplainedStep::new(skipped.subscription.to_string(), StepVerdict::NotReached, detail)
     });
     let steps = went.chain(skipped).chain(record.damage.as_deref().map(damage)).collect();
     Explanation {
@@ -164,7 +166,7 @@ fn of_event(RunRecord { record, summary }: RunRecord<Event>) -> Explanation {
 }
 
 /// An attempt as a step on the way to its delivery's end.
-fn step(attempt: &Attempt, delivery: &DeliveryWhole) -> Step {
+fn step(attempt: &Attempt, delivery: &DeliveryWhole) -> ExplainedStep {
     let (AttemptResult::Answered { accepted, .. } | AttemptResult::Failed { accepted, .. }) = &attempt.outcome;
     let ending = story::outcome_text(Some(&attempt.outcome));
     let detail = match attempt.outcome {
@@ -173,10 +175,10 @@ fn step(attempt: &Attempt, delivery: &DeliveryWhole) -> Step {
     };
     let went_well = story::went_well(*accepted, delivery.forgery.filter(|_| attempt.forged));
     let verdict = if went_well { StepVerdict::Passed } else { StepVerdict::Failed };
-    Step::new(format!("attempt {}", attempt.number), verdict, detail)
+    ExplainedStep::new(format!("attempt {}", attempt.number), verdict, detail)
 }
 
 /// The deliberate damage of an event's deliveries.
-fn damage(text: &str) -> Step {
-    Step::new("damage", StepVerdict::Decided, text)
+fn damage(text: &str) -> ExplainedStep {
+    ExplainedStep::new("damage", StepVerdict::Decided, text)
 }

@@ -16,7 +16,7 @@ use crate::redact::{Redactor, visible};
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: u8,
-    pub(crate) code: Code,
+    pub(crate) code: FailureCode,
     /// One line.
     pub(crate) message: String,
     /// The particulars, a line each, below the message.
@@ -29,7 +29,7 @@ pub(crate) struct Failure {
 /// The kind of a failure: the `code` of `--json`, stable and documented in docs/cli.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Code {
+pub(crate) enum FailureCode {
     /// A check found problems.
     Failed,
     /// What is named does not exist.
@@ -51,29 +51,29 @@ pub(crate) enum Code {
 }
 
 impl Failure {
-    pub(crate) fn new(status: u8, code: Code, message: impl Into<String>) -> Self {
+    pub(crate) fn new(status: u8, code: FailureCode, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into(), lines: Vec::new(), hint: None, answer: None }
     }
 
     pub(crate) fn check_failed(message: impl Into<String>) -> Self {
-        Self::new(1, Code::Failed, message)
+        Self::new(1, FailureCode::Failed, message)
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self::new(2, Code::Usage, message)
+        Self::new(2, FailureCode::Usage, message)
     }
 
     pub(crate) fn invalid_file(message: impl Into<String>) -> Self {
-        Self::new(2, Code::InvalidFile, message)
+        Self::new(2, FailureCode::InvalidFile, message)
     }
 
     /// 2: a file cannot be read or written, or a port is taken.
     pub(crate) fn io(message: impl Into<String>) -> Self {
-        Self::new(2, Code::Io, message)
+        Self::new(2, FailureCode::Io, message)
     }
 
     pub(crate) fn is_unreachable(&self) -> bool {
-        self.code == Code::Unreachable
+        self.code == FailureCode::Unreachable
     }
 
     pub(crate) fn with_lines(self, lines: Vec<String>) -> Self {
@@ -178,16 +178,16 @@ mod tests {
 
     #[test]
     fn every_code_is_documented() {
-        const CODES: [Code; 9] = [
-            Code::Failed,
-            Code::NotFound,
-            Code::TimedOut,
-            Code::Usage,
-            Code::InvalidFile,
-            Code::Io,
-            Code::Refused,
-            Code::Unreachable,
-            Code::NotRun,
+        const CODES: [FailureCode; 9] = [
+            FailureCode::Failed,
+            FailureCode::NotFound,
+            FailureCode::TimedOut,
+            FailureCode::Usage,
+            FailureCode::InvalidFile,
+            FailureCode::Io,
+            FailureCode::Refused,
+            FailureCode::Unreachable,
+            FailureCode::NotRun,
         ];
         let page = include_str!("../../docs/cli.md");
         let table = page.split("| code | exit status |").nth(1).and_then(|rest| rest.split("\n\n").next());

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::arguments::{OutputFile, Target, examples};
-use super::client::Call;
+use super::client::ControlClient;
 use super::failure::{Failure, colored, note};
 use super::output::{YELLOW, cell, mark, painted, pretty, print_as_is};
 use super::report::{ReportCase, RunReport};
@@ -81,7 +81,7 @@ pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
     let accepted = args.accept.as_deref().map(Accepted::read).transpose()?;
     let output = args.output.as_deref().map(|path| OutputFile::at("--output", path)).transpose()?;
     let request = Query { query: GetFindings { key: args.key.as_str().into() } };
-    let findings: Findings = Call::new(&args.target).send(&request)?;
+    let findings: Findings = ControlClient::new(&args.target).send(&request)?;
     let review = Review::new(findings, Severity::from_name(&args.fail_on), args.likely, accepted.as_ref());
     let text = match if args.json { Format::Json } else { args.format } {
         Format::Text => text(&review, &args.target.reader(), args.output.is_none() && colored(&std::io::stdout())),
@@ -163,7 +163,7 @@ fn report(review: &Review, reader: &Audience) -> RunReport {
     let passed = checks().filter(|check| !fails(check));
     let notes = passed.flat_map(|check| lines(check).into_iter().map(move |line| format!("{}: {line}", check.code)));
     let cases = checks().map(of_check).chain(review.stale().map(of_accepted)).collect();
-    RunReport { name: "review", cases, warnings: Vec::new(), notes: notes.collect() }
+    RunReport { name: "review", cases, warnings: Vec::new(), notes: notes.collect(), all_causes: String::new() }
 }
 
 /// The file of `--accept`: the code of a finding and the reason, one a line.

@@ -8,20 +8,20 @@ use std::path::Path;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 
-use super::document::{ExplainedRequest, RunDocument, RunRecords};
 use crate::control::api::{
-    Attempt, AttemptResult, Bytes, DeliveryWhole, Headers, Request, RequestWhole, document_bound,
+    Attempt, AttemptResult, Bytes, DeliveryWhole, Headers, RecordedRun, Request, RequestWhole, RunRequest,
+    document_bound,
 };
 use crate::redact::Redactor;
 use crate::util::har::{self, Archive, ArchivedResponse, Content, Pair, pairs, value_of};
 use crate::util::wording::counted;
 
-type Entry = har::ArchiveEntry<Map<String, Value>>;
+type RunEntry = har::ArchiveEntry<Map<String, Value>>;
 
 /// The archive of a run's requests and attempts.
-pub(super) fn archive(run: &RunRecords) -> String {
-    let mut entries: Vec<Entry> = run.requests.iter().rev().map(|record| request_entry(run, record)).collect();
-    for delivery in run.deliveries.iter().rev() {
+pub(super) fn archive(run: &RecordedRun) -> String {
+    let mut entries: Vec<RunEntry> = run.requests.iter().rev().map(|record| request_entry(run, record)).collect();
+    for delivery in run.deliveries.iter().map(|delivery| &delivery.record).rev() {
         entries.extend(delivery.attempts.0.iter().map(|attempt| attempt_entry(delivery, attempt)));
     }
     // Times have one form, which sorts as text. At the same time, requests come before what followed from them.
@@ -30,20 +30,20 @@ pub(super) fn archive(run: &RunRecords) -> String {
     let mut archive = Archive::new(&run.emulator.version, entries, Map::new());
     archive.log.comment =
         (omitted > 0).then(|| format!("without {}, because {}", counted(omitted, "older record"), document_bound()));
-    serde_json::to_string(&archive).expect("texts and numbers are JSON") + "\n"
+    format!("{}\n", json!(archive))
 }
 
 /// For the fuzz targets, which need something public: reads a document as if from a file, and makes an archive of it. The error is
 /// what a command prints.
 #[doc(hidden)]
 pub fn try_document(bytes: Vec<u8>) -> Result<(), String> {
-    let run = RunDocument::parse(Path::new("fuzz"), bytes).map_err(|failure| failure.message)?;
-    archive(&run.records);
+    let run = RecordedRun::parse(Path::new("fuzz"), bytes).map_err(|failure| failure.message)?;
+    archive(&run);
     Ok(())
 }
 
-fn request_entry(run: &RunRecords, record: &ExplainedRequest) -> Entry {
-    let ExplainedRequest { request, explanation } = record;
+fn request_entry(run: &RecordedRun, record: &RunRequest) -> RunEntry {
+    let RunRequest { request, explanation } = record;
     let RequestWhole { row, headers, body, answer, connection, .. } = request;
     let rule = explanation.rules.iter().flatten().find(|rule| rule.applied);
     let own = json!({
@@ -60,9 +60,9 @@ fn request_entry(run: &RunRecords, record: &ExplainedRequest) -> Entry {
     let location = value_of(&answer_headers, "location").unwrap_or_default().to_owned();
     let body_of_answer = body_of(&answer_headers, Some(&answer.body));
     let response = ArchivedResponse::new(row.status, answer_headers, body_of_answer);
-    Entry {
+    RunEntry {
         connection: connection.as_ref().map(|connection| connection.number.to_string()),
-        ..Entry::new(
+        ..RunEntry::new(
             &row.at.0,
             row.latency_ms.0,
             sent(&row.method, &url(run, row, headers), row.query.as_deref(), headers, body),
@@ -72,14 +72,11 @@ fn request_entry(run: &RunRecords, record: &ExplainedRequest) -> Entry {
     }
 }
 
-fn attempt_entry(delivery: &DeliveryWhole, attempt: &Attempt) -> Entry {
-    let (status, body, note, error) = match &attempt.outcome {
-        AttemptResult::Answered { status, body, note, .. } => (*status, Some(body), note.as_deref(), None),
+fn attempt_entry(delivery: &DeliveryWhole, attempt: &Attempt) -> RunEntry {
+    let (status, body, location, error) = match &attempt.outcome {
+        AttemptResult::Answered { status, body, location, .. } => (*status, Some(body), location.clone(), None),
         AttemptResult::Failed { failure, detail, .. } => (0, None, None, Some(format!("{failure}: {detail}"))),
     };
-    // Of the answer's headers only what the note says is kept.
-    let location = note.and_then(|note| note.strip_prefix("Location: ")?.split(' ').next());
-    let location = location.map(|location| location.trim_end_matches(';'));
     let url = attempt.url.split('#').next().unwrap_or_default();
     let query = url.split_once('?').map(|(_, query)| query);
     let own = json!({
@@ -92,11 +89,11 @@ fn attempt_entry(delivery: &DeliveryWhole, attempt: &Attempt) -> Entry {
         "_damage": attempt.damage,
     });
     let response = ArchivedResponse::new(status, Vec::new(), body_of(&[], body));
-    Entry::new(
+    RunEntry::new(
         &attempt.at.0,
         attempt.latency_ms.0,
         sent("POST", url, query, &attempt.request.headers, &attempt.request.body),
-        ArchivedResponse { redirect_url: location.unwrap_or_default().to_owned(), error, ..response },
+        ArchivedResponse { redirect_url: location.unwrap_or_default(), error, ..response },
         present(own),
     )
 }
@@ -121,7 +118,7 @@ fn body_of(headers: &[Pair], body: Option<&Bytes>) -> Content {
 }
 
 /// The URL that the client used, with the host that it addressed, or else the one where the emulator listens.
-fn url(run: &RunRecords, row: &Request, headers: &Headers) -> String {
+fn url(run: &RecordedRun, row: &Request, headers: &Headers) -> String {
     let target = row.target();
     if target.starts_with("http://") || target.starts_with("https://") {
         return target;

@@ -15,6 +15,7 @@ use tokio::sync::{oneshot, watch};
 use super::failure::colored;
 use super::output::{CYAN, DIM, GREEN, RED, YELLOW, compact, painted};
 use super::stream::Stream;
+use crate::advice::Audience;
 use crate::app::ControlHandle;
 use crate::contract::routes::Operation;
 use crate::contract::timestamp::{Precision, format_timestamp};
@@ -22,7 +23,7 @@ use crate::control::api::Millis;
 use crate::control::story::{self, damage_text};
 use crate::redact::{Redactor, visible};
 use crate::state::journal::{Entry, Interest, Reason, RequestRecord};
-use crate::state::workspace::{AttemptRecord, EventRecord, Forgery, PlannedDelivery};
+use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, PlannedDelivery};
 use crate::util::duration::duration_text;
 use crate::util::wording::counted;
 
@@ -36,12 +37,12 @@ pub(super) enum LogFormat {
 }
 
 /// The log of a running emulator, written by its own thread, so that a blocked stderr delays nothing else.
-pub(super) struct Log {
+pub(super) struct LogThread {
     ending: watch::Sender<bool>,
     ended: oneshot::Receiver<()>,
 }
 
-impl Log {
+impl LogThread {
     /// Starts the log, beginning with the entries already in the journal.
     pub(super) fn start(control: &ControlHandle, format: LogFormat) -> std::io::Result<Self> {
         let control = control.clone();
@@ -119,7 +120,8 @@ fn line(record: &Value, format: LogFormat, is_colored: bool) -> String {
     let field = |name| record.get(name).and_then(Value::as_str);
     let at = field("at").and_then(|at| at.get(11..23)).unwrap_or_default();
     let message = visible(field("message").unwrap_or_default());
-    let (first, rest) = message.split_once(' ').unwrap_or((&message, ""));
+    let mut words = message.splitn(2, ' ');
+    let (first, rest) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     format!("{} {} {rest}\n", painted(DIM, at, is_colored), painted(color(record), first, is_colored))
 }
 
@@ -203,12 +205,17 @@ fn event_record(event: &EventRecord, redactor: Redactor<'_>) -> Value {
 
 fn attempt_record(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value {
     let outcome = story::ending(&attempt.outcome, redactor);
+    // Whoever reads a log later has no running emulator: an option for its next start.
+    let next = match &attempt.outcome {
+        AttemptOutcome::Failed { hint: Some(hint), .. } => format!("; {}", hint.line(&Audience::Nobody)),
+        _ => String::new(),
+    };
     let to = story::destination(attempt.delivery.url.as_str(), Some(&attempt.dialled));
     let key = redactor.key(&attempt.event.workspace);
     let about = about(attempt.latency, Some(&key), None);
     let (PlannedDelivery { id, url, .. }, number) = (&*attempt.delivery, attempt.number);
     let (damaged, judged) = (damage_text(attempt.event.damage.as_deref()), story::forgery_text(attempt.forgery()));
-    let message = format!("delivery {id} attempt {number} to {to}: {outcome} ({about}){damaged}{judged}");
+    let message = format!("delivery {id} attempt {number} to {to}: {outcome}{next} ({about}){damaged}{judged}");
     let fields = json!({
         "id": &**id,
         "number": number,

@@ -12,7 +12,6 @@ mod completions;
 mod doctor;
 mod document;
 mod exec;
-mod expansion;
 mod explain;
 pub(crate) mod failure;
 mod findings;
@@ -40,7 +39,7 @@ use std::process::ExitCode;
 #[doc(hidden)]
 pub use har::try_document;
 
-use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use arguments::{LAST, examples};
 use failure::{Failure, ended, report};
@@ -92,10 +91,8 @@ struct Cli {
     command: Option<Command>,
 }
 
-/// The arguments, or the commands, are those of a call of the control API.
-#[derive(Debug, Args)]
-struct CallCommand {}
-
+/// The commands besides those that make one call of the control API, which `control` declares with the call. A group without a
+/// description has commands of both kinds, and is described there.
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the emulated API (what happens without a command).
@@ -115,15 +112,10 @@ enum Command {
     Sign(signatures::SignArgs),
     /// Check the signature of a delivery, and explain a wrong one.
     Verify(signatures::VerifyArgs),
-    /// List, show, wait for and export requests.
     #[command(subcommand)]
     Requests(RequestsCommand),
-    /// List, show, wait for and repeat deliveries.
     #[command(subcommand)]
     Deliveries(DeliveriesCommand),
-    /// List, create and change subscriptions.
-    #[command(after_help = examples(["subscriptions", "subscriptions create https://app.example.com/hooks"]))]
-    Subscriptions(CallCommand),
     /// List, add and remove forwards of deliveries.
     #[command(subcommand)]
     Forwards(ForwardsCommand),
@@ -136,23 +128,16 @@ enum Command {
     Review(ReviewCommand),
     /// Find out what the real service does where the contract is silent.
     Calibrate(Box<lab::calibrate::command::CalibrateArgs>),
-    /// List, show, choose, reload and write scenarios.
     #[command(subcommand)]
     Scenarios(ScenariosCommand),
     /// Check scenario files, and profiles with --profile.
     Check(scenarios::CheckArgs),
-    /// Show, stop or move the emulator's clock.
-    #[command(after_help = examples(["clock", "clock freeze", "clock advance 60s"]))]
-    Clock(CallCommand),
     /// Save the state of a key, or all, and load it.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
     /// Save what happened as a file or a page, and view it.
     #[command(subcommand)]
     Run(RunCommand),
-    /// Forget what a key did, or everything.
-    Reset(CallCommand),
-    /// Show and change settings while the emulator runs.
     #[command(subcommand)]
     Profile(ProfileCommand),
     /// List the assumptions where the contract is silent.
@@ -163,8 +148,6 @@ enum Command {
     Completions(completions::CompletionsArgs),
     /// Serve tools for agents on stdin and stdout (MCP).
     Mcp(mcp::McpArgs),
-    /// Exit with 0 when the emulator is ready.
-    Health(CallCommand),
     /// Check your set-up, and print what to type.
     Doctor(doctor::DoctorArgs),
 }
@@ -238,13 +221,7 @@ fn dispatch() -> ExitCode {
         Some(Command::Assumptions(args)) => assumptions::run(&args),
         Some(Command::Openapi(args)) => profile::openapi(&args),
         Some(Command::Completions(args)) => Ok(completions::completions(&args)),
-        Some(
-            Command::Subscriptions(_)
-            | Command::Explain(_)
-            | Command::Clock(_)
-            | Command::Reset(_)
-            | Command::Health(_),
-        ) => unreachable!("their calls were found"),
+        Some(Command::Explain(_)) => unreachable!("its call was found"),
         Some(Command::Mcp(args)) => Ok(mcp::run(args)),
         Some(Command::Doctor(args)) => doctor::run(&args),
     };

@@ -14,40 +14,36 @@ use super::call_command::with_calls;
 use super::failure::{Failure, colored, note, report, set_json, warn};
 use super::stream::Stream;
 use crate::contract::{DEFAULT_PORT, nearest};
+use crate::control::commands;
 use crate::util::wording::shell_word;
 
 const PREFIX: &str = "WRS_EMULATOR";
 
-/// Groups of commands, each with its default command.
-pub(super) const DEFAULTS: &[(&str, &str)] = &[
-    ("requests", "list"),
-    ("deliveries", "list"),
-    ("subscriptions", "list"),
-    ("forwards", "list"),
-    ("scenarios", "list"),
-    ("clock", "show"),
-    ("profile", "show"),
-];
+/// Groups of commands, each with the command that runs when the group is named alone.
+pub(super) fn defaults() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let leading = commands().into_iter().filter(|command| command.group.is_some());
+    leading.filter_map(|command| command.name.split_once(' ')).chain([("forwards", "list")])
+}
 
 /// The definition of the command line, with what the derives cannot express.
 pub(super) fn definition(command: Command) -> Command {
-    with_variables(completed(command), PREFIX, false)
+    with_variables(completed(command), PREFIX, false, &mut BTreeSet::new())
 }
 
 fn completed(command: Command) -> Command {
     // Several jobs on one machine may run `exec` at a time, so each uses a free port.
     let free_port = |listen: Arg| listen.default_value("127.0.0.1:0");
     let command = with_calls(command).mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
-    DEFAULTS.iter().fold(command, |command, (group, _)| {
+    defaults().fold(command, |command, (group, _)| {
         command.mut_subcommand(group, |inner| inner.override_usage(format!("wrs-emulator {group} [OPTIONS] [COMMAND]")))
     })
 }
 
 /// Gives every flag an environment variable. A flag that a pipeline sets for all jobs alike is declared with `env`, and its variable is
 /// named after the flag alone; all others are named after the command and the flag, so that no variable has two meanings. Empty
-/// variables are ignored, which is how pipelines pass unset ones, and blanks and line ends around a value are. If `is_brief`, help shows no variable whose name follows from its
-/// flag, because the program's help states that rule once.
-fn with_variables(command: Command, before: &str, is_brief: bool) -> Command {
+/// variables are ignored, which is how pipelines pass unset ones, and blanks and line ends around a value are. If `is_brief`, help shows
+/// no variable whose name follows from its flag, because the program's help states that rule once. Adds the names of all variables to `known`.
+fn with_variables(command: Command, before: &str, is_brief: bool, known: &mut BTreeSet<String>) -> Command {
     let command = command.mut_args(|flag| {
         let declared = flag.get_env().and_then(OsStr::to_str).map(str::to_owned);
         let Some(long) = flag.get_long() else { return flag };
@@ -57,6 +53,7 @@ fn with_variables(command: Command, before: &str, is_brief: bool) -> Command {
             None if matches!(flag.get_action(), ArgAction::HelpShort | ArgAction::HelpLong) => return flag,
             None => (variable(before, long), true),
         };
+        known.insert(name.clone());
         let value = std::env::var(&name).ok();
         let trimmed = value.as_deref().map(str::trim);
         if trimmed.is_some_and(str::is_empty) {
@@ -75,7 +72,7 @@ fn with_variables(command: Command, before: &str, is_brief: bool) -> Command {
     });
     command.mut_subcommands(|inner| {
         let before = variable(before, inner.get_name());
-        with_variables(inner, &before, is_brief)
+        with_variables(inner, &before, is_brief, known)
     })
 }
 
@@ -87,7 +84,8 @@ fn variable(before: &str, name: &str) -> String {
 pub(super) fn parsed(command: Command) -> Result<ArgMatches, ExitCode> {
     let arguments = expanded(std::env::args_os().collect());
     let is_brief = !arguments.iter().any(|argument| argument == "--help-all");
-    let mut command = with_variables(completed(command), PREFIX, is_brief);
+    let mut known = BTreeSet::new();
+    let mut command = with_variables(completed(command), PREFIX, is_brief, &mut known);
     let matches = command.try_get_matches_from_mut(&arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::DisplayVersion => {
             // Help that nobody asked for is an error.
@@ -102,7 +100,7 @@ pub(super) fn parsed(command: Command) -> Result<ArgMatches, ExitCode> {
         }
         _ => {
             set_json(is_json_typed(&arguments) || is_json_set(&command, &arguments));
-            report(&usage(&command, &arguments, &error))
+            report(&usage(&command, &arguments, error))
         }
     })?;
     let (leaf, of_leaf) = leaf(&command, &matches);
@@ -113,7 +111,7 @@ pub(super) fn parsed(command: Command) -> Result<ArgMatches, ExitCode> {
         return Err(report(&failure));
     }
     note_key_of_environment(leaf, of_leaf);
-    warn_of_unknown_variables(&command);
+    warn_of_unknown_variables(&known);
     Ok(matches)
 }
 
@@ -121,7 +119,7 @@ pub(super) fn parsed(command: Command) -> Result<ArgMatches, ExitCode> {
 fn expanded(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let word = |at: usize| arguments.get(at).and_then(|word| word.to_str());
     let is_flag = word(2).is_none_or(|word| word.starts_with('-') && !matches!(word, "-h" | "--help" | "--help-all"));
-    if let Some((_, default)) = DEFAULTS.iter().find(|(group, _)| is_flag && word(1) == Some(group)) {
+    if let Some((_, default)) = defaults().find(|(group, _)| is_flag && word(1) == Some(group)) {
         arguments.insert(2, default.into());
     }
     arguments
@@ -142,10 +140,12 @@ fn is_json_set(command: &Command, arguments: &[OsString]) -> bool {
 }
 
 /// An error of clap: its message, with its tips or the usage as a hint.
-fn usage(command: &Command, arguments: &[OsString], error: &clap::Error) -> Failure {
-    let text = error.render().to_string();
+fn usage(command: &Command, arguments: &[OsString], mut error: clap::Error) -> Failure {
+    // Removed, because clap would write them below the message.
+    let (tips, usage) = (take_tips(&mut error), error.remove(ContextKind::Usage));
+    let text = error.to_string();
     let message = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ").trim_end();
-    let message = naming_variable(command, arguments, error, message);
+    let message = naming_variable(command, arguments, &error, message);
     // Only clap's own line ends begin a line, not those of an argument.
     let has_lines = !arguments.iter().any(|word| word.to_string_lossy().contains('\n'));
     let (message, lines) = match message.split_once('\n').filter(|_| has_lines) {
@@ -154,19 +154,38 @@ fn usage(command: &Command, arguments: &[OsString], error: &clap::Error) -> Fail
     };
     let failure = Failure::usage(message).with_lines(lines);
     let words: Vec<&str> = arguments.iter().skip(1).filter_map(|word| word.to_str()).collect();
-    if let Some(hint) = way_out(command, &words, error) {
+    if let Some(hint) = way_out(command, &words, &error) {
         return failure.with_hint(hint);
     }
-    let tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
+    failure.with_hint(match usage {
+        _ if !tips.is_empty() => tips.join("; "),
+        Some(ContextValue::StyledStr(usage)) => {
+            let usage = usage.to_string();
+            format!("`{}`; --help shows more", usage.lines().next().unwrap_or_default().trim_start_matches("Usage: "))
+        }
+        _ => "--help shows the flags and their values".to_owned(),
+    })
+}
+
+/// What was probably meant, for instance `a similar argument exists: '--json'`.
+fn take_tips(error: &mut clap::Error) -> Vec<String> {
+    let kinds = [
+        (ContextKind::SuggestedSubcommand, "subcommand"),
+        (ContextKind::SuggestedArg, "argument"),
+        (ContextKind::SuggestedValue, "value"),
+        (ContextKind::Suggested, ""),
+    ];
+    let tips = kinds.into_iter().flat_map(|(kind, what)| match error.remove(kind) {
+        Some(ContextValue::String(name)) => vec![format!("a similar {what} exists: '{name}'")],
+        Some(ContextValue::Strings(names)) if names.len() == 1 => {
+            vec![format!("a similar {what} exists: '{}'", names[0])]
+        }
+        Some(ContextValue::Strings(names)) => vec![format!("some similar {what}s exist: '{}'", names.join("', '"))],
+        Some(ContextValue::StyledStrs(tips)) => tips.iter().map(ToString::to_string).collect(),
+        _ => Vec::new(),
+    });
     // A flag that a command does not have is hardly ever meant as a value.
-    let tips: Vec<&str> = tips.filter(|tip| !tip.contains("as a value, use")).collect();
-    let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
-    let hint = match usage {
-        Some(usage) if tips.is_empty() => format!("`{usage}`; --help shows more"),
-        _ if tips.is_empty() => "--help shows the flags and their values".to_owned(),
-        _ => tips.join("; "),
-    };
-    failure.with_hint(hint)
+    tips.filter(|tip| !tip.contains("as a value, use")).collect()
 }
 
 /// The argument that an error is about, as clap names it.
@@ -224,8 +243,7 @@ fn has_flag(command: &Command, name: &str) -> bool {
 }
 
 /// Warns of variables that look like a flag's and are none: a misspelt one would be ignored.
-fn warn_of_unknown_variables(command: &Command) {
-    let known = variables(command);
+fn warn_of_unknown_variables(known: &BTreeSet<String>) {
     let set =
         std::env::vars_os().filter(|(_, value)| !value.is_empty()).filter_map(|(name, _)| name.into_string().ok());
     for name in set.filter(|name| name.starts_with("WRS_EMULATOR_") && !known.contains(name)) {
@@ -234,12 +252,6 @@ fn warn_of_unknown_variables(command: &Command) {
             near.map_or_else(|| "--help-all shows the variables".to_owned(), |near| format!("did you mean {near}?"));
         warn(&format!("{name} is set, but no flag has this variable; {hint}"));
     }
-}
-
-/// The variables of all flags of this command and those below it.
-fn variables(command: &Command) -> BTreeSet<String> {
-    let own = command.get_arguments().filter_map(|flag| flag.get_env()?.to_str().map(str::to_owned));
-    own.chain(command.get_subcommands().flat_map(variables)).collect()
 }
 
 fn leaf<'a>(mut command: &'a Command, mut matches: &'a ArgMatches) -> (&'a Command, &'a ArgMatches) {

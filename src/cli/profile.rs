@@ -11,8 +11,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::arguments::{CallArgs, Target, examples};
-use super::client::{Call, SHORT};
-use super::failure::{Code, Failure};
+use super::client::{ControlClient, SHORT};
+use super::failure::{Failure, FailureCode, warn};
 use super::output::{cell, print, print_document, show, show_list};
 use crate::control::api::{Body, ChangeSettings, OneKey, Patched, Query, ShowProfile};
 use crate::control::openapi_document;
@@ -51,6 +51,18 @@ pub(crate) fn load_profile(flag: &str, named: Option<&Path>, assignments: &[Stri
     Ok(layered)
 }
 
+/// From now on, masks as the emulator at this address does. It masks what it answers; this is for what a command itself was given.
+pub(super) fn mask_as(target: &Target) -> Result<(), Failure> {
+    let keys = ControlClient::new(target).send(&keys_of(OneKey::default()))?;
+    mask_by_rows(keys.data.iter().map(|row| (row.setting.as_str(), &row.value)));
+    Ok(())
+}
+
+/// Asks for the settings of keys.
+pub(super) fn keys_of(key: OneKey) -> Query<ShowProfile> {
+    Query { query: ShowProfile { key, prefix: Some("keys".to_owned()), ..Default::default() } }
+}
+
 /// Masks by the settings of an emulator that was asked for them, or that a saved run shows.
 pub(super) fn mask_by_rows<'r>(rows: impl Iterator<Item = (&'r str, &'r Value)>) {
     let mut keys = Layered::default().profile().keys.clone();
@@ -70,8 +82,8 @@ pub(super) fn mask_by_rows<'r>(rows: impl Iterator<Item = (&'r str, &'r Value)>)
 
 /// Adds forwards, as `--forward` has them, to a profile.
 pub(crate) fn with_forwards(mut layered: Layered, rules: &[String]) -> Result<Layered, Failure> {
-    for rule in rules {
-        let rule = Forward::parse(rule).map_err(|problem| Failure::usage(format!("--forward: {problem}")))?;
+    let wrong = |problem: String| Failure::usage(format!("--forward: {}", Redactor::default().text(&problem)));
+    for rule in Forward::parse_all(rules).map_err(wrong)? {
         let added = layered.with(|draft| draft.forward(&rule, "--forward"));
         layered = added.map_err(|problems| Failure::usage(format!("--forward: {}", problems[0].message)))?;
     }
@@ -145,7 +157,6 @@ pub(super) struct OpenapiArgs {
 }
 
 #[derive(Debug, Subcommand)]
-#[command(after_help = examples(["profile set rate_limit.requests=5", "profile unset rate_limit.requests"]))]
 pub(super) enum ProfileCommand {
     /// Print the JSON Schema of profile files, for editors.
     #[command(display_order = 100, after_help = examples(["profile schema > profile.schema.json"]))]
@@ -228,8 +239,7 @@ fn list_forwards(args: &ForwardsArgs) -> Result<ExitCode, Failure> {
 }
 
 fn add_forwards(rules: &[String], args: &ForwardsArgs) -> Result<ExitCode, Failure> {
-    let parsed: Result<Vec<Forward>, String> = rules.iter().map(|rule| Forward::parse(rule)).collect();
-    let rules = parsed.map_err(|problem| match rules {
+    let rules = Forward::parse_all(rules).map_err(|problem| match rules {
         [from, to] if !from.contains('=') => {
             let rule = format!("{from}={to}");
             let hint = format!("join both by `=`: `wrs-emulator forwards add {}`", shell_word(&rule));
@@ -252,8 +262,11 @@ fn remove_forwards(urls: &[String], args: &ForwardsArgs) -> Result<ExitCode, Fai
     let before = forwards_in_force(&args.common.target, &args.key, SHORT)?;
     let urls: Vec<&str> = urls.iter().map(|url| url.trim_end_matches('/')).collect();
     if let Some(unknown) = urls.iter().find(|url| !before.contains_key(**url)) {
-        let failure = Failure::new(1, Code::NotFound, format!("unknown forward `{unknown}`"));
-        return Err(failure.with_hint("`wrs-emulator forwards` lists those in force; --key shows those of one key"));
+        let failure = Failure::new(1, FailureCode::NotFound, format!("unknown forward `{unknown}`"));
+        return Err(failure.with_hint(format!(
+            "`wrs-emulator forwards{}` lists those in force; --key shows those of one key",
+            args.common.target.option()
+        )));
     }
     let mut patched = patch(args, urls.iter().map(|url| ((*url).to_owned(), Value::Null)).collect())?;
     // A forward from a lower layer, such as --forward, is still in force: an empty target overrides it.
@@ -267,10 +280,13 @@ fn remove_forwards(urls: &[String], args: &ForwardsArgs) -> Result<ExitCode, Fai
 }
 
 fn patch(args: &ForwardsArgs, rules: Map<String, Value>) -> Result<Patched, Failure> {
-    Call::new(&args.common.target).send(&patch_of_forwards(args.key.clone(), rules))
+    ControlClient::new(&args.common.target).send(&patch_of_forwards(args.key.clone(), rules))
 }
 
 fn show_patched(args: &ForwardsArgs, patched: &Patched, lines: impl Iterator<Item = String>) -> ExitCode {
+    if !args.common.json {
+        patched.warnings.iter().for_each(|warning| warn(warning));
+    }
     let whose = of_key(patched.key.as_deref());
     show(args.common.json, patched, || lines.map(|line| format!("{line}{whose}\n")).collect())
 }
@@ -281,7 +297,7 @@ pub(super) fn forwards_in_force(
     limit: Duration,
 ) -> Result<BTreeMap<String, String>, Failure> {
     let request = Query { query: ShowProfile { key: key.clone(), ..Default::default() } };
-    let profile = Call::new(target).limit(limit).send(&request)?;
+    let profile = ControlClient::new(target).limit(limit).send(&request)?;
     let setting = profile.data.iter().find(|row| row.setting == "webhooks.forwards");
     let rules = setting.and_then(|setting| setting.value.as_object()).into_iter().flatten();
     let rules = rules.filter_map(|(from, to)| Some((from.clone(), to.as_str()?.to_owned())));

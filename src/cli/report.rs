@@ -31,6 +31,8 @@ pub(crate) struct RunReport {
     pub(crate) warnings: Vec<String>,
     /// Why a report without problems may prove little; a summary.
     pub(crate) notes: Vec<String>,
+    /// What lists the causes that a text leaves out.
+    pub(crate) all_causes: String,
 }
 
 pub(crate) struct ReportCase {
@@ -49,6 +51,7 @@ pub(crate) struct ReportCase {
 pub(crate) struct ShownCause {
     /// The names of the tests that failed for this reason, or else a name for the cause.
     pub(crate) names: Vec<String>,
+    pub(crate) is_of_tests: bool,
     pub(crate) sentence: String,
     /// What to do, whose it is, and the command that shows more.
     pub(crate) details: Vec<String>,
@@ -62,8 +65,8 @@ impl ShownCause {
     }
 }
 
-/// Most causes of a case in a text; XML has all.
-const MAX_CAUSES: usize = 20;
+/// Most causes in a text, and most annotations that GitHub shows of a step. XML has all.
+pub(crate) const MAX_CAUSES: usize = 10;
 
 #[derive(PartialEq)]
 pub(crate) enum CaseResult {
@@ -135,7 +138,13 @@ impl ReportCase {
 
 impl RunReport {
     pub(crate) fn empty(name: &'static str) -> Self {
-        Self { name, cases: Vec::new(), warnings: Vec::new(), notes: Vec::new() }
+        Self { name, cases: Vec::new(), warnings: Vec::new(), notes: Vec::new(), all_causes: String::new() }
+    }
+
+    /// How many causes a text leaves out of so many, and what lists them; nothing if it has all.
+    pub(crate) fn more_causes(&self, count: usize) -> Option<String> {
+        let more = count.checked_sub(MAX_CAUSES).filter(|more| *more > 0)?;
+        Some(format!("… and {}; {}", counted(more, "more cause"), self.all_causes))
     }
 
     /// The cases that were run.
@@ -145,23 +154,21 @@ impl RunReport {
 
     /// A line for each case that was run, with its lines below it; then the notes.
     pub(crate) fn text(&self, colors: bool) -> String {
-        let mut text = String::new();
+        let (mut text, mut count) = (String::new(), 0);
         for case in self.judged() {
             let mark = match case.result {
                 CaseResult::Idle => "·".to_owned(),
                 _ => mark(!case.has_failed(), colors),
             };
             text.push_str(&format!("{mark} {}: {}\n", cell(&case.name), cell(&case.message)));
-            for cause in case.causes.iter().take(MAX_CAUSES) {
+            for cause in case.causes.iter().take(MAX_CAUSES.saturating_sub(count)) {
                 text.push_str(&format!("    {}\n", cell(&cause.sentence)));
                 text.extend(cause.details.iter().map(|line| format!("        {}\n", cell(line))));
             }
-            let more = case.causes.len().saturating_sub(MAX_CAUSES);
-            if more > 0 {
-                text.push_str(&format!("    … and {}\n", counted(more, "more cause")));
-            }
+            count += case.causes.len();
             text.extend(case.lines.iter().map(|line| format!("    {}\n", cell(line))));
         }
+        text.extend(self.more_causes(count).map(|more| format!("{}\n", cell(more))));
         let warning = painted(YELLOW, '!', colors);
         text.extend(self.warnings.iter().map(|line| format!("{warning} {}\n", cell(line))));
         text.extend(self.notes.iter().map(|note| format!("note: {}\n", cell(note))));

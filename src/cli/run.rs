@@ -16,9 +16,9 @@ use tokio::runtime::Builder;
 
 use super::arguments::{CallArgs, LAST, OutputFile, Target, address, bound, examples};
 use super::call_command::print_answer;
-use super::client::{Call, MAX_SNAPSHOT, parsed, runtime};
-use super::document::{MAX, RunDocument, RunRecords};
-use super::failure::{Code, Failure, note};
+use super::client::{ControlClient, MAX_SNAPSHOT, parsed, runtime};
+use super::document::MAX;
+use super::failure::{Failure, FailureCode, note};
 use super::har::archive;
 use super::log::LogFormat;
 use super::output::{print, print_as_is, ready_line, show};
@@ -26,7 +26,8 @@ use super::serve::announce_token;
 use super::signals::{Adopted, Signals};
 use crate::app::token_for;
 use crate::control::api::{
-    ControlCall as _, DeliveryWhole, LoadSnapshot, Query, SaveSnapshot, Since, Time, WorkspaceId, document_bound, plain,
+    ControlCall as _, DeliveryWhole, LoadSnapshot, Query, RecordedRun, SaveSnapshot, Since, Time, WorkspaceId,
+    document_bound, plain,
 };
 use crate::control::{Access, Viewer, operation_named};
 use crate::http::handler::Limits;
@@ -66,7 +67,6 @@ pub(super) enum RunCommand {
 }
 
 #[derive(Debug, Subcommand)]
-#[command(after_help = examples(["requests --status 404", "requests show req_01k...", "requests export --har requests.har"]))]
 pub(super) enum RequestsCommand {
     /// Write requests and their answers to an HTTP archive (HAR 1.2), oldest first.
     #[command(display_order = 100, after_help = examples([
@@ -128,15 +128,14 @@ pub(super) struct ViewArgs {
 pub(super) fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     // A file that cannot be written is reported before the emulator is asked.
     let file = (!is_stream(&args.file)).then(|| OutputFile::at("", &args.file)).transpose()?;
-    let run = RunDocument::ask(Call::new(&args.common.target).limit(LIMIT), &args.key)?;
+    let run = RecordedRun::ask(ControlClient::new(&args.common.target).limit(LIMIT), &args.key)?;
     let Some(file) = file else {
-        print_as_is(&visible_json(&run.json));
+        print_as_is(&visible_json(&run.json()));
         return Ok(ExitCode::SUCCESS);
     };
-    write_run(&file, &run)?;
-    let RunRecords { requests, deliveries, omitted, .. } = &run.records;
-    let left_out = omitted.records();
-    let (requests, deliveries) = (requests.len(), deliveries.len());
+    let left_out = run.omitted.records();
+    let (requests, deliveries) = (run.requests.len(), run.deliveries.len());
+    write_run(&file, run)?;
     let saved = json!({ "requests": requests, "deliveries": deliveries, "omitted": left_out });
     Ok(show(args.common.json, &saved, || {
         let (requests, deliveries) = (counted(requests, "request"), counted(deliveries, "delivery"));
@@ -149,9 +148,9 @@ pub(super) fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
 }
 
 pub(super) fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
-    let run = RunDocument::read(&args.file)?;
     let name = args.file.file_name().unwrap_or(args.file.as_os_str());
-    let document = run.with("viewing", &name.to_string_lossy()).json;
+    let viewing = Some(name.to_string_lossy().into_owned());
+    let document = RecordedRun { viewing, ..RecordedRun::read(&args.file)? }.json();
     let listen = address("--listen", &args.listen)?;
     let runtime = runtime(Builder::new_current_thread())?;
     runtime.block_on(serve_view(args, listen, document))
@@ -250,14 +249,13 @@ pub(super) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     }
     let file = (!is_stream(&args.har)).then(|| OutputFile::at("--har", &args.har)).transpose()?;
     let mut run = match &args.from {
-        Some(path) => RunDocument::read(path)?,
-        None => RunDocument::ask(Call::new(&args.target).limit(LIMIT), &args.key)?,
-    }
-    .records;
+        Some(path) => RecordedRun::read(path)?,
+        None => RecordedRun::ask(ControlClient::new(&args.target).limit(LIMIT), &args.key)?,
+    };
     let all = run.requests.len();
     args.choose(&mut run)?;
     let requests = counted(run.requests.len(), "request");
-    let attempts = run.deliveries.iter().map(|delivery| delivery.attempts.0.len()).sum();
+    let attempts = run.deliveries.iter().map(|delivery| delivery.record.attempts.0.len()).sum();
     let exported =
         if args.deliveries { format!("{requests} and {}", counted::<usize>(attempts, "attempt")) } else { requests };
     match file {
@@ -279,7 +277,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
 
 impl ExportArgs {
     /// Leaves the chosen requests and attempts in a run.
-    fn choose(&self, run: &mut RunRecords) -> Result<(), Failure> {
+    fn choose(&self, run: &mut RecordedRun) -> Result<(), Failure> {
         // Checked when the flag was read.
         let since: Option<Timestamp> = self.since.as_ref().and_then(|since| since.0.parse().ok());
         // A running emulator returns only the requests of the key.
@@ -298,14 +296,15 @@ impl ExportArgs {
                 && self.path.as_ref().is_none_or(|path| request.path == *path)
         });
         run.requests.truncate(self.limit.unwrap_or(usize::MAX));
-        for DeliveryWhole { workspace, attempts, .. } in &mut run.deliveries {
+        for DeliveryWhole { workspace, attempts, .. } in run.deliveries.iter_mut().map(|delivery| &mut delivery.record)
+        {
             attempts.0.retain(|attempt| self.deliveries && covers(workspace, &attempt.at));
         }
         Ok(())
     }
 }
 
-pub(super) fn workspace_of(key: &str, run: &RunRecords) -> Result<WorkspaceId, Failure> {
+pub(super) fn workspace_of(key: &str, run: &RecordedRun) -> Result<WorkspaceId, Failure> {
     let shown = Redactor::default().key(key);
     let known = run.keys.iter().find(|known| known.key == shown || known.key == key || known.workspace.0 == key);
     known.map(|known| known.workspace.clone()).ok_or_else(|| {
@@ -340,7 +339,7 @@ struct SavedSnapshot {
 }
 
 pub(super) fn save_state(args: &SaveStateArgs) -> Result<ExitCode, Failure> {
-    let call = Call::new(&args.common.target).limit(LIMIT).max_answer(MAX_SNAPSHOT);
+    let call = ControlClient::new(&args.common.target).limit(LIMIT).max_answer(MAX_SNAPSHOT);
     let sent = Query { query: SaveSnapshot { key: args.key.as_str().into() } }.sent();
     let answer = call.exchange(&sent)?;
     let snapshot: SavedSnapshot = parsed(sent.path, &answer)?;
@@ -361,9 +360,11 @@ pub(super) fn save_state(args: &SaveStateArgs) -> Result<ExitCode, Failure> {
 pub(super) fn load_state(args: &LoadStateArgs) -> Result<ExitCode, Failure> {
     let unreadable = |cause: String| Failure::io(format!("cannot read `{}`: {cause}", args.file.display()));
     let bytes = file::read_input(&args.file, MAX).map_err(|problem| unreadable(problem.to_string()))?;
-    serde_json::from_slice::<IgnoredAny>(&bytes)
-        .map_err(|error| Failure { code: Code::InvalidFile, ..unreadable(format!("it is not JSON: {error}")) })?;
-    let call = Call::new(&args.common.target).json(bytes).limit(LIMIT);
+    serde_json::from_slice::<IgnoredAny>(&bytes).map_err(|error| Failure {
+        code: FailureCode::InvalidFile,
+        ..unreadable(format!("it is not JSON: {error}"))
+    })?;
+    let call = ControlClient::new(&args.common.target).json(bytes).limit(LIMIT);
     print_answer(call, &Query::<LoadSnapshot>::default().sent(), args.common.json).map(|_| ExitCode::SUCCESS)
 }
 
@@ -372,19 +373,19 @@ pub(super) fn is_stream(file: &Path) -> bool {
 }
 
 /// Writes the document: as a report if the name ends in `.html` or `.htm`, as an archive if in `.har`, else as JSON.
-pub(super) fn write_run(file: &OutputFile, run: &RunDocument) -> Result<(), Failure> {
+pub(super) fn write_run(file: &OutputFile, run: RecordedRun) -> Result<(), Failure> {
     file.write_shared(contents(file, run))
 }
 
-pub(super) fn contents(file: &OutputFile, run: &RunDocument) -> Vec<u8> {
+pub(super) fn contents(file: &OutputFile, run: RecordedRun) -> Vec<u8> {
     match file.ending().as_deref() {
         Some("html" | "htm") => {
-            let RunRecords { verification, exec, .. } = &run.records;
-            let (mut page, plain) = (Vec::new(), plain(verification, exec.as_ref(), &file.name()));
-            report(&mut page, &plain, |out| out.write_all(run.json.as_bytes())).expect("memory takes all of it");
+            let plain = plain(&run.verification, run.exec.as_ref(), &file.name());
+            let mut page = Vec::new();
+            report(&mut page, &plain, |out| run.write(Redactor::default(), out)).expect("memory takes all of it");
             page
         }
-        Some("har") => archive(&run.records).into_bytes(),
-        _ => run.json.clone().into_bytes(),
+        Some("har") => archive(&run).into_bytes(),
+        _ => run.json().into_bytes(),
     }
 }

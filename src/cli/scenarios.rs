@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::arguments::{LAST, examples};
-use super::failure::{Code, Failure, colored, note, warn};
+use super::failure::{Failure, FailureCode, colored, note, warn};
 use super::output::{print, print_json, show};
 use super::profile::load_profile;
 use super::stream::Stream;
@@ -18,7 +18,6 @@ use crate::scenario::{STARTER_TEXT, built_in, built_in_names, check_text, read_f
 use crate::util::wording::{any_of, counted, shell_word};
 
 #[derive(Debug, Subcommand)]
-#[command(after_help = examples(["scenarios", "scenarios use rate-limit-burst"]))]
 pub(super) enum ScenariosCommand {
     /// Write a new scenario file to start from.
     #[command(display_order = 100, after_help = examples(["scenarios new quota-runs-out", "scenarios new mine --folder tests/stories"]))]
@@ -137,7 +136,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     for path in &args.profile {
         files += 1;
         load_profile("--profile", Some(path), &[]).map_err(|failure| {
-            if failure.code == Code::InvalidFile { Failure { status: 1, ..failure } } else { failure }
+            if failure.code == FailureCode::InvalidFile { Failure { status: 1, ..failure } } else { failure }
         })?;
     }
     let errors = found.iter().filter(|problem| problem.is_error()).count();

@@ -13,12 +13,13 @@ use serde_json::json;
 use super::arguments::{LAST, OutputFile, address, at_least, period};
 use super::client::{emulator_at, run_task};
 use super::failure::{Failure, report, written};
-use super::log::{Log, LogFormat};
+use super::log::{LogFormat, LogThread};
 use super::output::{compact, print, ready_line};
 use super::profile::{load_profile, shown_forward, with_forwards};
 use super::signals::{Adopted, Signals};
 use super::stream::Stream;
 use super::trust::{BUNDLE_VARIABLES, TrustFiles};
+use crate::advice::{Advice, Audience};
 use crate::app::{ClockSetting, Emulator, FileLimit, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::{DEFAULT_ADDRESS, DEFAULT_PORT};
@@ -220,12 +221,12 @@ pub(super) async fn start(
     settings: Settings,
     port_file: &PortFile,
     logs: bool,
-) -> Result<(Emulator, Option<Log>), Failure> {
+) -> Result<(Emulator, Option<LogThread>), Failure> {
     let emulator = match Emulator::start(settings).await {
         Ok(emulator) => emulator,
         Err(error) => return Err(start_failure(error).await),
     };
-    let log = (logs && !args.quiet).then(|| Log::start(emulator.control(), args.log_format())).transpose();
+    let log = (logs && !args.quiet).then(|| LogThread::start(emulator.control(), args.log_format())).transpose();
     let log = log.map_err(|error| Failure::io(format!("cannot start the log: {error}")))?;
     if let Some(file) = &port_file.0 {
         file.write_shared(format!("{}\n", emulator.base_url()))?;
@@ -257,7 +258,7 @@ impl Drop for PortFile {
 /// Stops the emulator, then its log. After a further signal, which is returned, or if there was one already, only the state is saved.
 pub(super) async fn stop(
     emulator: Emulator,
-    log: Option<Log>,
+    log: Option<LogThread>,
     signals: &mut Signals,
     mut signalled: Option<u8>,
 ) -> (Result<(), Failure>, Option<u8>) {
@@ -318,7 +319,8 @@ fn banner(emulator: &Emulator, profile: Option<&str>, trust: Option<&TrustFiles>
     let forwards = control.profile_of_all();
     let mut forwards: Vec<String> = forwards.webhooks.forwards.iter().map(shown_forward).collect();
     if forwards.is_empty() {
-        forwards.push("none; to add one: wrs-emulator forwards add https://HOST=http://localhost:PORT".to_owned());
+        let add = Advice::Forward { from: "https://HOST".to_owned(), to: "http://localhost:PORT".to_owned() };
+        forwards.push(format!("none; to add one: {}", add.worded(&Audience::person(&url))));
     }
     let (mut trusting, mut exports) = (String::new(), String::new());
     if let Some(files) = trust {

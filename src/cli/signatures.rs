@@ -52,7 +52,7 @@ fn scheme_help() -> String {
     any_of(&names)
 }
 
-pub(crate) struct Signing {
+pub(crate) struct ResolvedSigning {
     /// The secrets, newest first. Each makes a valid key under every scheme.
     pub(crate) secrets: Vec<String>,
     /// At least one.
@@ -63,7 +63,7 @@ pub(crate) struct Signing {
     pub(crate) settings: Layered,
 }
 
-impl Signing {
+impl ResolvedSigning {
     /// Resolves the flags; refuses a secret that does not make a key, with the reading that would.
     pub(crate) fn resolve(args: &SigningArgs) -> Result<Self, Failure> {
         let settings = load_profile("--profile", None, &args.set)?;
@@ -78,7 +78,7 @@ impl Signing {
         let signing = Self { secrets: args.secret.clone(), schemes, custom, reading, settings };
         for (secret, scheme) in signing.pairs() {
             SigningKey::read(secret, scheme, reading).map_err(|problem| {
-                let decorations = undecorated(secret).1;
+                let decorations: Vec<&str> = undecorated(secret).1.iter().map(|decoration| decoration.what).collect();
                 let hint = match &decorations[..] {
                     [] => "`--secret-key utf8` uses the text as it is".to_owned(),
                     some => format!("pass the secret without {}", some.join(" and ")),
@@ -93,7 +93,7 @@ impl Signing {
         self.secrets.iter().flat_map(|secret| self.schemes.iter().map(move |scheme| (secret, scheme)))
     }
 
-    /// Like [`Signing::resolve`], for a command that requires a secret and exactly one scheme.
+    /// Like [`ResolvedSigning::resolve`], for a command that requires a secret and exactly one scheme.
     pub(crate) fn resolve_one(args: &SigningArgs) -> Result<(Self, Scheme), Failure> {
         let signing = Self::resolve(args)?;
         if signing.secrets.is_empty() {
@@ -119,7 +119,7 @@ impl Signing {
     pub(crate) fn warn(&self) {
         for (secret, scheme) in self.pairs() {
             for warning in secret_warnings(secret, scheme, self.reading) {
-                warn(&warning);
+                warn(&warning.text);
             }
         }
     }
@@ -164,7 +164,7 @@ pub(crate) struct SignArgs {
 }
 
 pub(crate) fn run_sign(args: &SignArgs) -> Result<ExitCode, Failure> {
-    let (signing, scheme) = Signing::resolve_one(&args.signing)?;
+    let (signing, scheme) = ResolvedSigning::resolve_one(&args.signing)?;
     if args.id.is_empty() || HeaderValue::from_str(&args.id).is_err() || !args.id.is_ascii() {
         return Err(Failure::usage(format!("--id: `{}` cannot be sent in a header", args.id.escape_debug())));
     }
@@ -219,7 +219,7 @@ pub(crate) struct VerifyArgs {
 }
 
 pub(crate) fn run_verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
-    let (signing, scheme) = Signing::resolve_one(&args.signing)?;
+    let (signing, scheme) = ResolvedSigning::resolve_one(&args.signing)?;
     if args.file.as_deref() == Some("-") && args.headers.as_deref() == Some("-") {
         return Err(Failure::usage("the body and --headers cannot both come from stdin"));
     }

@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 
 use super::arguments::{CallArgs, examples};
 use super::call_command::print_answer;
-use super::client::Call;
+use super::client::ControlClient;
 use super::failure::Failure;
 use super::output::show;
-use super::verdict::Kind;
+use super::verdict::ProblemKind;
 use crate::advice::{Advice, Audience};
 use crate::contract::signature::Tamper;
 use crate::control::api::{
@@ -87,17 +87,17 @@ pub(super) struct TriggerArgs {
 
 pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     if args.emit.is_some() {
-        let call = Call::new(&args.common.target);
+        let call = ControlClient::new(&args.common.target);
         return print_answer(call, &planned(&args).sent(), args.common.json).map(|_| ExitCode::SUCCESS);
     }
     let fire = fire(&args)?;
     // Checked when the flag was read.
     let limit = parse_duration(&args.timeout.0).unwrap_or_default();
-    let call = Call::new(&args.common.target).limit(limit + Duration::from_secs(30));
+    let call = ControlClient::new(&args.common.target).limit(limit + Duration::from_secs(30));
     let answer = call.send(&fire).map_err(|failure| {
         let code = failure.answer.as_ref().and_then(|answer| answer.pointer("/error/code"));
         // The environment's key is easily forgotten.
-        let is_forgotten = std::env::var("WRS_API_KEY").is_ok_and(|key| key == args.key);
+        let is_forgotten = std::env::var("WRS_API_KEY").is_ok_and(|key| key.trim() == args.key);
         if code.is_some_and(|code| code == "no_match") && is_forgotten {
             return failure.with_hint("the key is that of WRS_API_KEY; `--key KEY` names another");
         }
@@ -177,9 +177,8 @@ fn forged(deliveries: &[DeliveryShown], reader: &Audience) -> Result<ExitCode, F
     let chosen = |is_one: fn(&DeliveryShown) -> bool| deliveries.iter().filter(move |delivery| is_one(delivery));
     let accepted = || chosen(|delivery| delivery.forgery == Some(Forgery::Accepted));
     if let Some(first) = accepted().next() {
-        return Err(
-            Failure::check_failed(Kind::Forged.sentence(accepted().count())).with_hint(explain(&first.id, reader))
-        );
+        return Err(Failure::check_failed(ProblemKind::Forged.sentence(accepted().count()))
+            .with_hint(explain(&first.id, reader)));
     }
     let unjudged = || {
         chosen(|delivery| {
@@ -198,7 +197,6 @@ fn forged(deliveries: &[DeliveryShown], reader: &Audience) -> Result<ExitCode, F
 }
 
 #[derive(Debug, Subcommand)]
-#[command(after_help = examples(["deliveries --status exhausted", "deliveries wait --count 2"]))]
 pub(super) enum DeliveriesCommand {
     /// Send the same event to the same subscription again, with a new signature, or forged as before; exit 1 if it does not arrive.
     #[command(display_order = 100, after_help = examples(["deliveries redeliver dlv_01k..."]))]
@@ -217,7 +215,7 @@ pub(super) fn redeliver(args: &RedeliverArgs) -> Result<ExitCode, Failure> {
     let path = api::DeliveryPath { id: args.id.clone() };
     let query = api::RedeliverQuery { wait: Some(DurationInput("30s".to_owned())) };
     let request = api::Redeliver { path, query, body: api::OnlyKey::default() };
-    let answer = Call::new(&args.common.target).limit(Duration::from_mins(1)).send(&request)?;
+    let answer = ControlClient::new(&args.common.target).limit(Duration::from_mins(1)).send(&request)?;
     show(args.common.json, &answer.delivery, || answer.text(&args.common.target.reader()));
     // A forged delivery is forged again, and succeeds if it is refused.
     let succeeded =

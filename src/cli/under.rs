@@ -12,7 +12,6 @@ use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use super::child::{Streams, exit_code, whole_run};
 use super::ci::Ci;
 use super::client::{in_background, run_task};
-use super::document::RunDocument;
 use super::exec::{EndedCommand, ExecArgs, Runner};
 use super::failure::{Failure, colored, note, note_with, report};
 use super::output::{cell, mark, optional, print_as_is, print_json, table};
@@ -23,7 +22,7 @@ use super::signals::{Adopted, Signals};
 use super::verdict::{Verdict, reader_of_report};
 use crate::app::{FileLimit, Settings};
 use crate::contract::nearest;
-use crate::control::api::{ExecFacts, ReadingGrid, ReadingRow};
+use crate::control::api::{ExecFacts, ReadingGrid, ReadingRow, RecordedRun};
 use crate::settings::{Layered, PRESETS, Preset, UNPROMISED};
 use crate::util::wording::any_of;
 
@@ -48,7 +47,7 @@ struct ReadingRun {
     unless: String,
     facts: ExecFacts,
     /// Of the first run and those that failed, if a report is requested.
-    document: Option<RunDocument>,
+    document: Option<RecordedRun>,
 }
 
 pub(super) fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
@@ -104,7 +103,7 @@ async fn run_all(args: &ExecArgs, mut settings: Settings, raised: FileLimit) -> 
     let grid = ReadingGrid { reading, sentence, readings: rows };
     if let (Some(file), Some(ReadingRun { facts, document: Some(document), .. })) = (&runner.report_file, reported) {
         let facts = ExecFacts { under: Some(grid.clone()), ..facts };
-        write_run(file, &document.after(facts))?;
+        write_run(file, document.after(facts))?;
         if let Some(path) = args.report.as_deref().filter(|_| !args.serve.quiet) {
             note(&format!("the report of `{}` is in `{}`", grid.reading, path.display()));
         }

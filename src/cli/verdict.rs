@@ -12,8 +12,7 @@ use serde::Serialize;
 
 use super::arguments::{LAST, Target, examples};
 use super::ci::{Ci, print_to_stderr};
-use super::client::{Call, SHORT};
-use super::document::{RunDocument, RunRecords};
+use super::client::{ControlClient, SHORT};
 use super::failure::{Failure, colored};
 use super::findings::{Accepted, Review};
 use super::output::{cell, pretty, print_as_is};
@@ -22,7 +21,7 @@ use super::run::is_stream;
 use crate::advice::{Advice, Audience};
 use crate::control::api::{
     Cause, CauseKind, Coverage, DeliveryId, DurationInput, ExecFacts, FailedFinding, Finding, Findings, GetFindings,
-    GetVerdict, GridRow, JudgedKey, Query, SharedGap, Verification, grid_rows, name_of,
+    GetVerdict, GridRow, JudgedKey, Query, RecordedRun, SharedGap, Unused, Verification, grid_rows, name_of,
 };
 use crate::control::check_wait;
 use crate::findings::Severity;
@@ -72,7 +71,7 @@ pub(super) struct VerdictArgs {
     /// Exit with 1 if one of these was found; separated by commas. Without it everything but findings is reported and the exit status
     /// is 0.
     #[arg(long, env, value_enum, value_delimiter = ',', value_name = "KINDS")]
-    fail_on: Vec<Kind>,
+    fail_on: Vec<ProblemKind>,
     /// Findings that have been accepted, as for `review findings`; with --fail-on findings.
     #[arg(long, value_name = "FILE")]
     accept: Option<PathBuf>,
@@ -159,7 +158,7 @@ const MAX_SILENT: usize = 20;
 /// Kinds of problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
+pub(super) enum ProblemKind {
     /// A request matched no endpoint.
     Unmatched,
     /// A delivery failed.
@@ -178,7 +177,7 @@ pub(super) enum Kind {
     Unused,
 }
 
-impl Kind {
+impl ProblemKind {
     fn all() -> impl Iterator<Item = Self> {
         Self::value_variants().iter().copied().filter(|kind| *kind != Self::LikelyFindings)
     }
@@ -246,7 +245,7 @@ pub(super) fn reader_of_file(file: &Path) -> Audience {
 /// What makes a run fail.
 pub(super) struct Judging {
     /// Without `LikelyFindings`.
-    fail_on: Vec<Kind>,
+    fail_on: Vec<ProblemKind>,
     likely: bool,
     accepted: Option<Accepted>,
     allows_unused: bool,
@@ -254,19 +253,19 @@ pub(super) struct Judging {
 
 impl Judging {
     /// Reads the file of `--accept`, which is about findings alone.
-    pub(super) fn new(named: &[Kind], accept: Option<&Path>, allows_unused: bool) -> Result<Self, Failure> {
-        let likely = named.contains(&Kind::LikelyFindings);
-        let mut fail_on: Vec<Kind> = Vec::new();
+    pub(super) fn new(named: &[ProblemKind], accept: Option<&Path>, allows_unused: bool) -> Result<Self, Failure> {
+        let likely = named.contains(&ProblemKind::LikelyFindings);
+        let mut fail_on: Vec<ProblemKind> = Vec::new();
         for kind in named {
-            let kind = if *kind == Kind::LikelyFindings { Kind::Findings } else { *kind };
+            let kind = if *kind == ProblemKind::LikelyFindings { ProblemKind::Findings } else { *kind };
             if !fail_on.contains(&kind) {
                 fail_on.push(kind);
             }
         }
-        if accept.is_some() && !fail_on.contains(&Kind::Findings) {
+        if accept.is_some() && !fail_on.contains(&ProblemKind::Findings) {
             return Err(Failure::usage("--accept: findings are not judged").with_hint("add --fail-on findings"));
         }
-        if allows_unused && fail_on.contains(&Kind::Unused) {
+        if allows_unused && fail_on.contains(&ProblemKind::Unused) {
             return Err(Failure::usage("--allow-unused contradicts --fail-on unused"));
         }
         Ok(Self { fail_on, likely, accepted: accept.map(Accepted::read).transpose()?, allows_unused })
@@ -288,20 +287,22 @@ pub(super) struct Verdict {
     review: Option<Review>,
     /// The reader of its advice.
     reader: Audience,
-    fail_on: Vec<Kind>,
+    /// Whose it is, if it is of one key.
+    key: Option<String>,
+    fail_on: Vec<ProblemKind>,
     allows_unused: bool,
     /// How the command of `exec` ended.
     exit_status: Option<u8>,
 }
 
 #[derive(Serialize)]
-struct Judged<'a> {
+struct JudgedVerdict<'a> {
     #[serde(flatten)]
     body: &'a Verification,
     #[serde(skip_serializing_if = "Option::is_none")]
     review: &'a Option<Review>,
-    falls_short: Vec<Kind>,
-    fail_on: &'a [Kind],
+    falls_short: Vec<ProblemKind>,
+    fail_on: &'a [ProblemKind],
     failed: bool,
 }
 
@@ -315,19 +316,20 @@ impl Verdict {
     ) -> Result<Self, Failure> {
         let asked = DurationInput(format!("{}ms", wait.as_millis()));
         let request = Query { query: GetVerdict { key: key.into(), wait: Some(asked) } };
-        let body = Call::new(target).limit(wait + SHORT).send(&request)?;
-        let review = if judging.fail_on.contains(&Kind::Findings) {
-            Some(judging.review(Call::new(target).send(&Query { query: GetFindings { key: key.into() } })?))
+        let body = ControlClient::new(target).limit(wait + SHORT).send(&request)?;
+        let review = if judging.fail_on.contains(&ProblemKind::Findings) {
+            Some(judging.review(ControlClient::new(target).send(&Query { query: GetFindings { key: key.into() } })?))
         } else {
             None
         };
-        Ok(Self::of(body, review, judging, reader))
+        let key = Some(key.to_owned()).filter(|key| key != "*");
+        Ok(Self { key, ..Self::of(body, review, judging, reader) })
     }
 
     /// Of a saved run.
     fn saved(file: &Path, judging: &Judging) -> Result<Self, Failure> {
-        let RunRecords { verification, findings, exec, .. } = RunDocument::read(file)?.records;
-        let review = if judging.fail_on.contains(&Kind::Findings) {
+        let RecordedRun { verification, findings, exec, .. } = RecordedRun::read(file)?;
+        let review = if judging.fail_on.contains(&ProblemKind::Findings) {
             let unjudged = |why: &str| {
                 let cause = format!("cannot judge the findings of `{}`: {why}", file.display());
                 Failure::invalid_file(cause).with_hint("save it with `wrs-emulator run save` or `exec --report`")
@@ -347,7 +349,15 @@ impl Verdict {
 
     fn of(body: Verification, review: Option<Review>, judging: &Judging, reader: Audience) -> Self {
         let Judging { fail_on, allows_unused, .. } = judging;
-        Self { body, review, reader, fail_on: fail_on.clone(), allows_unused: *allows_unused, exit_status: None }
+        Self {
+            body,
+            review,
+            reader,
+            key: None,
+            fail_on: fail_on.clone(),
+            allows_unused: *allows_unused,
+            exit_status: None,
+        }
     }
 
     /// True if nothing was judged, neither a request nor a delivery, which is rarely on purpose.
@@ -359,7 +369,7 @@ impl Verdict {
 
     /// Why it is idle.
     pub(super) fn idle_message(&self) -> Option<&str> {
-        let unused = self.body.unused.iter().find(|entry| entry.kind == Kind::Unmatched.name());
+        let unused = self.body.unused.iter().find(|entry| entry.kind == ProblemKind::Unmatched.name());
         unused.filter(|_| self.is_idle()).map(|entry| entry.message.as_str())
     }
 
@@ -367,12 +377,12 @@ impl Verdict {
     fn forged_text(&self, count: usize) -> String {
         let look = |id: &DeliveryId| format!("; {}", self.reader.look(&Advice::explain(cell(id))));
         let first = self.body.forged.first().map(|problem| look(&problem.row.id));
-        Kind::Forged.sentence(count) + &first.unwrap_or_default()
+        ProblemKind::Forged.sentence(count) + &first.unwrap_or_default()
     }
 
     /// Why a kind without problems proves nothing, if it had nothing to judge.
-    fn idle_of(&self, kind: Kind) -> Option<String> {
-        if kind == Kind::Findings {
+    fn idle_of(&self, kind: ProblemKind) -> Option<String> {
+        if kind == ProblemKind::Findings {
             return self.is_idle().then(|| "there was nothing to review".to_owned());
         }
         let unused = self.body.unused.iter().find(|entry| entry.kind == kind.name());
@@ -380,35 +390,40 @@ impl Verdict {
     }
 
     /// How many problems of a kind there are.
-    fn count(&self, kind: Kind) -> usize {
+    fn count(&self, kind: ProblemKind) -> usize {
         let counts = &self.body.counts;
         match kind {
-            Kind::Unmatched => counts.unmatched,
-            Kind::Undelivered => counts.undelivered,
-            Kind::Forged => counts.forged,
-            Kind::Unfinished => counts.unfinished,
-            Kind::Findings | Kind::LikelyFindings => {
+            ProblemKind::Unmatched => counts.unmatched,
+            ProblemKind::Undelivered => counts.undelivered,
+            ProblemKind::Forged => counts.forged,
+            ProblemKind::Unfinished => counts.unfinished,
+            ProblemKind::Findings | ProblemKind::LikelyFindings => {
                 self.review.as_ref().map_or(0, |review| review.failing().count() + review.stale_lines().len())
             }
-            Kind::Unused => self.unused().len(),
+            ProblemKind::Unused => self.unused().count(),
         }
     }
 
     /// What had nothing to judge: the check of requests if nothing happened at all, or `unused` is named; any other only if it is named.
-    fn unused(&self) -> Vec<String> {
-        let is_asked = self.is_idle() || self.fail_on.contains(&Kind::Unused);
-        let concerns = |name: &str| {
-            (is_asked && name == Kind::Unmatched.name()) || self.fail_on.iter().any(|named| name == named.name())
+    fn unused(&self) -> impl Iterator<Item = &Unused> {
+        let is_asked = self.is_idle() || self.fail_on.contains(&ProblemKind::Unused);
+        let concerns = move |name: &str| {
+            (is_asked && name == ProblemKind::Unmatched.name()) || self.fail_on.iter().any(|named| name == named.name())
         };
-        let unused = self.body.unused.iter().filter(|entry| concerns(&entry.kind));
-        unused.map(|entry| cell(&entry.message)).collect()
+        self.body.unused.iter().filter(move |entry| concerns(&entry.kind))
+    }
+
+    /// True if the first case says already that no request arrived.
+    fn is_told_first(&self, unused: &Unused) -> bool {
+        let mut causes = self.body.causes.iter().filter(|cause| self.is_in_first_case(cause));
+        unused.kind == ProblemKind::Unmatched.name() && causes.any(|cause| cause.kind == CauseKind::Silent)
     }
 
     /// The causes of a kind's problems, and how many of them failed tests have.
-    fn causes(&self, kind: Kind) -> (Vec<&Cause>, usize) {
+    fn causes(&self, kind: ProblemKind) -> (Vec<&Cause>, usize) {
         let of_kind =
             self.body.causes.iter().filter(|cause| Some(cause.kind) == kind.cause() && !self.is_in_first_case(cause));
-        if kind != Kind::Findings {
+        if kind != ProblemKind::Findings {
             let causes: Vec<&Cause> = of_kind.collect();
             let listed: usize = causes.iter().map(|cause| cause.count.max(1)).sum();
             return (causes, self.count(kind).saturating_sub(listed));
@@ -432,8 +447,8 @@ impl Verdict {
 
     /// True if a case before that of the findings has this cause.
     fn is_above(&self, cause: &Cause) -> bool {
-        let is_judged =
-            Kind::all().any(|kind| kind != Kind::Findings && self.judges(kind) && kind.cause() == Some(cause.kind));
+        let is_judged = ProblemKind::all()
+            .any(|kind| kind != ProblemKind::Findings && self.judges(kind) && kind.cause() == Some(cause.kind));
         is_judged || self.is_in_first_case(cause)
     }
 
@@ -457,31 +472,32 @@ impl Verdict {
         let more = self.look(cause);
         ShownCause {
             names,
+            is_of_tests: !cause.tests.is_empty(),
             sentence: cell(&cause.sentence),
-            details: cause.details(more.as_deref(), &self.body.test_of_key()),
+            details: cause.details(&self.reader, more.as_deref(), &self.body.test_of_key()),
         }
     }
 
     /// True if a kind is reported: it is named by --fail-on, or none is and it is not `findings`, or nothing was judged.
-    fn judges(&self, kind: Kind) -> bool {
+    fn judges(&self, kind: ProblemKind) -> bool {
         self.fail_on.contains(&kind)
-            || (self.fail_on.is_empty() && kind != Kind::Findings)
-            || (kind == Kind::Unused && self.is_idle() && !self.allows_unused)
+            || (self.fail_on.is_empty() && kind != ProblemKind::Findings)
+            || (kind == ProblemKind::Unused && self.is_idle() && !self.allows_unused)
     }
 
-    fn has(&self, kind: Kind) -> bool {
+    fn has(&self, kind: ProblemKind) -> bool {
         self.count(kind) > 0
     }
 
     /// The kinds that fail the run: those of --fail-on that were found, and `unused` if nothing was judged.
-    fn failed_by(&self) -> impl Iterator<Item = Kind> {
+    fn failed_by(&self) -> impl Iterator<Item = ProblemKind> {
         let is_empty = self.fail_on.is_empty();
-        Kind::all().filter(move |kind| !is_empty && self.judges(*kind) && self.has(*kind))
+        ProblemKind::all().filter(move |kind| !is_empty && self.judges(*kind) && self.has(*kind))
     }
 
     /// Adds what failed the run to the facts about its command.
     pub(super) fn add_to(&self, facts: &mut ExecFacts) {
-        facts.failed_by = self.failed_by().map(Kind::name).collect();
+        facts.failed_by = self.failed_by().map(ProblemKind::name).collect();
         facts.failed_because = self.failed_by().map(|kind| self.sentence(kind)).collect();
         let failed = |it: &Finding| FailedFinding { code: it.code.clone(), confidence: it.confidence };
         facts.failed_findings = self.review.iter().flat_map(Review::failing).map(failed).collect();
@@ -490,12 +506,12 @@ impl Verdict {
     /// Why the command or its tests failed, without the kinds of problems; `None` if nothing that happened may be why.
     pub(super) fn why(&self, colors: bool) -> Option<String> {
         let case = self.failed_tests().or_else(|| self.failed_command())?;
-        Some(RunReport { cases: vec![case], ..RunReport::empty("verdict") }.text(colors))
+        Some(RunReport { cases: vec![case], all_causes: self.all_causes(), ..RunReport::empty("verdict") }.text(colors))
     }
 
     /// How many problems of all reported kinds there are.
     pub(super) fn problem_count(&self) -> usize {
-        Kind::all().filter(|kind| self.judges(*kind)).map(|kind| self.count(kind)).sum()
+        ProblemKind::all().filter(|kind| self.judges(*kind)).map(|kind| self.count(kind)).sum()
     }
 
     /// The first test that failed, as its runner reported it.
@@ -504,7 +520,7 @@ impl Verdict {
     }
 
     /// How many problems of a kind there are, in words.
-    fn sentence(&self, kind: Kind) -> String {
+    fn sentence(&self, kind: ProblemKind) -> String {
         kind.sentence(self.count(kind))
     }
 
@@ -526,19 +542,19 @@ impl Verdict {
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let forgotten = self.body.forgotten_entries;
-        if forgotten > 0 && self.judges(Kind::Unmatched) {
+        if forgotten > 0 && self.judges(ProblemKind::Unmatched) {
             notes.push(format!(
                 "{forgotten} entries were evicted from the journal, and requests among them are not judged; \
                  --max-journal-entries keeps more"
             ));
         }
         let forgotten = self.body.forgotten_deliveries;
-        if forgotten > 0 && (self.judges(Kind::Undelivered) || self.judges(Kind::Forged)) {
+        if forgotten > 0 && (self.judges(ProblemKind::Undelivered) || self.judges(ProblemKind::Forged)) {
             notes
                 .push(format!("{forgotten} finished deliveries were evicted, and problems with them are not reported"));
         }
         let forged = self.body.counts.forged;
-        if forged > 0 && !self.judges(Kind::Forged) {
+        if forged > 0 && !self.judges(ProblemKind::Forged) {
             notes.push(format!("{}; --fail-on forged makes a run fail for it", self.forged_text(forged)));
         }
         let idle = self.review.as_ref().map_or(0, |review| review.findings.not_exercised.len());
@@ -553,10 +569,10 @@ impl Verdict {
     }
 
     pub(super) fn judged(&self) -> impl Serialize {
-        Judged {
+        JudgedVerdict {
             body: &self.body,
             review: &self.review,
-            falls_short: Kind::all().filter(|kind| self.has(*kind)).collect(),
+            falls_short: ProblemKind::all().filter(|kind| self.has(*kind)).collect(),
             fail_on: &self.fail_on,
             failed: self.fails(),
         }
@@ -593,7 +609,7 @@ impl Verdict {
     }
 
     fn explains_command(&self, cause: &Cause) -> bool {
-        self.exit_status.is_some_and(|status| status != 0) && self.body.tests == 0 && cause.kind.may_fail_a_command()
+        self.exit_status.is_some_and(|status| status != 0) && self.body.tests == 0 && cause.may_fail_a_command()
     }
 
     /// Why the tests failed.
@@ -612,16 +628,21 @@ impl Verdict {
     /// The tests that failed, or the command, then the kinds of problems.
     pub(super) fn report(&self) -> RunReport {
         let first = self.failed_tests().or_else(|| self.failed_command());
-        let kinds = Kind::all().filter(|kind| self.judges(*kind)).map(|kind| self.of_kind(kind));
+        let kinds = ProblemKind::all().filter(|kind| self.judges(*kind)).map(|kind| self.of_kind(kind));
         let cases = first.into_iter().chain(kinds).collect();
-        RunReport { name: "verdict", cases, warnings: self.warnings(), notes: self.notes() }
+        let all_causes = self.all_causes();
+        RunReport { name: "verdict", cases, warnings: self.warnings(), notes: self.notes(), all_causes }
     }
 
-    fn of_kind(&self, kind: Kind) -> ReportCase {
+    fn all_causes(&self) -> String {
+        self.reader.all_causes(self.key.as_deref())
+    }
+
+    fn of_kind(&self, kind: ProblemKind) -> ReportCase {
         let count = self.count(kind);
         let refused = match (kind, self.body.refused_forgeries) {
-            (Kind::Undelivered, 1) => "; 1 forged delivery was refused, as intended".to_owned(),
-            (Kind::Undelivered, 2..) => {
+            (ProblemKind::Undelivered, 1) => "; 1 forged delivery was refused, as intended".to_owned(),
+            (ProblemKind::Undelivered, 2..) => {
                 format!("; {} forged deliveries were refused, as intended", self.body.refused_forgeries)
             }
             _ => String::new(),
@@ -638,15 +659,23 @@ impl Verdict {
         let (causes, others) = self.causes(kind);
         let mut causes: Vec<ShownCause> = causes.into_iter().map(|cause| self.shown(cause)).collect();
         let plain = match kind {
-            Kind::Unused => self.unused(),
-            Kind::Findings => self.review.as_ref().map(Review::stale_lines).unwrap_or_default(),
+            ProblemKind::Unused => {
+                let new = self.unused().filter(|unused| !self.is_told_first(unused));
+                new.map(|unused| cell(&unused.message)).collect()
+            }
+            ProblemKind::Findings => self.review.as_ref().map(Review::stale_lines).unwrap_or_default(),
             _ => Vec::new(),
         };
         let plain = plain.into_iter();
-        causes.extend(plain.map(|sentence| ShownCause { names: vec![kind.name()], sentence, details: Vec::new() }));
+        causes.extend(plain.map(|sentence| ShownCause {
+            names: vec![kind.name()],
+            is_of_tests: false,
+            sentence,
+            details: Vec::new(),
+        }));
         // A saved run of an earlier version has no causes.
         let has_causes = !self.body.causes.is_empty();
-        let others = if kind == Kind::Unused { 0 } else { others };
+        let others = if kind == ProblemKind::Unused { count - causes.len() } else { others };
         let all = if others == count { String::new() } else { format!("{others} of them: ") };
         let lines = match others {
             0 => Vec::new(),
@@ -655,8 +684,10 @@ impl Verdict {
         };
         let is_told = others == count && has_causes;
         let sentence = match kind {
-            Kind::Forged => self.forged_text(count),
-            Kind::Findings => format!("{}; {}", kind.sentence(count), self.reader.look(&Advice::ReviewFindings {})),
+            ProblemKind::Forged => self.forged_text(count),
+            ProblemKind::Findings => {
+                format!("{}; {}", kind.sentence(count), self.reader.look(&Advice::ReviewFindings {}))
+            }
             _ => kind.sentence(count),
         };
         ReportCase {

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::advice::Advice;
 use crate::contract::named::named;
 use crate::contract::setting::settings;
 
@@ -167,11 +168,14 @@ pub struct FieldProblem {
     pub field: String,
     /// What is wrong with it, without a final period.
     pub reason: String,
+    /// What makes the emulator accept it.
+    #[serde(skip)]
+    pub advice: Option<Box<Advice>>,
 }
 
 impl FieldProblem {
     pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { field: field.into(), reason: reason.into() }
+        Self { field: field.into(), reason: reason.into(), advice: None }
     }
 }
 

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use sha2::{Digest as _, Sha512};
 
-use crate::contract::header_setting::HeaderSetting;
+use crate::contract::headers::HeaderSetting;
 use crate::contract::named::named;
 use crate::contract::setting::settings;
 

@@ -8,13 +8,12 @@
 
 pub mod clauses;
 pub mod error;
-pub mod header_setting;
+pub mod headers;
 pub mod ids;
 pub mod keys;
 pub(crate) mod named;
 pub mod openapi;
 pub mod quota;
-pub mod reserved_headers;
 pub mod routes;
 pub mod rules;
 pub mod setting;

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::contract::header_setting::HeaderSetting;
+use crate::contract::headers::HeaderSetting;
 use crate::contract::setting::settings;
 use crate::util::duration::DurationText;
 

@@ -168,6 +168,14 @@ const MAX_REPEATED: usize = 80;
 /// The similarity, from 0 to 1, from which a path is taken for a misspelt endpoint.
 const LIKELY: f64 = 0.65;
 
+/// Paths that programs ask until a server is ready.
+const POLLED: [&str; 6] = ["/", "/health", "/healthz", "/ready", "/readyz", "/livez"];
+
+/// True for a request that only asks whether a server is ready.
+pub fn is_poll(method: &str, path: &str) -> bool {
+    matches!(method, "GET" | "HEAD") && POLLED.contains(&path)
+}
+
 /// Why no route has this path, and which was probably meant, or else which there are and how a scenario can answer it.
 pub fn no_endpoint(method: &Method, path: &str) -> String {
     let shown = echoed(path);
@@ -177,11 +185,11 @@ pub fn no_endpoint(method: &Method, path: &str) -> String {
             "no endpoint `{shown}`; the control API is at `/_emulator`, so leave `{above}` out of the emulator's URL"
         );
     }
+    if is_poll(method.as_str(), path) {
+        return format!("no endpoint `{path}`; GET /_emulator/health says whether the emulator is ready");
+    }
     if let Some(route) = nearest_route(method, path) {
         return format!("no endpoint `{shown}`; did you mean {}?", route.name());
-    }
-    if path == "/" {
-        return "no endpoint `/`; GET /_emulator/health says whether the emulator is ready".to_owned();
     }
     let names: Vec<String> = ROUTES.iter().map(Route::name).collect();
     let (last, others) = names.split_last().expect("the contract has endpoints");

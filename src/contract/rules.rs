@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use url::{Host, Url, form_urlencoded};
 
+use crate::advice::Advice;
 use crate::contract::error::{Error, FieldProblem};
 use crate::contract::nearest;
 use crate::contract::setting::settings;
@@ -71,7 +72,7 @@ pub(super) struct Problems(Vec<FieldProblem>);
 
 impl Problems {
     fn push(&mut self, field: impl Into<String>, reason: impl Into<String>) {
-        self.0.push(FieldProblem { field: field.into(), reason: reason.into() });
+        self.0.push(FieldProblem::new(field, reason));
     }
 
     /// The value, or none; then the reason becomes a problem of the field.
@@ -196,7 +197,7 @@ pub fn parse_subscribe(body: &[u8], rules: &SubscribeRules<'_>) -> Result<Checke
 
 pub fn check_subscribe(fields: &Map<String, Value>, rules: &SubscribeRules<'_>) -> Result<CheckedSubscribe, Error> {
     let mut problems = Problems::default();
-    let url = problems.take("url", url_field(fields, rules.allow_http));
+    let url = url_field(fields, rules.allow_http).map_err(|problem| problems.0.push(problem)).ok();
     let events = events_field(fields, rules.events, &mut problems);
     let secret = problems.take("secret", secret_field(fields, rules)).flatten();
     let description = problems.take("description", text_field(fields, "description")).flatten();
@@ -238,16 +239,20 @@ pub(super) fn parse_object(body: &[u8], malformed_status: u16) -> Result<Map<Str
     }
 }
 
-fn url_field(fields: &Map<String, Value>, allow_http: bool) -> Result<(String, Url), String> {
-    match fields.get("url") {
+fn url_field(fields: &Map<String, Value>, allow_http: bool) -> Result<(String, Url), FieldProblem> {
+    let text = match fields.get("url") {
         None => Err(required("url", fields)),
         Some(Value::Null) => Err("is required".to_owned()),
-        Some(Value::String(text)) => {
-            let url = check_webhook_url(text, allow_http)?;
-            Ok((text.clone(), url))
-        }
+        Some(Value::String(text)) => Ok(text),
         Some(other) => Err(format!("must be a string, found {}", json_type(other))),
-    }
+    };
+    let text = text.map_err(|reason| FieldProblem::new("url", reason))?;
+    let url = check_webhook_url(text, allow_http).map_err(|reason| {
+        let is_allowed_by_setting = check_webhook_url(text, true).is_ok();
+        let advice = is_allowed_by_setting.then(|| Box::new(Advice::set("webhooks.allow_http", "true")));
+        FieldProblem { advice, ..FieldProblem::new("url", reason) }
+    })?;
+    Ok((text.clone(), url))
 }
 
 fn events_field(fields: &Map<String, Value>, known: &Events, problems: &mut Problems) -> Vec<String> {
@@ -323,7 +328,7 @@ pub fn check_webhook_url(text: &str, allow_http: bool) -> Result<Url, &'static s
         Some("http") if allow_http => {}
         Some("http") => {
             return Err(
-                "must use https (to try plain http against the emulator: `wrs-emulator profile set webhooks.allow_http=true`, or subscribe an https URL and lead it there with `wrs-emulator forwards add`)",
+                "must use https (the emulator accepts plain http if `webhooks.allow_http` is true, and `webhooks.forwards` leads an https URL to any address)",
             );
         }
         _ => return Err("must be an absolute https URL"),

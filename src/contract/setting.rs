@@ -2,7 +2,8 @@
 //! what may be set follows from the type, and the doc comment is the comment in a printed profile.
 
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
+use toml::Table;
 
 /// One thing the contract leaves open and the value the emulator gives it.
 #[derive(Clone, Debug)]
@@ -39,24 +40,30 @@ pub(crate) fn path_of(above: &str, field: &str) -> String {
 }
 
 /// The built-in values of a section, as nested tables; unset values are absent.
-pub(crate) fn default_values<S: Section>() -> Map<String, Value> {
-    let (mut settings, mut values) = (Vec::new(), Map::new());
+pub(crate) fn default_values<S: Section>() -> Table {
+    let mut settings = Vec::new();
     S::add_settings("", &mut settings);
+    nested(settings)
+}
+
+fn nested(settings: Vec<Setting>) -> Table {
+    let mut values = Table::new();
     for setting in settings.into_iter().filter(|setting| !setting.default.is_null()) {
         let mut sections: Vec<&str> = setting.path.split('.').collect();
         let field = sections.pop().unwrap_or_default();
         let mut place = &mut values;
         for section in sections {
-            let inner = place.entry(section).or_insert_with(|| Map::new().into());
-            place = inner.as_object_mut().expect("a section is not a setting");
+            let inner = place.entry(section).or_insert_with(|| Table::new().into());
+            place = inner.as_table_mut().expect("a section is not a setting");
         }
-        place.insert(field.to_owned(), setting.default);
+        let default = toml::Value::try_from(setting.default).expect("JSON without null is TOML");
+        place.insert(field.to_owned(), default);
     }
     values
 }
 
 pub(crate) fn default_section<S: Section + DeserializeOwned>() -> S {
-    serde_json::from_value(default_values::<S>().into()).expect("built-in values have their types, which a test shows")
+    default_values::<S>().try_into().expect("built-in values have their types, which a test shows")
 }
 
 /// Declares a struct of settings, each as `field: type = default { contract: …, assumed: …, observed_by: … }`. The default is

@@ -32,7 +32,7 @@ pub(crate) struct Activate {
 
 impl ControlCall for Body<Activate> {
     type Answer = Activated;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Scenarios, "POST scenarios/active", activate);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::SCENARIOS, "POST scenarios/active", activate);
 
     fn commands() -> Vec<CallCommand> {
         let uses =
@@ -94,8 +94,7 @@ impl Text for Activated {
         };
         let mut text = format!("{active} ({})\n", generation_text(self.generation));
         for own in self.own_lists.iter().take(MAX_NAMED) {
-            // A masked key names nothing.
-            let key = Some(if own.key.contains('…') { "KEY".to_owned() } else { cell(&own.key) });
+            let key = Some(if own.is_masked { "KEY".to_owned() } else { cell(&own.key) });
             let follow = Advice::FollowScenarios { key }.worded(reader);
             text.push_str(&format!("{}; `{follow}` ends that\n", own.line()));
         }

@@ -17,7 +17,7 @@ use super::ControlError;
 use super::command::{CallCommand, Sent};
 use super::context::Context;
 use super::render::{AnyText, Text};
-use super::reply::Reply;
+use super::reply::ControlReply;
 use crate::contract::rules::json_type;
 use crate::util::schema::{inlined, present};
 use crate::util::wording::any_of;
@@ -25,7 +25,7 @@ use crate::util::wording::any_of;
 /// The request of a call: [`Query`], [`Body`], or a struct with those of `path`, `query` and `body` that the call takes. The first
 /// paragraph of its comment says what the call does, the others explain it.
 pub(crate) trait ControlCall: DeserializeOwned + JsonSchema + Serialize + Send + Sync + 'static {
-    type Answer: Answer;
+    type Answer: CallAnswer;
     const CALL: Declaration<Self>;
 
     /// The commands that make the call.
@@ -61,43 +61,33 @@ pub(crate) struct Declaration<C: ControlCall> {
     tag: Tag,
     /// The method, and the path below `/_emulator/`.
     line: &'static str,
-    handler: Handler<C>,
+    handler: CallHandler<C>,
     options: Options,
 }
 
-enum Handler<C: ControlCall> {
+enum CallHandler<C: ControlCall> {
     AtOnce(fn(C, &Context) -> CallResult<C::Answer>),
     Waits(fn(C, Arc<Context>) -> CallFuture<C::Answer>),
 }
 
-/// The groups in which the document lists calls.
+/// A group in which the document lists calls. These are used in several files; a file may declare one for its own calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tag {
-    Emulator,
-    Profile,
-    Requests,
-    Results,
-    Webhooks,
-    Scenarios,
-    State,
+pub(super) struct Tag {
+    pub(super) name: &'static str,
+    /// What its calls are about.
+    pub(super) about: &'static str,
 }
 
 impl Tag {
-    pub(super) const ALL: [Self; 7] =
-        [Self::Emulator, Self::Profile, Self::Requests, Self::Results, Self::Webhooks, Self::Scenarios, Self::State];
-
-    /// Its name, and what its calls are about.
-    pub(super) const fn text(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Emulator => ("emulator", "The emulator itself and its documents."),
-            Self::Profile => ("profile", "Settings, and what the contract leaves open."),
-            Self::Requests => ("requests", "What clients sent and were answered."),
-            Self::Results => ("results", "What happened, why, and the problems found."),
-            Self::Webhooks => ("webhooks", "Subscriptions, events, deliveries and built-in receivers."),
-            Self::Scenarios => ("scenarios", "Stories that decide how requests are answered."),
-            Self::State => ("state", "The clock, and the state of keys."),
-        }
-    }
+    pub(super) const EMULATOR: Self = Self { name: "emulator", about: "The emulator itself and its documents." };
+    pub(super) const PROFILE: Self = Self { name: "profile", about: "Settings, and what the contract leaves open." };
+    pub(super) const REQUESTS: Self = Self { name: "requests", about: "What clients sent and were answered." };
+    pub(super) const RESULTS: Self = Self { name: "results", about: "What happened, why, and the problems found." };
+    pub(super) const WEBHOOKS: Self =
+        Self { name: "webhooks", about: "Subscriptions, events, deliveries and built-in receivers." };
+    pub(super) const SCENARIOS: Self =
+        Self { name: "scenarios", about: "Stories that decide how requests are answered." };
+    pub(super) const STATE: Self = Self { name: "state", about: "The clock, and the state of keys." };
 }
 
 /// Options of a call.
@@ -138,7 +128,7 @@ impl<C: ControlCall> Declaration<C> {
         line: &'static str,
         handler: fn(C, &Context) -> CallResult<C::Answer>,
     ) -> Self {
-        Self { tag, line, handler: Handler::AtOnce(handler), options: USUAL }
+        Self { tag, line, handler: CallHandler::AtOnce(handler), options: USUAL }
     }
 
     /// A call that is answered by the async worker, because it waits for something.
@@ -147,7 +137,7 @@ impl<C: ControlCall> Declaration<C> {
         line: &'static str,
         handler: fn(C, Arc<Context>) -> CallFuture<C::Answer>,
     ) -> Self {
-        Self { tag, line, handler: Handler::Waits(handler), options: USUAL }
+        Self { tag, line, handler: CallHandler::Waits(handler), options: USUAL }
     }
 
     pub(super) const fn with(self, options: Options) -> Self {
@@ -156,7 +146,7 @@ impl<C: ControlCall> Declaration<C> {
 }
 
 /// What a handler returns.
-pub(crate) trait Answer: Send + 'static {
+pub(crate) trait CallAnswer: Send + 'static {
     type Schema: JsonSchema;
     const MEDIA: &'static [&'static str];
 
@@ -167,12 +157,15 @@ pub(crate) trait Answer: Send + 'static {
 pub(crate) enum Answered {
     /// A record, to be written as JSON or as text.
     Record(Box<dyn AnyText>),
-    Reply(Reply),
+    Reply(ControlReply),
 }
 
-impl<A: Text + JsonSchema + Send + 'static> Answer for A {
+/// The media types of an answer that is data, or text for people.
+pub(super) const JSON_OR_TEXT: &[&str] = &["application/json", "text/plain"];
+
+impl<A: Text + JsonSchema + Send + 'static> CallAnswer for A {
     type Schema = A;
-    const MEDIA: &'static [&'static str] = &["application/json", "text/plain"];
+    const MEDIA: &'static [&'static str] = JSON_OR_TEXT;
 
     fn answered(self) -> Answered {
         Answered::Record(Box::new(self))
@@ -180,15 +173,15 @@ impl<A: Text + JsonSchema + Send + 'static> Answer for A {
 }
 
 /// A reply that the handler makes itself.
-pub(crate) struct Made<S>(Reply, PhantomData<fn(S)>);
+pub(crate) struct Made<S>(ControlReply, PhantomData<fn(S)>);
 
-impl<S> From<Reply> for Made<S> {
-    fn from(reply: Reply) -> Self {
+impl<S> From<ControlReply> for Made<S> {
+    fn from(reply: ControlReply) -> Self {
         Self(reply, PhantomData)
     }
 }
 
-impl<S: JsonSchema + 'static> Answer for Made<S> {
+impl<S: JsonSchema + 'static> CallAnswer for Made<S> {
     type Schema = S;
     const MEDIA: &'static [&'static str] = &["application/json"];
 
@@ -222,12 +215,12 @@ pub(super) enum AnyHandler {
 }
 
 fn at_once<C: ControlCall>(parts: Value, cx: &Context) -> CallResult<Answered> {
-    let Handler::AtOnce(handler) = C::CALL.handler else { unreachable!("the call says so") };
+    let CallHandler::AtOnce(handler) = C::CALL.handler else { unreachable!("the call says so") };
     handler(request::<C>(parts)?, cx).map(C::Answer::answered)
 }
 
 fn waits<C: ControlCall>(parts: Value, cx: Arc<Context>) -> CallFuture<Answered> {
-    let Handler::Waits(handler) = C::CALL.handler else { unreachable!("the call says so") };
+    let CallHandler::Waits(handler) = C::CALL.handler else { unreachable!("the call says so") };
     let answering = request::<C>(parts).map(|request| handler(request, cx));
     Box::pin(async move { answering?.await.map(C::Answer::answered) })
 }
@@ -252,13 +245,13 @@ impl AnyCall {
             method: method.parse().expect("calls have methods of HTTP"),
             path,
             handler: match handler {
-                Handler::AtOnce(_) => AnyHandler::AtOnce(at_once::<C>),
-                Handler::Waits(_) => AnyHandler::Waits(waits::<C>),
+                CallHandler::AtOnce(_) => AnyHandler::AtOnce(at_once::<C>),
+                CallHandler::Waits(_) => AnyHandler::Waits(waits::<C>),
             },
             options,
             media: options.media.unwrap_or(C::Answer::MEDIA),
             commands: C::commands,
-            answer: SchemaGenerator::subschema_for::<<C::Answer as Answer>::Schema>,
+            answer: SchemaGenerator::subschema_for::<<C::Answer as CallAnswer>::Schema>,
             line,
             request: SchemaGenerator::subschema_for::<C>,
             schema: OnceLock::new(),

@@ -9,17 +9,18 @@ use serde::{Deserialize, Serialize};
 
 use super::Control;
 use super::diagnosis::Diagnosis;
-use super::document::bytes_of;
-use super::render::cell;
+use super::refusal;
+use super::render::{bytes_of, cell};
 use super::story::{self, AFTER_429};
 use super::test_runs::{TestRun, TestRuns};
+use crate::advice::{Advice, Audience, Hint};
 use crate::clock::ClockMode;
 use crate::findings::{self, Confidence, Finding, Findings, Severity, Traffic};
 use crate::redact::Redactor;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::journal::{Reason, RequestRecord};
-use crate::state::workspace::{AttemptOutcome, FailureReason, Forgery, TestOutcome};
-use crate::util::wording::counted;
+use crate::state::workspace::{AttemptOutcome, FailureReason, Forgery, RefusedCall, TestOutcome};
+use crate::util::wording::{counted, shorten};
 
 /// Why something failed, however many tests, requests, deliveries and findings show it.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -34,12 +35,17 @@ pub(crate) struct Cause {
     pub(crate) outcome: Option<String>,
     /// What to check or do first.
     pub(crate) remedy: Option<String>,
+    /// The same as data, if the emulator can do it; the remedy then ends with a colon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) advice: Option<Advice>,
     /// What else went wrong in the same test.
     pub(crate) also: Vec<String>,
     /// The tests that failed of it.
     pub(crate) tests: Vec<FailedTest>,
-    /// The keys of its records; at most 20. A test key whole, any other masked.
+    /// The keys of its records; at most 20 of `key_count`. A test key whole, any other masked.
     pub(crate) keys: Vec<String>,
+    #[serde(default)]
+    pub(crate) key_count: usize,
     /// The requests or deliveries that show it, the oldest first; at most 20 of `count`.
     pub(crate) records: Vec<String>,
     pub(crate) count: usize,
@@ -48,6 +54,9 @@ pub(crate) struct Cause {
     /// How sure a finding is; absent for other kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) confidence: Option<Confidence>,
+    /// True if each of its requests was answered well when it was sent again.
+    #[serde(default)]
+    pub(crate) survived: bool,
     #[serde(default)]
     pub(crate) standing: Standing,
 }
@@ -93,6 +102,8 @@ pub(crate) enum CauseKind {
     Unanswered,
     /// A scenario refused a request.
     Scripted,
+    /// The emulator refused a control call of the test itself.
+    ControlCall,
     /// A test made no request with its key.
     Silent,
     /// Only what the runner of a failed test said.
@@ -103,19 +114,12 @@ pub(crate) enum CauseKind {
     Finding,
 }
 
-impl CauseKind {
-    /// True if a command may have failed because of it, where no test reported how it ended.
-    pub(crate) fn may_fail_a_command(self) -> bool {
-        !matches!(self, Self::Scripted | Self::Runner | Self::Unfinished | Self::Finding)
-    }
-}
-
 /// What is said if no request arrived at all.
 pub(super) const NO_REQUEST: &str = "0 requests arrived; does your code read WRS_BASE_URL?";
 
 /// Most tests or keys named in a line.
 const MAX_NAMED: usize = 5;
-/// Most records named for a cause.
+/// Most records, and most keys, named for a cause.
 const MAX_RECORDS: usize = 20;
 /// Most other problems named for a failed test.
 const MAX_ALSO: usize = 5;
@@ -137,13 +141,15 @@ struct Fact {
     /// The event types or forgeries, with how many records are of each.
     parts: BTreeMap<String, usize>,
     outcome: Option<String>,
-    remedy: Option<String>,
+    remedy: Option<Hint>,
     records: Vec<String>,
     keys: BTreeSet<String>,
     /// The status that a request was answered with.
     status: Option<u16>,
     /// True if a scenario, or the script of a built-in receiver, decided so, or nothing has happened yet: less likely why a test failed.
     is_planned: bool,
+    /// True if the request was answered well when it was sent again.
+    is_survived: bool,
 }
 
 impl Fact {
@@ -165,10 +171,19 @@ impl Fact {
         }
     }
 
-    /// How likely it is not why a test failed that said this.
-    fn rank(&self, said: &str) -> (bool, bool, CauseKind) {
-        let is_named = self.status.is_some_and(|status| names_number(said, status));
-        (!is_named, self.is_planned, self.kind)
+    /// True if a test that said this may have failed of it.
+    fn may_fail(&self, test: &TestOutcome) -> bool {
+        self.is_named(test) || !self.is_survived
+    }
+
+    fn is_named(&self, test: &TestOutcome) -> bool {
+        let said = test.message.as_deref().unwrap_or_default();
+        self.status.is_some_and(|status| names_number(said, status))
+    }
+
+    /// How likely it is not why a test failed.
+    fn rank(&self, test: &TestOutcome) -> (bool, bool, bool, CauseKind) {
+        (!self.is_named(test), self.is_survived, self.is_planned, self.kind)
     }
 }
 
@@ -192,6 +207,8 @@ impl Facts {
             Some(known) => {
                 known.records.extend(fact.records);
                 known.keys.extend(fact.keys);
+                // The last of them decides.
+                known.is_survived = fact.is_survived;
                 for (part, count) in fact.parts {
                     *known.parts.entry(part).or_default() += count;
                 }
@@ -232,13 +249,13 @@ impl Judge<'_> {
         }
         let mut others = Facts::default();
         let is_new = |id: &str| !causes.taken.contains(id);
-        let requests = runs.requests.iter().rev().filter(|request| is_new(request.transcript.id()));
-        requests.filter_map(|request| self.of_request(request)).for_each(|fact| {
+        let new = runs.requests.iter().filter(|request| is_new(request.transcript.id()));
+        for fact in self.of_requests(new) {
             // What a scenario did is as planned, unless a test failed of it.
             if fact.kind != CauseKind::Scripted && !fact.is_planned {
                 others.add(fact);
             }
-        });
+        }
         let deliveries = deliveries.iter().filter(|delivery| is_new(&delivery.planned.id));
         deliveries.filter_map(|delivery| self.of_delivery(delivery)).for_each(|fact| others.add(fact));
         let most = causes.all.len() + MAX_CAUSES;
@@ -258,6 +275,10 @@ impl Judge<'_> {
         let mut bytes = 0;
         causes.all.retain_mut(|cause| {
             cause.records.truncate(MAX_RECORDS);
+            cause.keys.sort_unstable();
+            cause.keys.dedup();
+            cause.key_count = cause.keys.len();
+            cause.keys.truncate(MAX_RECORDS);
             let has_room = bytes < MAX_BYTES;
             if has_room {
                 bytes += bytes_of(cause);
@@ -276,23 +297,26 @@ impl Judge<'_> {
         are_all_silent: bool,
     ) -> (Cause, Vec<String>) {
         let mut facts = Facts::default();
-        for fact in run.requests.iter().rev().filter_map(|request| self.of_request(request)) {
-            facts.add(fact);
-        }
+        self.of_requests(run.requests.iter()).into_iter().for_each(|fact| facts.add(fact));
         deliveries.iter().filter_map(|delivery| self.of_delivery(delivery)).for_each(|fact| facts.add(fact));
-        let said = run.test.message.as_deref().unwrap_or_default();
         // Of equal ones the first remains the first.
-        facts.all.sort_by_key(|fact| fact.rank(said));
+        facts.all.sort_by_key(|fact| fact.rank(&run.test));
         let test = FailedTest {
             test: run.test.test.clone(),
             key: self.redactor.key(run.workspace.name()).into_owned(),
             message: run.test.message.clone(),
         };
         let taken = facts.all.iter().flat_map(|fact| fact.records.iter().cloned()).collect();
-        let mut facts = facts.all.into_iter();
-        let mut cause = match facts.next() {
-            Some(fact) => Cause::of(&fact, Some(test)),
-            None => Cause { tests: vec![test], ..self.of_no_fact(run, runs, deliveries, are_all_silent) },
+        let mut facts = facts.all.into_iter().peekable();
+        let is_survived = facts.peek().is_some_and(|fact| fact.is_survived);
+        let mut cause = match &run.test.refused {
+            Some(refused) => Cause { tests: vec![test], ..Cause::of_control_call(refused) },
+            None => match facts.next_if(|fact| fact.may_fail(&run.test)) {
+                Some(fact) => Cause::of(&fact, Some(test)),
+                None => {
+                    Cause { tests: vec![test], ..self.of_no_fact(run, runs, deliveries, are_all_silent, is_survived) }
+                }
+            },
         };
         for fact in facts {
             if cause.also.len() < MAX_ALSO {
@@ -313,8 +337,15 @@ impl Judge<'_> {
         (cause, taken)
     }
 
-    /// Why a test failed none of whose requests and deliveries went wrong.
-    fn of_no_fact(&self, run: &TestRun, runs: &TestRuns, deliveries: &[DeliveryRecord], are_all_silent: bool) -> Cause {
+    /// Why a test failed, if not of its requests and deliveries. `is_survived`: what went wrong with them was answered well in the end.
+    fn of_no_fact(
+        &self,
+        run: &TestRun,
+        runs: &TestRuns,
+        deliveries: &[DeliveryRecord],
+        are_all_silent: bool,
+        is_survived: bool,
+    ) -> Cause {
         let said = said(&run.test);
         let is_silent = runs.is_whole && run.count == 0 && deliveries.is_empty();
         let foreign = run.foreign.last().filter(|_| run.requests.is_empty());
@@ -324,7 +355,7 @@ impl Judge<'_> {
             let sentence = format!("{}; it came without a valid key while the test ran", fact.what);
             let records: Vec<String> = run.foreign.iter().rev().map(|it| it.transcript.id().to_owned()).collect();
             let remedy = Some("send the key of the test: WRS_API_KEY, or that of the fixture".to_owned());
-            return Cause { sentence, count: records.len(), records, remedy, ..Cause::of(&fact, None) };
+            return Cause { sentence, count: records.len(), records, remedy, advice: None, ..Cause::of(&fact, None) };
         }
         if are_all_silent && is_silent {
             return Cause::silent();
@@ -333,10 +364,13 @@ impl Judge<'_> {
             let made = counted(run.requests.len(), "request");
             let sentence = match run.requests.len() {
                 0 => said,
+                _ if is_survived => {
+                    format!("{said}; each request that went wrong was answered well when it was sent again")
+                }
                 1 => format!("{said}; its request was answered as the contract says"),
                 _ => format!("{said}; its {made} were answered as the contract says"),
             };
-            return Cause { remedy: None, ..Cause::plain(CauseKind::Runner, run.test.test.clone(), sentence) };
+            return Cause::plain(CauseKind::Runner, run.test.test.clone(), sentence);
         }
         let mut sentence = if runs.arrived == 0 {
             format!("{said}; 0 requests arrived")
@@ -367,11 +401,28 @@ impl Judge<'_> {
 
     /// A text without credentials, and not too long.
     fn shown(&self, text: &str) -> String {
-        let text = self.redactor.text(text);
-        match text.char_indices().nth(MAX_SENTENCE) {
-            Some((at, _)) => format!("{}…", &text[..at]),
-            None => text.into_owned(),
+        shorten(&self.redactor.text(text), MAX_SENTENCE).into_owned()
+    }
+
+    /// What went wrong with requests, given the newest first; the oldest comes first.
+    fn of_requests<'r>(&self, requests: impl Iterator<Item = &'r Arc<RequestRecord>>) -> Vec<Fact> {
+        let mut answered_later = HashSet::new();
+        let mut facts = Vec::new();
+        for request in requests {
+            let (method, target) = request.transcript.request_line();
+            let line = (request.workspace.as_ref().map(|workspace| workspace.name()), method, target);
+            // Whatever else is refused is refused again, unless the client changes it.
+            let may_pass = matches!(request.status, 0 | 429 | 500..);
+            match self.of_request(request) {
+                Some(fact) => facts.push(Fact { is_survived: may_pass && answered_later.contains(&line), ..fact }),
+                None if request.status < 400 => {
+                    answered_later.insert(line);
+                }
+                None => {}
+            }
         }
+        facts.reverse();
+        facts
     }
 
     /// What went wrong with a request; `None` if nothing did.
@@ -388,10 +439,10 @@ impl Judge<'_> {
         let (kind, what, remedy) = if let Some(why) = story::no_endpoint(request) {
             let remedy = match request.reason {
                 Reason::MethodNotAllowed(_) => "correct the method",
-                Reason::NotFound(_) | Reason::Announced(_) => "correct the path",
+                Reason::NotFound(_) | Reason::Announced(..) => "correct the path",
                 _ => "send a valid HTTP/1.1 request",
             };
-            (CauseKind::Unmatched, format!("{line}: {why} ({})", request.status), Some(remedy.to_owned()))
+            (CauseKind::Unmatched, format!("{line}: {why} ({})", request.status), remedy.to_owned())
         } else if story::is_refused_by_api(request) {
             let why = match (&request.reason, &request.quota) {
                 (Reason::RateLimited, Some(quota)) => story::quota_limit(quota),
@@ -405,22 +456,27 @@ impl Judge<'_> {
                 Reason::Panicked(_) => "this is a fault of the emulator: please report it".to_owned(),
                 _ => format!("correct what the client sends to {path}"),
             };
-            (CauseKind::Refused, format!("{line} was refused with {answer}: {why}"), Some(remedy))
+            (CauseKind::Refused, format!("{line} was refused with {answer}: {why}"), remedy)
         } else if request.broken.is_some() {
             let remedy = match request.broken {
                 Some("client_left") => "is the client's timeout long enough?",
                 _ => "the client should send the request again after a pause, if it may be sent twice",
             };
-            (CauseKind::Unanswered, format!("{line}: {answer}{}", by()), Some(remedy.to_owned()))
+            (CauseKind::Unanswered, format!("{line}: {answer}{}", by()), remedy.to_owned())
         } else if request.status >= 400 {
             let remedy = if request.status == 429 {
                 AFTER_429
             } else {
                 "the scenario answers so as planned: can the client cope with it?"
             };
-            (CauseKind::Scripted, format!("{line} was refused with {answer}{}", by()), Some(remedy.to_owned()))
+            (CauseKind::Scripted, format!("{line} was refused with {answer}{}", by()), remedy.to_owned())
         } else {
             return None;
+        };
+        let remedy = self.shown(&remedy);
+        let remedy = match refusal::of_api(request) {
+            Some(hint) => Hint { text: format!("{remedy}; or {}", hint.text), ..hint },
+            None => remedy.into(),
         };
         let key = request.carried_key(self.redactor.key_settings());
         Some(Fact {
@@ -429,11 +485,12 @@ impl Judge<'_> {
             what: self.shown(&what),
             parts: BTreeMap::new(),
             outcome: None,
-            remedy: remedy.map(|remedy| self.shown(&remedy)),
+            remedy: Some(remedy),
             records: vec![request.transcript.id().to_owned()],
             keys: key.map(|key| self.redactor.key(&key).into_owned()).into_iter().collect(),
             status: (request.status >= 400).then_some(request.status),
             is_planned: scripted.is_some() && kind != CauseKind::Refused,
+            is_survived: false,
         })
     }
 
@@ -449,11 +506,15 @@ impl Judge<'_> {
             let what = format!("{to} accepted a forged delivery with {status}");
             let part = delivery.event.damage.as_deref().unwrap_or("forged").to_owned();
             let remedy = "verify the signature over the bytes received, before anything else, and answer 401 if it does not match";
-            (CauseKind::Forged, what, part, remedy.to_owned())
+            (CauseKind::Forged, what, part, Hint::from(remedy))
         } else if delivery.status != DeliveryStatus::Delivered && !story::is_on_purpose(delivery) {
             let what = format!("to {to}: {}", story::failure_of(delivery, self.redactor));
-            let diagnosed = Diagnosis::new(self.control, delivery, self.redactor).remedy();
-            let remedy = diagnosed.unwrap_or_else(|| first_step(delivery)).to_owned();
+            let diagnosis = Diagnosis::new(self.control, delivery, self.redactor);
+            let remedy = match (diagnosis.remedy(), diagnosis.next_of_failure()) {
+                (Some(remedy), _) => remedy.into(),
+                (None, Some(hint)) => hint.clone(),
+                (None, None) => first_step(delivery).into(),
+            };
             (CauseKind::Undelivered, what, delivery.event.event_type.clone(), remedy)
         } else {
             return None;
@@ -469,27 +530,35 @@ impl Judge<'_> {
             keys: BTreeSet::from([self.redactor.key(&delivery.event.workspace).into_owned()]),
             status: None,
             is_planned: kind == CauseKind::Undelivered && deciding.is_none_or(|attempt| attempt.is_by_sink()),
+            is_survived: false,
         })
     }
 }
 
 /// What to check first about a delivery that failed, if no refusal of a signature explains it.
 fn first_step(delivery: &DeliveryRecord) -> &'static str {
+    use AttemptOutcome::{Answered, Failed};
     let Some(attempt) = delivery.deciding_attempt() else {
         return "does the test wait for this event, or move its clock to it?";
     };
     match &attempt.outcome {
         _ if attempt.is_by_sink() => "the built-in receiver answers by its script; does the test wait for the retry?",
         outcome if outcome.is_unreached() => "is the receiver running, and at this address?",
-        AttemptOutcome::Failed { reason: FailureReason::Timeout, .. } => {
-            "does the receiver acknowledge before it does its work?"
+        outcome if outcome.is_tls_problem() => {
+            "does the receiver speak TLS there, with a certificate that the emulator accepts?"
         }
-        AttemptOutcome::Answered { status: 300..=399, .. } => "subscribe with the URL that the redirect leads to",
-        AttemptOutcome::Answered { status: 404 | 405, .. } => "does the receiver accept POST at this path?",
-        AttemptOutcome::Answered { status: 413, .. } => "is the receiver's limit for bodies large enough?",
-        AttemptOutcome::Answered { status: 500.., .. } => "what does the receiver's own log say?",
-        AttemptOutcome::Answered { .. } => "why does the receiver refuse it?",
-        AttemptOutcome::Failed { .. } => "can the receiver be reached with this URL?",
+        Failed { reason: FailureReason::Timeout, .. } => "does the receiver acknowledge before it does its work?",
+        Answered { status: 300..=399, .. } => {
+            "does the receiver answer at the subscribed URL itself? redirects are not followed"
+        }
+        Answered { status: 404 | 405, .. } => "does the receiver accept POST at this path?",
+        Answered { status: 413, .. } => "is the receiver's limit for bodies large enough?",
+        Answered { status: 500.., .. }
+        | Failed { reason: FailureReason::ConnectionReset | FailureReason::InvalidAnswer, .. } => {
+            "what does the receiver's own log say?"
+        }
+        Answered { .. } => "why does the receiver refuse it?",
+        Failed { .. } => "what keeps the emulator from sending it?",
     }
 }
 
@@ -499,9 +568,22 @@ fn said(test: &TestOutcome) -> String {
 }
 
 impl Cause {
+    /// True if a command may have failed because of it, where no test reported how it ended.
+    pub(crate) fn may_fail_a_command(&self) -> bool {
+        use CauseKind::{ControlCall, Finding, Runner, Scripted, Unfinished};
+        !self.survived && !matches!(self.kind, ControlCall | Scripted | Runner | Unfinished | Finding)
+    }
+
     /// Nothing called the emulator.
     fn silent() -> Self {
         Self::plain(CauseKind::Silent, NO_REQUEST.to_owned(), NO_REQUEST.to_owned())
+    }
+
+    /// The test cannot go on without it, whatever else happened.
+    fn of_control_call(RefusedCall { call, status, code, message }: &RefusedCall) -> Self {
+        let sentence = format!("the test's own control call was refused: {call}: {status} {code}: {message}");
+        let remedy = Some("correct this call, or what the test does before it".to_owned());
+        Self { remedy, ..Self::plain(CauseKind::ControlCall, call.clone(), sentence) }
     }
 
     fn plain(kind: CauseKind, name: String, sentence: String) -> Self {
@@ -511,13 +593,16 @@ impl Cause {
             sentence,
             outcome: None,
             remedy: None,
+            advice: None,
             also: Vec::new(),
             tests: Vec::new(),
             keys: Vec::new(),
+            key_count: 0,
             records: Vec::new(),
             count: 0,
             findings: Vec::new(),
             confidence: None,
+            survived: false,
             standing: Standing::default(),
         }
     }
@@ -526,11 +611,13 @@ impl Cause {
         Self {
             // A test failed of what had happened until then.
             outcome: fact.outcome.clone().filter(|_| test.is_none()),
-            remedy: fact.remedy.clone(),
+            remedy: fact.remedy.as_ref().map(|remedy| remedy.text.clone()),
+            advice: fact.remedy.as_ref().and_then(|remedy| remedy.advice.clone()),
             tests: test.into_iter().collect(),
             records: fact.records.clone(),
             keys: fact.keys.iter().cloned().collect(),
             count: fact.records.len(),
+            survived: fact.is_survived,
             ..Self::plain(fact.kind, fact.name.clone(), fact.sentence())
         }
     }
@@ -546,13 +633,13 @@ impl Cause {
             let mut title = finding.title.clone();
             title[..1].make_ascii_lowercase();
             self.sentence.push_str(&format!("; {title} ({likely}{})", finding.code));
-            self.remedy = Some(finding.remedy.clone());
+            (self.remedy, self.advice) = (Some(finding.remedy.clone()), None);
         }
     }
 
     /// What belongs to the sentence: how often and by whom, what to do first, and what else went wrong. `more` is where to read more, and
     /// `tests` has the tests of keys.
-    pub(crate) fn details(&self, more: Option<&str>, tests: &HashMap<&str, String>) -> Vec<String> {
+    pub(crate) fn details(&self, reader: &Audience, more: Option<&str>, tests: &HashMap<&str, String>) -> Vec<String> {
         let mut who = Vec::new();
         if self.count > 1 {
             who.push(format!("{} times", self.count));
@@ -561,11 +648,15 @@ impl Cause {
             self.records.first().map(|id| if self.count > 1 { format!("first {}", cell(id)) } else { cell(id) }),
         );
         who.extend(self.whose(tests));
-        // The sentence of these begins with it.
-        let is_said = matches!(self.kind, CauseKind::Runner | CauseKind::Silent);
+        // The sentence of these has it.
+        let is_said = matches!(self.kind, CauseKind::Runner | CauseKind::Silent | CauseKind::ControlCall);
         let said = self.tests.iter().filter(|_| !is_said).find_map(|test| test.message.as_ref());
         let also = self.also.iter().map(|also| format!("also: {}", cell(also)));
-        let lines = self.remedy.iter().chain(&self.outcome).map(cell).chain(also);
+        let remedy = self.remedy.as_ref().map(|text| match &self.advice {
+            Some(advice) => format!("{text} `{}`", advice.worded(reader)),
+            None => text.clone(),
+        });
+        let lines = remedy.iter().chain(&self.outcome).map(cell).chain(also);
         let lines = lines
             .chain(said.map(|said| format!("said: {}", cell(said))))
             .chain((!who.is_empty()).then(|| who.join("; ")));
@@ -579,8 +670,11 @@ impl Cause {
             [] => self.keys.iter().take(MAX_NAMED).map(of_key).collect(),
             failed => failed.iter().take(MAX_NAMED).map(|it| format!("test {}", cell(&it.test))).collect(),
         };
-        let more = self.tests.len().max(self.keys.len()).saturating_sub(named.len());
-        let more = if more > 0 && named.len() == MAX_NAMED { format!(" and {more} more") } else { String::new() };
+        let all = if self.tests.is_empty() { self.key_count } else { self.tests.len() };
+        let more = match all.saturating_sub(named.len()) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
         (!named.is_empty()).then(|| format!("{}{more}", named.join(", ")))
     }
 
@@ -611,6 +705,7 @@ impl Causes {
             known.tests.extend(cause.tests);
             known.records.extend(cause.records);
             known.count += cause.count;
+            known.keys.extend(cause.keys);
             known.also.extend(cause.also);
             known.also.dedup();
             known.also.truncate(MAX_ALSO);

@@ -26,8 +26,8 @@ use crate::util::duration::duration_text;
 
 /// A clock.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[schemars(inline, deny_unknown_fields)]
-pub(crate) struct Clock {
+#[schemars(inline, deny_unknown_fields, rename = "Clock")]
+pub(crate) struct ClockView {
     pub(crate) mode: ClockMode,
     pub(crate) now: Time,
     /// Whose it is, unless it is the emulator's.
@@ -51,12 +51,14 @@ pub(crate) struct ShowClock {
 }
 
 impl ControlCall for Query<ShowClock> {
-    type Answer = Clock;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::State, "GET clock", show);
+    type Answer = ClockView;
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::STATE, "GET clock", show);
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["clock show", "clock show --key sk_test_a --json"];
-        vec![CallCommand::new("clock show", examples, |query| Self { query }.sent())]
+        let group = &["clock", "clock freeze", "clock advance 60s"];
+        let command = CallCommand::new("clock show", examples, |query| Self { query }.sent());
+        vec![command.leads("Show, stop or move the emulator's clock", group).after("check")]
     }
 }
 
@@ -81,9 +83,9 @@ pub(crate) struct MoveClock {
 }
 
 impl ControlCall for Body<MoveClock> {
-    type Answer = Clock;
+    type Answer = ClockView;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::State, "POST clock", |Self { body }, cx| Box::pin(change(body, cx)));
+        Declaration::waits(Tag::STATE, "POST clock", |Self { body }, cx| Box::pin(change(body, cx)));
 
     fn commands() -> Vec<CallCommand> {
         let mode = |name, about, examples, mode| {
@@ -156,7 +158,7 @@ pub(crate) enum NewMode {
     Follow,
 }
 
-impl Text for Clock {
+impl Text for ClockView {
     fn text(&self, _: &Audience) -> String {
         let whose = match (&self.key, self.follows) {
             (Some(key), Some(true)) => format!(", {}, with the emulator's", cell(key)),
@@ -177,16 +179,16 @@ const MAX_STEP: Duration = Duration::from_hours(24 * 3653);
 /// How long a call waits by default until everything due is done.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-fn show(Query { query: request }: Query<ShowClock>, cx: &Context) -> Result<Clock, ControlError> {
+fn show(Query { query: request }: Query<ShowClock>, cx: &Context) -> Result<ClockView, ControlError> {
     // The emulator's clock without a key or with `*`.
     let mover = cx.clock_driver(request.key.scope(cx)?.0);
     Ok(shown(&mover, mover.clock().now(), cx.redactor()))
 }
 
-async fn change(request: MoveClock, cx: Arc<Context>) -> Result<Clock, ControlError> {
+async fn change(request: MoveClock, cx: Arc<Context>) -> Result<ClockView, ControlError> {
     // The whole call is validated before anything changes.
     let limit = timeout(request.timeout.as_ref(), TIMEOUT)?;
-    let step = Step::of(&request)?;
+    let step = ClockChange::of(&request)?;
     let mover = cx.clock_driver(request.key.scope_soon(&cx).await?.0);
     let now = take(step, &cx, &mover, limit).await?;
     if let Some(workspace) = &mover.workspace {
@@ -197,13 +199,13 @@ async fn change(request: MoveClock, cx: Arc<Context>) -> Result<Clock, ControlEr
 }
 
 #[derive(Clone, Copy)]
-enum Step {
+enum ClockChange {
     Mode(NewMode),
     Advance(Duration),
     Set(Timestamp),
 }
 
-impl Step {
+impl ClockChange {
     fn of(change: &MoveClock) -> Result<Self, ControlError> {
         match (&change.advance, &change.set, change.mode) {
             (None, None, None) => Err(ControlError::invalid(
@@ -218,7 +220,7 @@ impl Step {
 }
 
 /// Takes a step of a clock, and returns its time when everything due on the way is done.
-async fn take(step: Step, cx: &Context, mover: &ClockDriver, limit: Duration) -> Result<Now, ControlError> {
+async fn take(step: ClockChange, cx: &Context, mover: &ClockDriver, limit: Duration) -> Result<Now, ControlError> {
     let (clock, wall) = (mover.clock(), mover.clock().now().wall);
     // Logged before the step takes effect, so that its line comes first.
     let log = |did: String| {
@@ -226,43 +228,43 @@ async fn take(step: Step, cx: &Context, mover: &ClockDriver, limit: Duration) ->
         cx.note(key, format!("clock of {} {did}", cx.whose(key)), false);
     };
     Ok(match step {
-        Step::Mode(NewMode::Real) => {
+        ClockChange::Mode(NewMode::Real) => {
             log(format!("runs again from {}", time(wall)));
             clock.resume()
         }
-        Step::Mode(NewMode::Frozen) => {
+        ClockChange::Mode(NewMode::Frozen) => {
             log(format!("frozen at {}", time(wall)));
             clock.freeze()
         }
-        Step::Mode(NewMode::Auto) => {
+        ClockChange::Mode(NewMode::Auto) => {
             log(format!("stands at {}, and moves while a call waits", time(wall)));
             clock.automate()
         }
-        Step::Mode(NewMode::Follow) if mover.workspace.is_none() => {
+        ClockChange::Mode(NewMode::Follow) if mover.workspace.is_none() => {
             return Err(ControlError::invalid("mode: the emulator's clock follows no other; name a key"));
         }
-        Step::Mode(NewMode::Follow) => {
+        ClockChange::Mode(NewMode::Follow) => {
             log("follows the emulator's again".to_owned());
             // The key first catches up with the emulator's time, so that due events happen in order.
             let ahead = cx.registry.clock().now().wall.duration_since(wall);
             advance(mover, Duration::try_from(ahead).unwrap_or_default(), limit).await?;
             clock.follow()
         }
-        Step::Advance(by) => {
+        ClockChange::Advance(by) => {
             let to = wall.saturating_add(by).unwrap_or(Timestamp::MAX);
             log(format!("advanced by {}, to {}", duration_text(by), time(to)));
             advance(mover, by, limit).await?
         }
         // As far ahead as back, so that each step can be undone.
-        Step::Set(at) if at.duration_since(wall).unsigned_abs() > MAX_STEP => {
+        ClockChange::Set(at) if at.duration_since(wall).unsigned_abs() > MAX_STEP => {
             return Err(ControlError::invalid(format!("set: {} is more than ten years from the clock", time(at))));
         }
         // A step back only changes the time shown; nothing is undone.
-        Step::Set(at) if at < wall => {
+        ClockChange::Set(at) if at < wall => {
             log(format!("set back to {}", time(at)));
             clock.set_wall_time(at)
         }
-        Step::Set(at) => {
+        ClockChange::Set(at) => {
             log(format!("set forward to {}", time(at)));
             // A step forward is time that passes.
             advance(mover, Duration::try_from(at.duration_since(wall)).unwrap_or_default(), limit).await?;
@@ -282,7 +284,7 @@ async fn advance(mover: &ClockDriver, by: Duration, limit: Duration) -> Result<N
         Ok(Err(_)) => Err(ControlError::internal()),
         Err(_) => {
             let message = format!(
-                "the clock is at {} and keeps moving: not everything due was done within {} s; a receiver may be slow (see `deliveries list --status pending`), or the call needs a longer `timeout`",
+                "the clock is at {} and keeps moving: not everything due was done within {} s; a receiver may be slow, whose delivery is then `pending`, or the call needs a longer `timeout`",
                 time(mover.clock().now().wall),
                 limit.as_secs_f64()
             );
@@ -300,9 +302,9 @@ fn instant(text: &str) -> Result<Timestamp, ControlError> {
     check_wall(at).map_err(|problem| ControlError::invalid(format!("set: {problem}")))
 }
 
-pub(super) fn shown(mover: &ClockDriver, now: Now, redactor: Redactor<'_>) -> Clock {
+pub(super) fn shown(mover: &ClockDriver, now: Now, redactor: Redactor<'_>) -> ClockView {
     let workspace = mover.workspace.as_ref();
-    Clock {
+    ClockView {
         mode: mover.clock().mode(),
         now: time(now.wall),
         workspace: workspace.map(|workspace| workspace.id().into()),

@@ -45,6 +45,17 @@ pub(crate) struct CallCommand {
     /// The events of the stream that `--follow` prints.
     pub(crate) follows: Option<&'static str>,
     pub(crate) examples: &'static [&'static str],
+    /// Its group, if it is the command that runs when the group is named alone.
+    pub(crate) group: Option<CommandGroup>,
+    /// The command of the program after which help lists it, or its group.
+    pub(crate) after: Option<&'static str>,
+}
+
+/// A group of commands, as help describes it.
+#[derive(Clone, Copy)]
+pub(crate) struct CommandGroup {
+    pub(crate) about: &'static str,
+    pub(crate) examples: &'static [&'static str],
 }
 
 impl CallCommand {
@@ -60,6 +71,8 @@ impl CallCommand {
             sent: Box::new(move |matches| A::from_arg_matches(matches).map(&sent)),
             follows: None,
             examples,
+            group: None,
+            after: None,
         }
     }
 
@@ -67,6 +80,16 @@ impl CallCommand {
     pub(super) fn about(self, about: &'static str) -> Self {
         let define = self.define;
         Self { define: Box::new(move |command| define(command).about(about)), ..self }
+    }
+
+    /// The command that runs when its group is named alone; it also describes the group.
+    pub(super) fn leads(self, about: &'static str, examples: &'static [&'static str]) -> Self {
+        Self { group: Some(CommandGroup { about, examples }), ..self }
+    }
+
+    /// Help lists it, or its group, after this command of the program instead of at the end.
+    pub(super) fn after(self, command: &'static str) -> Self {
+        Self { after: Some(command), ..self }
     }
 
     pub(super) fn follows(self, event: &'static str) -> Self {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::causes::{Cause, CauseKind, Standing};
+use super::causes::{Cause, CauseKind, NO_REQUEST, Standing};
 use super::exec_facts::{ExecFacts, FailedFinding};
 use crate::state::journal::record::name_of;
 use crate::util::wording::counted;
@@ -78,7 +78,7 @@ fn has_failed_run(cause: &Cause, tests: usize, exec: Option<&ExecFacts>) -> bool
     };
     is_kind
         || exec.failed_findings.iter().any(is_finding)
-        || (exec.exit_status != 0 && tests == 0 && cause.kind.may_fail_a_command())
+        || (exec.exit_status != 0 && tests == 0 && cause.may_fail_a_command())
 }
 
 fn headline(causes: &[Cause], (requests, deliveries): (usize, usize), exec: Option<&ExecFacts>) -> Headline {
@@ -105,6 +105,8 @@ fn headline(causes: &[Cause], (requests, deliveries): (usize, usize), exec: Opti
         (Some(_), None, Some(warning)) => {
             (Tone::Warn, format!("Passed, but {}{}", warning.sentence, others(warnings, "other warning")))
         }
+        // That proves nothing.
+        (Some(_), None, None) if requests == 0 && deliveries == 0 => (Tone::Warn, format!("Passed, but {NO_REQUEST}")),
         (Some(_), None, None) => (Tone::Ok, format!("Passed: {judged}, nothing went wrong")),
         (None, None, None) if requests == 0 && deliveries == 0 => (Tone::Quiet, "Nothing happened yet".to_owned()),
         (None, None, None) => (Tone::Quiet, format!("{judged}, nothing went wrong")),
@@ -236,5 +238,8 @@ mod tests {
         }
         check(&[], 0, None, &[], (Tone::Quiet, "5 requests and 0 deliveries, nothing went wrong"));
         assert_eq!(conclude(&mut [], 0, (0, 0), None).sentence, "Nothing happened yet");
+        let idle = conclude(&mut [], 0, (0, 0), Some(&exec(json!({}))));
+        assert_eq!(idle.sentence, "Passed, but 0 requests arrived; does your code read WRS_BASE_URL?");
+        assert_eq!(idle.tone, Tone::Warn);
     }
 }

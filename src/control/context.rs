@@ -12,12 +12,12 @@ use std::time::Duration;
 use hyper::body::Bytes;
 use hyper::header::ACCEPT;
 use hyper::http::request::Parts;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use url::form_urlencoded;
 
 use super::fields::{AnyKey, ClockKey, DurationInput, OneKey, OwnKey, Page};
-use super::render::AnyText;
-use super::reply::{Reply, json, text};
+use super::render::{AnyText, bytes_of};
+use super::reply::{ControlReply, json, text};
 use super::{Control, ControlError};
 use crate::advice::{Audience, READER};
 use crate::contract::keys::Keys;
@@ -58,11 +58,11 @@ impl Context {
     /// The key that the call names: in its body, else in its query; `None` if it names none.
     pub(super) fn key(&self) -> Result<Option<String>, ControlError> {
         #[derive(Deserialize)]
-        struct Named {
+        struct KeyField {
             key: Option<String>,
         }
         // A body that is not an object has no key. What reads the request reports the problem.
-        let in_body = match serde_json::from_slice::<Named>(&self.body) {
+        let in_body = match serde_json::from_slice::<KeyField>(&self.body) {
             Ok(named) if self.is_object() => named.key,
             Err(error) if self.is_object() && error.is_data() => {
                 return Err(ControlError::invalid("body: key: expected a string"));
@@ -79,7 +79,7 @@ impl Context {
     }
 
     /// The answer of a typed call: JSON, or text if the caller wants it.
-    pub(super) fn reply(&self, answer: &dyn AnyText) -> Reply {
+    pub(super) fn reply(&self, answer: &dyn AnyText) -> ControlReply {
         if self.wants_text() {
             let whole = answer.text(&self.reader());
             return text(&if self.shows_secrets { whole.into() } else { self.redactor().text(&whole) });
@@ -98,7 +98,7 @@ impl Context {
     }
 
     /// True if the answer is to be text: `Accept` names `text/plain` before JSON and before anything else that JSON satisfies.
-    fn wants_text(&self) -> bool {
+    pub(super) fn wants_text(&self) -> bool {
         let accepted = self.parts.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         let mut types = accepted.flat_map(|value| value.split(',')).filter_map(|range| range.split(';').next());
         let known =
@@ -145,57 +145,37 @@ pub(crate) fn check_wait(limit: Duration) -> Result<Duration, String> {
     if limit > MAX_WAIT { Err(format!("at most {}s", MAX_WAIT.as_secs())) } else { Ok(limit) }
 }
 
+/// The part of a listing that one answer has: bounded by the number of records, and by their bytes.
 pub(super) struct Paging {
     pub(super) limit: usize,
-    /// Only entries with a number below this.
-    pub(super) before: Option<u64>,
+    /// The number of the last entry of the page before. Records of traffic are listed newest first, everything else oldest first.
+    pub(super) after: Option<u64>,
 }
 
+/// How many records a page has, unless the call says so: of traffic, and of everything else.
+pub(super) const RECENT: u16 = 20;
+pub(super) const LISTED: u16 = 1000;
+/// Once a page has so many bytes of JSON, it ends.
+const PAGE_BYTES: usize = 1024 * 1024;
+
 impl Paging {
-    pub(super) fn read(limit: Option<u16>, cursor: Option<&str>) -> Result<Self, ControlError> {
-        let before = cursor.map(|text| {
+    pub(super) fn read(limit: Option<u16>, usual: u16, cursor: Option<&str>) -> Result<Self, ControlError> {
+        let after = cursor.map(|text| {
             let expected = "the `next_cursor` of another page";
             text.parse().map_err(|_| ControlError::unexpected("cursor", expected, text))
         });
-        Ok(Self { limit: limit.unwrap_or(20).into(), before: before.transpose()? })
-    }
-
-    /// Makes the page from numbered entries, of which there must be one more than `limit` if there is a next page.
-    pub(super) fn wrap<T>(&self, mut entries: Vec<(u64, T)>) -> Page<T> {
-        let has_more = entries.len() > self.limit;
-        entries.truncate(self.limit);
-        let next_cursor = entries.last().filter(|_| has_more).map(|(number, _)| number.to_string());
-        Page { data: entries.into_iter().map(|(_, entry)| entry).collect(), has_more, next_cursor }
-    }
-}
-
-/// The part of a listing, oldest first, that one answer has.
-pub(super) struct Listing {
-    limit: usize,
-    /// Only entries with a number above this.
-    pub(super) after: u64,
-}
-
-/// Once a page of a listing has so many bytes, it ends.
-const PAGE_BYTES: usize = 1024 * 1024;
-/// Most entries of such a page, unless the call names fewer.
-const LISTED: u16 = 1000;
-
-impl Listing {
-    pub(super) fn read(limit: Option<u16>, cursor: Option<&str>) -> Result<Self, ControlError> {
-        Ok(Self { limit: limit.unwrap_or(LISTED).into(), after: Paging::read(None, cursor)?.before.unwrap_or(0) })
+        Ok(Self { limit: limit.unwrap_or(usual).into(), after: after.transpose()? })
     }
 
     /// The first so many.
     pub(super) fn first(limit: usize) -> Self {
-        Self { limit, after: 0 }
+        Self { limit, after: None }
     }
 
-    /// The page of numbered entries above `after`, as they are shown. `bytes` is roughly the size of one.
-    pub(super) fn page<E, T>(
+    /// The page of these numbered entries, in their order, as they are shown. There must be one more than `limit` if there is a next page.
+    pub(super) fn page<E, T: Serialize>(
         &self,
-        entries: impl Iterator<Item = (u64, E)>,
-        bytes: impl Fn(&E) -> usize,
+        entries: impl IntoIterator<Item = (u64, E)>,
         shown: impl Fn(E) -> T,
     ) -> Page<T> {
         let (mut data, mut size, mut last) = (Vec::new(), 0, None);
@@ -203,8 +183,9 @@ impl Listing {
             if data.len() == self.limit || size >= PAGE_BYTES {
                 return Page { data, has_more: true, next_cursor: last };
             }
-            size += bytes(&entry);
-            data.push(shown(entry));
+            let record = shown(entry);
+            size += bytes_of(&record);
+            data.push(record);
             last = Some(number.to_string());
         }
         Page { data, has_more: false, next_cursor: None }
@@ -212,9 +193,9 @@ impl Listing {
 }
 
 /// One workspace, or with `None` all of them and what belongs to none.
-pub(super) struct Scope(pub(super) Option<Arc<Workspace>>);
+pub(super) struct KeyScope(pub(super) Option<Arc<Workspace>>);
 
-impl Scope {
+impl KeyScope {
     /// True if the scope includes what belongs to `workspace`.
     pub(super) fn covers(&self, workspace: Option<&Arc<str>>) -> bool {
         self.0.as_ref().is_none_or(|meant| workspace == Some(meant.name()))
@@ -249,13 +230,13 @@ impl Scope {
 macro_rules! scopes {
     ($($key:ident)*) => {$(
         impl $key {
-            pub(super) fn scope(&self, engine: &Arc<Engine>) -> Result<Scope, ControlError> {
+            pub(super) fn scope(&self, engine: &Arc<Engine>) -> Result<KeyScope, ControlError> {
                 scope(engine, self.meant())
             }
 
             /// For a call that waits: on a blocking thread, because the scenarios of a workspace that is opened may fire many events.
             #[allow(dead_code, reason = "not each kind of key is one of a call that waits")]
-            pub(super) async fn scope_soon(&self, control: &Arc<Control>) -> Result<Scope, ControlError> {
+            pub(super) async fn scope_soon(&self, control: &Arc<Control>) -> Result<KeyScope, ControlError> {
                 let key = self.meant().map(str::to_owned);
                 control.run_to_end(move |control| scope(control, key.as_deref())).await
             }
@@ -265,9 +246,9 @@ macro_rules! scopes {
 
 scopes!(AnyKey ClockKey OneKey OwnKey);
 
-fn scope(engine: &Arc<Engine>, key: Option<&str>) -> Result<Scope, ControlError> {
+fn scope(engine: &Arc<Engine>, key: Option<&str>) -> Result<KeyScope, ControlError> {
     let one = if key == Some("*") { None } else { Some(engine.workspace(key)?) };
-    Ok(Scope(one))
+    Ok(KeyScope(one))
 }
 
 impl From<KeyProblem> for ControlError {

@@ -9,11 +9,12 @@ use clap::{Args, value_parser};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::call::{Body, ControlCall, Declaration, Query, Tag};
+use super::call::{Body, ControlCall, Declaration, JSON_OR_TEXT, Made, Options, Query, Tag, USUAL};
 use super::command::CallCommand;
-use super::context::{Context, Listing, Paging, Scope, TIMEOUT, timeout, wait_limit};
+use super::context::{Context, KeyScope, LISTED, Paging, RECENT, TIMEOUT, timeout, wait_limit};
+use super::document::waited_for;
 use super::fields::{AnyKey, DurationInput, Integer, List, OnlyKey, Page, count_parser};
-use super::render::{Row, Text, body_text, cell, header_text, table};
+use super::render::{TableRow, Text, body_text, cell, header_text, table};
 use super::reply::Nearest;
 use super::requests::{checked_count, shown_body, shown_headers};
 use super::{Control, ControlError};
@@ -51,7 +52,7 @@ pub(crate) struct ListDeliveries {
     /// Only deliveries to the subscription with this id.
     #[arg(long, value_name = "ID", value_parser = subscription_id)]
     pub(crate) subscription: Option<String>,
-    /// At most this many.
+    /// At most this many; fewer if they are large.
     #[arg(long, default_value = "20", value_parser = value_parser!(u16).range(1..=1000))]
     #[schemars(range(min = 1, max = 1000), extend("default" = 20))]
     pub(crate) limit: Option<u16>,
@@ -63,7 +64,7 @@ pub(crate) struct ListDeliveries {
 
 impl ControlCall for Query<ListDeliveries> {
     type Answer = Page<DeliveryRow>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "GET deliveries", list);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "GET deliveries", list);
 
     fn commands() -> Vec<CallCommand> {
         let examples = &[
@@ -71,7 +72,9 @@ impl ControlCall for Query<ListDeliveries> {
             "deliveries list --event evt_01k... --json",
             "deliveries list --follow",
         ];
-        vec![CallCommand::new("deliveries list", examples, |query| Self { query }.sent()).follows("attempt")]
+        let group = &["deliveries --status exhausted", "deliveries wait --count 2"];
+        let command = CallCommand::new("deliveries list", examples, |query| Self { query }.sent()).follows("attempt");
+        vec![command.leads("List, show, wait for and repeat deliveries", group)]
     }
 }
 
@@ -113,9 +116,10 @@ pub(crate) struct WaitForDeliveries {
 }
 
 impl ControlCall for Body<WaitForDeliveries> {
-    type Answer = List<DeliveryRow>;
+    type Answer = Made<List<DeliveryRow>>;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::Webhooks, "POST deliveries/wait", |Self { body }, cx| Box::pin(wait(body, cx)));
+        Declaration::waits(Tag::WEBHOOKS, "POST deliveries/wait", |Self { body }, cx| Box::pin(wait(body, cx)))
+            .with(Options { media: Some(JSON_OR_TEXT), ..USUAL });
 
     fn commands() -> Vec<CallCommand> {
         let about = "Wait until deliveries match; on timeout, show the nearest ones and what differs, and exit 1";
@@ -161,7 +165,7 @@ pub(crate) struct DeliveryPath {
 impl ControlCall for ShowDelivery {
     type Answer = DeliveryWhole;
     const CALL: Declaration<Self> =
-        Declaration::at_once(Tag::Webhooks, "GET deliveries/{id}", |Self { path, query }, cx| {
+        Declaration::at_once(Tag::WEBHOOKS, "GET deliveries/{id}", |Self { path, query }, cx| {
             Ok(whole(&find(cx, &query.key.scope(cx)?, &path.id)?, &cx.registry, cx.redactor()))
         });
 
@@ -191,7 +195,7 @@ pub(crate) struct RedeliverQuery {
 impl ControlCall for Redeliver {
     type Answer = Redelivered;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::Webhooks, "POST deliveries/{id}/redeliver", |request, cx| {
+        Declaration::waits(Tag::WEBHOOKS, "POST deliveries/{id}/redeliver", |request, cx| {
             Box::pin(redeliver(request, cx))
         });
 }
@@ -224,9 +228,9 @@ struct SinkQuery {
 }
 
 impl ControlCall for ShowSink {
-    type Answer = Page<Receipt>;
+    type Answer = Page<ReceiptView>;
     const CALL: Declaration<Self> =
-        Declaration::at_once(Tag::Webhooks, "GET sink/{name}", |request, cx| sink(&request, cx));
+        Declaration::at_once(Tag::WEBHOOKS, "GET sink/{name}", |request, cx| sink(&request, cx));
 }
 
 /// What a built-in receiver answers next.
@@ -250,7 +254,7 @@ struct Script {
 
 impl ControlCall for ScriptSink {
     type Answer = Scripted;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "POST sink/{name}", script);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "POST sink/{name}", script);
 }
 
 /// The new delivery.
@@ -262,8 +266,8 @@ pub(crate) struct Redelivered {
 
 /// A request that a built-in receiver got.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct Receipt {
+#[schemars(deny_unknown_fields, rename = "Receipt")]
+pub(crate) struct ReceiptView {
     pub(crate) at: Time,
     pub(crate) target: String,
     pub(crate) headers: Headers,
@@ -285,7 +289,7 @@ pub(crate) struct Scripted {
     pub(crate) scripted: bool,
 }
 
-impl Row for DeliveryRow {
+impl TableRow for DeliveryRow {
     fn table(rows: &[Self]) -> String {
         let columns = |row: &Self| {
             let forgery = row.forgery.map_or_else(String::new, |forgery| format!(" (forgery {})", name_of(forgery)));
@@ -297,7 +301,7 @@ impl Row for DeliveryRow {
 }
 
 impl Text for DeliveryWhole {
-    fn text(&self, _: &Audience) -> String {
+    fn text(&self, reader: &Audience) -> String {
         let Self { id, status, event, url, .. } = self;
         let mut text = format!("{id} {} of {event} to {}\n", name_of(status), cell(url));
         text.extend(self.damage.iter().map(|damage| format!("{}\n", cell(damage))));
@@ -308,7 +312,10 @@ impl Text for DeliveryWhole {
                 (header_text(&request.headers), body_text(&request.body), body_text(signed_content));
             text.push_str(&format!("{headers}\n{sent}\n\nsigned: {signed}\n"));
             text.push_str(&match &attempt.outcome {
-                AttemptResult::Failed { failure, detail, .. } => format!("failed: {failure} ({})\n", cell(detail)),
+                AttemptResult::Failed { failure, detail, hint, .. } => {
+                    let hint = hint.as_ref().map_or_else(String::new, |hint| format!("{}\n", cell(hint.line(reader))));
+                    format!("failed: {failure} ({})\n{hint}", cell(detail))
+                }
                 AttemptResult::Answered { status, body: answer, note, .. } => {
                     format!("answered: {} {}\n", cell(status_text(*status, note.as_deref())), body_text(answer))
                 }
@@ -324,7 +331,7 @@ impl Text for Redelivered {
     }
 }
 
-impl Row for Receipt {
+impl TableRow for ReceiptView {
     fn table(rows: &[Self]) -> String {
         let columns = |row: &Self| {
             let verified = row.problem.as_ref().map_or_else(|| "verified".to_owned(), cell);
@@ -338,14 +345,13 @@ impl Text for Scripted {}
 
 fn list(Query { query: request }: Query<ListDeliveries>, cx: &Context) -> Result<Page<DeliveryRow>, ControlError> {
     let scope = request.key.scope(cx)?;
-    let page = Paging::read(request.limit, request.cursor.as_deref())?;
+    let page = Paging::read(request.limit, RECENT, request.cursor.as_deref())?;
     check_status(request.status.as_deref())?;
     let filter = [&request.status, &request.event, &request.event_type, &request.subscription];
-    let rows = cx.deliveries.list(page.before, page.limit + 1, |delivery| {
+    let found = cx.deliveries.list(page.after, page.limit + 1, |delivery| {
         scope.covers(Some(&delivery.event.workspace)) && differs(filter, delivery).is_empty()
     });
-    let shown = |(serial, delivery)| (serial, row(&delivery, &cx.registry, cx.redactor()));
-    Ok(page.wrap(rows.into_iter().map(shown).collect()))
+    Ok(page.page(found, |delivery| row(&delivery, &cx.registry, cx.redactor())))
 }
 
 fn check_status(status: Option<&str>) -> Result<(), ControlError> {
@@ -372,7 +378,7 @@ fn differs(filter: [&Option<String>; 4], delivery: &DeliveryRecord) -> Vec<Strin
 }
 
 /// Waits until `count` deliveries match: 200 with them, or on timeout 408 with the nearest ones and what differs.
-async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<List<DeliveryRow>, ControlError> {
+async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<Made<List<DeliveryRow>>, ControlError> {
     let scope = request.key.scope_soon(&cx).await?;
     check_status(request.status.as_deref())?;
     let limit = timeout(request.timeout.as_ref(), TIMEOUT)?;
@@ -394,7 +400,7 @@ async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<List<Deliv
     let is_enough = tokio::time::timeout(limit, enough).await.is_ok();
     let shown = |delivery: &DeliveryRecord| row(delivery, &cx.registry, cx.redactor());
     if is_enough {
-        return Ok(List { data: matching.iter().map(|(_, delivery)| shown(delivery)).collect() });
+        return waited_for(&cx, matching, |(_, delivery), cx| row(delivery, &cx.registry, cx.redactor())).await;
     }
     let matching = matching.len();
     let mut others = cx.deliveries.list(None, 100, |delivery| in_scope(delivery) && !differs(delivery).is_empty());
@@ -470,7 +476,7 @@ async fn redeliver(request: Redeliver, cx: Arc<Context>) -> Result<Redelivered, 
 }
 
 /// The delivery with this id, if it belongs to the key that the call names, or the call names none.
-pub(super) fn find(control: &Control, scope: &Scope, id: &str) -> Result<DeliveryRecord, ControlError> {
+pub(super) fn find(control: &Control, scope: &KeyScope, id: &str) -> Result<DeliveryRecord, ControlError> {
     let found = control.deliveries.get(id).filter(|delivery| scope.covers(Some(&delivery.event.workspace)));
     found.ok_or_else(|| {
         ControlError::not_found(format!("there is no delivery `{}`{}", id.escape_debug(), scope.of_this_key()))
@@ -536,23 +542,27 @@ pub(super) fn attempt(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Attemp
 
 fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> AttemptResult {
     match outcome {
-        AttemptOutcome::Answered { status, body, note, .. } => AttemptResult::Answered {
+        AttemptOutcome::Answered { status, body, location, note, .. } => AttemptResult::Answered {
             accepted: outcome.is_success(),
             status: *status,
             body: shown_body(redactor, body),
+            location: location.as_deref().map(|location| redactor.text(location).into_owned()),
             note: note.as_deref().map(|note| redactor.text(note).into_owned()),
         },
-        AttemptOutcome::Failed { reason, detail } => {
-            AttemptResult::Failed { accepted: false, failure: name_of(reason), detail: detail.clone() }
-        }
+        AttemptOutcome::Failed { reason, detail, hint } => AttemptResult::Failed {
+            accepted: false,
+            failure: name_of(reason),
+            detail: redactor.text(detail).into_owned(),
+            hint: hint.as_deref().cloned(),
+        },
     }
 }
 
-fn sink(ShowSink { path, query }: &ShowSink, cx: &Context) -> Result<Page<Receipt>, ControlError> {
-    let listing = Listing::read(query.limit, query.cursor.as_deref())?;
+fn sink(ShowSink { path, query }: &ShowSink, cx: &Context) -> Result<Page<ReceiptView>, ControlError> {
+    let page = Paging::read(query.limit, LISTED, query.cursor.as_deref())?;
     let shown = |receipt: Arc<sink::Receipt>| {
         let sent = receipt.headers.iter().map(|(name, value)| (name.as_str(), Cow::Borrowed(value.as_str())));
-        Receipt {
+        ReceiptView {
             at: time(receipt.at),
             target: receipt.target.clone(),
             headers: shown_headers(cx.redactor(), sent),
@@ -562,8 +572,9 @@ fn sink(ShowSink { path, query }: &ShowSink, cx: &Context) -> Result<Page<Receip
             status: receipt.status,
         }
     };
-    let received = cx.sinks.received(&path.name).into_iter().filter(|(number, _)| *number > listing.after);
-    Ok(listing.page(received, |receipt| receipt.body.len() + receipt.target.len(), shown))
+    let received =
+        cx.sinks.received(&path.name).into_iter().filter(|(number, _)| page.after.is_none_or(|after| *number > after));
+    Ok(page.page(received, shown))
 }
 
 fn script(ScriptSink { path, body }: ScriptSink, cx: &Context) -> Result<Scripted, ControlError> {

@@ -18,15 +18,15 @@ use crate::redact::{Redactor, visible};
 use crate::settings::Profile;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus, RECEIVER_ENDED};
 use crate::state::journal::record::time;
-use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace};
+use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace, is_elsewhere};
 use crate::util::duration::{DurationText, duration_text};
 use crate::util::html;
 use crate::webhook::signed::{DELIVERY, signing_keys, signs_by_clock};
 
 /// One check on the way to an answer, or one attempt.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct Step {
+#[schemars(deny_unknown_fields, rename = "Step")]
+pub(crate) struct ExplainedStep {
     /// What was looked at.
     pub(crate) check: String,
     /// How it went.
@@ -35,7 +35,7 @@ pub(crate) struct Step {
     pub(crate) detail: String,
 }
 
-impl Step {
+impl ExplainedStep {
     pub(crate) fn new(check: impl Into<String>, verdict: StepVerdict, detail: impl Into<String>) -> Self {
         Self { check: check.into(), verdict, detail: detail.into() }
     }
@@ -85,11 +85,15 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// Each attempt, the deliberate damage, and when the next attempt is due.
-    pub(super) fn steps(&self) -> Vec<Step> {
+    pub(super) fn steps(&self) -> Vec<ExplainedStep> {
         let attempts = self.delivery.attempts.iter().map(|attempt| {
             let passed = story::went_well(attempt.outcome.is_success(), attempt.forgery());
             let verdict = if passed { StepVerdict::Passed } else { StepVerdict::Failed };
-            Step::new(format!("attempt {}", attempt.number), verdict, story::of_attempt(attempt, self.redactor))
+            ExplainedStep::new(
+                format!("attempt {}", attempt.number),
+                verdict,
+                story::of_attempt(attempt, self.redactor),
+            )
         });
         attempts.chain(damage_step(&self.delivery.event)).chain(self.next_step()).collect()
     }
@@ -100,7 +104,9 @@ impl<'a> Diagnosis<'a> {
         if let Some(workspace) = &workspace {
             advice.extend(self.clocks(workspace));
         }
+        advice.extend(self.next_of_failure().cloned());
         advice.extend(self.question().map(Hint::from));
+        advice.extend(self.near_miss().map(Hint::from));
         if let Some(workspace) = &workspace {
             advice.extend(self.secret(workspace));
             advice.extend(self.run_next(workspace));
@@ -115,7 +121,7 @@ impl<'a> Diagnosis<'a> {
         advice
     }
 
-    fn next_step(&self) -> Option<Step> {
+    fn next_step(&self) -> Option<ExplainedStep> {
         let registry = &self.control.registry;
         let workspace = registry.find(&self.delivery.event.workspace);
         let now = workspace.map_or_else(|| registry.clock().now(), |workspace| workspace.clock().now());
@@ -125,7 +131,7 @@ impl<'a> Diagnosis<'a> {
             Ok(at) if !wait.is_zero() => format!("is due in {}, at {}", duration_text(wait), time(at)),
             _ => "is due now".to_owned(),
         };
-        Some(Step::new(format!("attempt {number}"), StepVerdict::NotReached, when))
+        Some(ExplainedStep::new(format!("attempt {number}"), StepVerdict::NotReached, when))
     }
 
     /// How to make the next attempt without waiting for it.
@@ -173,6 +179,14 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
+    /// What the attempt that decided advises, if it found no receiver or could not talk to it.
+    pub(super) fn next_of_failure(&self) -> Option<&'a Hint> {
+        match &self.delivery.deciding_attempt()?.outcome {
+            AttemptOutcome::Failed { hint, .. } => hint.as_deref(),
+            AttemptOutcome::Answered { .. } => None,
+        }
+    }
+
     /// What to ask first about an answer that is probably not the webhook code's own.
     fn question(&self) -> Option<&'static str> {
         let attempt = self.delivery.deciding_attempt().filter(|_| self.delivery.event.tamper.is_none())?;
@@ -181,11 +195,26 @@ impl<'a> Diagnosis<'a> {
             404 => Some("does your receiver have a route for POST at the path of this URL?"),
             405 => Some("does the route of your receiver accept POST?"),
             413 => Some("is a body of this size within the limit of your receiver, and of a proxy before it?"),
+            400 if refuses_plain_http(body) => {
+                Some("the port is one for TLS: does the forward, or the URL, lead to its https address?")
+            }
             400 | 403 if html::is_page(body) => Some(
                 "a page of HTML comes from a framework or a proxy: does it accept the host of this URL, and is the route exempt from its CSRF check?",
             ),
             _ => None,
         }
+    }
+
+    /// Which forward nearly covers the URL of a delivery that failed there.
+    fn near_miss(&self) -> Option<String> {
+        let attempt = self.delivery.deciding_attempt().filter(|attempt| !attempt.outcome.is_success())?;
+        let url = &attempt.delivery.url;
+        if is_elsewhere(url.as_str(), &attempt.dialled) {
+            return None;
+        }
+        let profile = self.control.profile_for(Some(&self.delivery.event.workspace));
+        let near = profile.webhooks.forwards.near_miss(url.parsed())?;
+        Some(format!("it was not forwarded: {near}"))
     }
 
     /// The clock that makes a correct signature look too old or too new, if the delivery was refused.
@@ -302,12 +331,20 @@ fn verified(attempt: &AttemptRecord, workspace: &Workspace, profile: &Profile) -
     verify(&scheme, &keys, &header, attempt.delivery.url.as_str(), &attempt.body, now, i64::MAX).ok()
 }
 
+/// True for the words with which Go, nginx, Apache, Tomcat and others refuse plain HTTP on a port for TLS.
+fn refuses_plain_http(body: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(body);
+    ["HTTPS server", "to HTTPS port", "SSL-enabled server port", "requires TLS", "on a TLS port"]
+        .iter()
+        .any(|words| text.contains(words))
+}
+
 fn is_refusal(outcome: &AttemptOutcome) -> bool {
     matches!(outcome, AttemptOutcome::Answered { status, .. } if REFUSALS.contains(status))
 }
 
 /// The deliberate damage of an event's deliveries.
-pub(super) fn damage_step(event: &EventRecord) -> Option<Step> {
+pub(super) fn damage_step(event: &EventRecord) -> Option<ExplainedStep> {
     let damage = event.damage.as_deref()?;
-    Some(Step::new("damage", StepVerdict::Decided, damage))
+    Some(ExplainedStep::new("damage", StepVerdict::Decided, damage))
 }

@@ -1,44 +1,33 @@
 //! Long documents, written while they are sent: only a few pieces of one exist at a time, however slowly it is read.
 
 use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::{iter, unfold};
+use hyper::StatusCode;
 use hyper::body::Bytes;
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 
-use super::ControlError;
-use super::stream::PIECE_BYTES;
+use super::call::Made;
+use super::context::{Context, Paging};
+use super::fields::List;
+use super::render::TableRow;
+use super::{Control, ControlError};
+use crate::http::answer::{JSON, answer};
 use crate::http::body::ResponseBody;
+use crate::redact::Redactor;
 use crate::util::tasks::Pool;
 
 /// Most bytes of a document that is made as a whole before it is sent.
 pub(super) const SHORT: usize = 1024 * 1024;
+/// Most bytes sent in one piece. Of the event stream a larger entry is sent alone, in the text that all viewers share.
+pub(super) const PIECE_BYTES: usize = 64 * 1024;
 /// How long a document waits for others that are being sent.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-
-/// How many bytes of JSON a record has.
-pub(super) fn bytes_of(record: &impl Serialize) -> usize {
-    let mut written = Written(0);
-    serde_json::to_writer(&mut written, record).expect("texts and numbers always serialise");
-    written.0
-}
-
-/// Counts the bytes that are written.
-struct Written(usize);
-
-impl io::Write for Written {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// The document, if it is short enough to be made before it is sent.
 pub(super) fn short(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Option<Vec<u8>> {
@@ -55,6 +44,51 @@ pub(super) fn short(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Opt
     }
     let mut document = Short(Vec::new());
     write(&mut document).is_ok().then_some(document.0)
+}
+
+/// Writes a list, each record masked by itself.
+pub(super) fn write_list<T: Serialize>(
+    records: impl IntoIterator<Item = T>,
+    redactor: Redactor<'_>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    out.write_all(b"[")?;
+    let mut before: &[u8] = b"";
+    for record in records {
+        out.write_all(before)?;
+        before = b",";
+        serde_json::to_writer(&mut *out, &redactor.shown(&record))?;
+    }
+    out.write_all(b"]")
+}
+
+/// The records that a call has waited for, which may be thousands: written one by one, and as text as many as a page has.
+pub(super) async fn waited_for<R: Send + Sync + 'static, T: TableRow + JsonSchema + 'static>(
+    cx: &Arc<Context>,
+    records: Vec<R>,
+    shown: fn(&R, &Context) -> T,
+) -> Result<Made<List<T>>, ControlError> {
+    let (of, records) = (Arc::clone(cx), Arc::new(records));
+    if cx.wants_text() {
+        let table = move |_: &Control| {
+            let page = Paging::first(usize::MAX).page((1..).zip(records.iter()), |record| shown(record, &of));
+            let left_out = records.len() - page.data.len();
+            let more = if left_out > 0 { format!("… and {left_out} more\n") } else { String::new() };
+            of.reply(&(T::table(&page.data) + &more))
+        };
+        return Ok(cx.control.charged(cx.control.read(&cx.is_disconnected, table).await?)?.into());
+    }
+    let write = move |out: &mut dyn Write| {
+        out.write_all(b"{\"data\":")?;
+        write_list(records.iter().map(|record| shown(record, &of)), of.redactor(), out)?;
+        out.write_all(b"}\n")
+    };
+    let whole = write.clone();
+    let body = match cx.control.read(&cx.is_disconnected, |_| short(whole)).await? {
+        Some(text) => ResponseBody::from(text),
+        None => made_while_sent(&cx.blocking.runs, write).await?,
+    };
+    Ok(cx.control.charged(answer(StatusCode::OK, JSON, body))?.into())
 }
 
 /// Sends a long document. Only a few are sent at a time, because each holds the records that are not yet written.

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Control;
-use super::context::Scope;
+use super::context::KeyScope;
 use crate::clock::{Instant, Now};
 use crate::redact::Redactor;
 use crate::state::engine::deliveries::DeliveryRecord;
@@ -50,7 +50,7 @@ pub(crate) enum DueKind {
 const MAX_DUE: usize = 50;
 
 /// The earliest entries due in a scope, and how many were left out.
-pub(super) fn due(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<Due>, usize) {
+pub(super) fn due(control: &Control, scope: &KeyScope, redactor: Redactor<'_>) -> (Vec<Due>, usize) {
     let mut workspaces: HashMap<Arc<str>, (Arc<Workspace>, Now)> = HashMap::new();
     let (mut found, mut count) = (Vec::new(), 0);
     for workspace in scope.workspaces(control) {

@@ -24,7 +24,9 @@ use crate::scenario::emit_named;
 use crate::state::budget::NoRoom;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::engine::{FireProblem, fire_request_of, wait_for_events};
-use crate::state::journal::record::{Attempt, DeliveryWith, Event, EventTarget, Millis, Skipped, name_of, time};
+use crate::state::journal::record::{
+    Attempt, AttemptResult, DeliveryWith, Event, EventTarget, Millis, Skipped, name_of, time,
+};
 use crate::state::workspace::{
     DeliveryStatus, EventRecord, FireRequest, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
 };
@@ -85,7 +87,7 @@ pub(crate) struct FireBody {
 impl ControlCall for Fire {
     type Answer = Fired;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::Webhooks, "POST events", |request, cx| Box::pin(fire(request, cx)));
+        Declaration::waits(Tag::WEBHOOKS, "POST events", |request, cx| Box::pin(fire(request, cx)));
 }
 
 /// What was fired.
@@ -139,7 +141,7 @@ enum DeliverySchema {
     Row(crate::state::journal::record::DeliveryRow),
 }
 
-fn delivery_line(delivery: &DeliveryShown) -> String {
+fn delivery_line(delivery: &DeliveryShown, reader: &Audience) -> String {
     let DeliveryShown { id, url, attempts, last, note, .. } = delivery;
     let dialled = match attempts {
         AttemptsShown::Each(attempts) => attempts.last().map(|attempt| attempt.dialled.as_str()),
@@ -148,6 +150,9 @@ fn delivery_line(delivery: &DeliveryShown) -> String {
     let judged = forgery_text(delivery.forgery);
     let came = match (last, note) {
         (None, Some(note)) => cell(note),
+        (Some(AttemptResult::Failed { hint: Some(hint), .. }), _) => {
+            format!("{}; {}", outcome_text(last.as_ref()), cell(hint.line(reader)))
+        }
         (last, _) => outcome_text(last.as_ref()),
     };
     let made = match attempts {
@@ -164,7 +169,7 @@ fn delivery_line(delivery: &DeliveryShown) -> String {
 
 /// The fired events, and their deliveries if the call waited.
 impl Text for Fired {
-    fn text(&self, _: &Audience) -> String {
+    fn text(&self, reader: &Audience) -> String {
         if let Some(name) = &self.emit {
             let damage = self.damage.as_ref().map_or_else(String::new, |damage| format!(": {}", cell(damage)));
             return format!("emission {} set off{damage}\n", cell(name));
@@ -183,7 +188,7 @@ impl Text for Fired {
             let (key, damage) = (cell(&self.key), damage_text(event.damage.as_deref()));
             text.push_str(&format!("{} {kind} fired for {key} at {to}{damage}\n", event.id));
         }
-        text.extend(self.deliveries.iter().flatten().map(delivery_line));
+        text.extend(self.deliveries.iter().flatten().map(|delivery| delivery_line(delivery, reader)));
         text
     }
 }

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::call::{ControlCall, Declaration, Tag};
 use super::command::CallCommand;
-use super::context::{Context, Scope};
-use super::diagnosis::{Diagnosis, Step, StepVerdict, damage_step};
+use super::context::{Context, KeyScope};
+use super::diagnosis::{Diagnosis, ExplainedStep, StepVerdict, damage_step};
 use super::fields::AnyKey;
-use super::refusal::Reading;
+use super::refusal::AdviceTime;
 use super::render::{Text, cell, optional, warnings};
 use super::{Control, ControlError, deliveries, events, refusal, requests, story};
 use crate::advice::{Advice, Audience, Hint};
@@ -55,7 +55,7 @@ pub(crate) struct ExplainQuery {
 
 impl ControlCall for Explain {
     type Answer = Explanation;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Results, "GET explain/{id}", explain);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::RESULTS, "GET explain/{id}", explain);
 
     fn commands() -> Vec<CallCommand> {
         vec![CallCommand::new(
@@ -79,7 +79,7 @@ pub(crate) struct Explanation {
     pub(crate) id: String,
     pub(crate) kind: Explained,
     pub(crate) summary: String,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<ExplainedStep>,
     /// What to check or do next, most likely first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) advice: Option<Vec<Hint>>,
@@ -155,7 +155,7 @@ fn explain(Explain { path, query }: Explain, cx: &Context) -> Result<Explanation
     match id.split_once('_').map(|(prefix, _)| prefix) {
         Some("req") => {
             let request = requests::find(cx, &scope, id)?;
-            let explained = of_request(cx, &request, Reading::Now, redactor);
+            let explained = of_request(cx, &request, AdviceTime::Now, redactor);
             Ok(Explanation { request: Some(requests::whole(&request, redactor)), ..explained })
         }
         Some("evt") => {
@@ -197,7 +197,7 @@ fn explain(Explain { path, query }: Explain, cx: &Context) -> Result<Explanation
 pub(super) fn of_request(
     control: &Control,
     request: &RequestRecord,
-    reading: Reading,
+    reading: AdviceTime,
     redactor: Redactor<'_>,
 ) -> Explanation {
     let steps = request_steps(request, redactor);
@@ -220,7 +220,7 @@ pub(super) fn of_request(
 }
 
 /// The id of the newest request or delivery.
-fn newest(cx: &Context, scope: &Scope) -> Result<String, ControlError> {
+fn newest(cx: &Context, scope: &KeyScope) -> Result<String, ControlError> {
     let found = cx.journal.search(None, 1, |_, entry| {
         let id = match entry {
             _ if !scope.covers_entry(entry, &cx.profile.keys) => return None,
@@ -245,7 +245,7 @@ fn unknown(id: &str, owner: &str) -> ControlError {
 
 /// The checks in the order of the contract's implementation, one of which decided: those before it passed, and those after it were not
 /// reached.
-fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Step> {
+fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<ExplainedStep> {
     let (method, target) = request.transcript.request_line();
     let path = target.split('?').next().unwrap_or_default();
     let is_stub = request.operation == Some(Operation::Stub);
@@ -285,9 +285,9 @@ fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Step> {
     ];
     let decided = checks.iter().position(|(check, _)| *check == decided_by).unwrap_or(checks.len());
     let step = |(at, (check, passed)): (usize, (&str, String))| match at.cmp(&decided) {
-        Ordering::Less => Step::new(check, StepVerdict::Passed, passed),
-        Ordering::Equal => Step::new(check, StepVerdict::Decided, why.as_str()),
-        Ordering::Greater => Step::new(check, StepVerdict::NotReached, "an earlier check decided"),
+        Ordering::Less => ExplainedStep::new(check, StepVerdict::Passed, passed),
+        Ordering::Equal => ExplainedStep::new(check, StepVerdict::Decided, why.as_str()),
+        Ordering::Greater => ExplainedStep::new(check, StepVerdict::NotReached, "an earlier check decided"),
     };
     checks.into_iter().enumerate().map(step).collect()
 }
@@ -315,10 +315,10 @@ fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<RuleTrace
     (Some(tried.listed.iter().cloned().chain(decided).chain(tried.later.iter().cloned()).collect()), Some(note))
 }
 
-fn event_steps(event: &EventRecord) -> Vec<Step> {
+fn event_steps(event: &EventRecord) -> Vec<ExplainedStep> {
     let went = event.deliveries.iter().map(|delivery| {
         let detail = format!("delivery {} to {}", delivery.id, delivery.url);
-        Step::new(delivery.subscription.clone(), StepVerdict::Passed, detail)
+        ExplainedStep::new(delivery.subscription.clone(), StepVerdict::Passed, detail)
     });
     let skipped = event.skipped.iter().map(|skipped| {
         let detail = match skipped.reason {
@@ -328,7 +328,7 @@ fn event_steps(event: &EventRecord) -> Vec<Step> {
             }
             SkipReason::NotNamed => "another subscription was named".to_owned(),
         };
-        Step::new(skipped.subscription.clone(), StepVerdict::NotReached, detail)
+        ExplainedStep::new(skipped.subscription.clone(), StepVerdict::NotReached, detail)
     });
     went.chain(skipped).chain(damage_step(event)).collect()
 }

@@ -10,7 +10,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Number;
 
-use super::render::{Row, Text};
+use super::render::{TableRow, Text};
 use crate::advice::Audience;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::util::duration::parse_duration;
@@ -100,13 +100,13 @@ pub(crate) struct Page<T> {
     pub(crate) next_cursor: Option<String>,
 }
 
-impl<T: Row> Text for List<T> {
+impl<T: TableRow> Text for List<T> {
     fn text(&self, _: &Audience) -> String {
         T::table(&self.data)
     }
 }
 
-impl<T: Row> Text for Page<T> {
+impl<T: TableRow> Text for Page<T> {
     fn text(&self, reader: &Audience) -> String {
         let option = reader.option("cursor");
         let more = self.next_cursor.as_ref().map(|cursor| format!("… more: {option} {cursor}\n"));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Control;
 use super::call::{ControlCall, Declaration, Query, Tag};
-use super::context::Scope;
+use super::context::KeyScope;
 use super::fields::AnyKey;
 use super::render::{Text, cell};
 use crate::advice::Audience;
@@ -30,7 +30,7 @@ pub(crate) struct GetFindings {
 impl ControlCall for Query<GetFindings> {
     type Answer = Findings;
     const CALL: Declaration<Self> =
-        Declaration::at_once(Tag::Results, "GET findings", |Self { query }, cx| Ok(judge(cx, &query.key.scope(cx)?)));
+        Declaration::at_once(Tag::RESULTS, "GET findings", |Self { query }, cx| Ok(judge(cx, &query.key.scope(cx)?)));
 }
 
 impl Text for Findings {
@@ -97,11 +97,11 @@ impl Findings {
 
 /// The last findings, and their input: the page and several reports may ask for the same ones.
 #[derive(Debug, Default)]
-pub struct LastFindings(Mutex<Option<(Source, Findings)>>);
+pub struct LastFindings(Mutex<Option<(FindingsInput, Findings)>>);
 
 /// Findings made from the same are the same.
 #[derive(Debug, PartialEq)]
-struct Source {
+struct FindingsInput {
     key: Option<Arc<str>>,
     next_entry: u64,
     fill: Fill,
@@ -111,9 +111,9 @@ struct Source {
 }
 
 /// The findings about a scope, the worst first.
-pub(super) fn judge(control: &Control, scope: &Scope) -> Findings {
+pub(super) fn judge(control: &Control, scope: &KeyScope) -> Findings {
     let clock = scope.0.as_ref().map_or_else(|| control.registry.clock(), |workspace| workspace.clock()).mode();
-    let source = Source {
+    let source = FindingsInput {
         key: scope.key(),
         next_entry: control.journal.next_number(),
         fill: control.journal.fill(),
@@ -133,7 +133,7 @@ pub(super) fn judge(control: &Control, scope: &Scope) -> Findings {
     }
 }
 
-fn judge_anew(control: &Control, scope: &Scope, clock: ClockMode) -> Findings {
+fn judge_anew(control: &Control, scope: &KeyScope, clock: ClockMode) -> Findings {
     let keys = &control.profile_for(None).keys;
     let mut requests = control.journal.search(None, usize::MAX, |_, entry| match entry {
         Entry::Request(request) if scope.covers_request(request, keys) => Some(Arc::clone(request)),

@@ -34,13 +34,13 @@ pub(crate) struct GridCell {
     pub(crate) of_api: bool,
     /// What makes a request get it; absent if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) gap: Option<Gap>,
+    pub(crate) gap: Option<StatusGap>,
 }
 
 /// What makes a request get a status.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
-pub(crate) struct Gap {
+pub(crate) struct StatusGap {
     /// The scenario that answers every request of the operation with the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scenario: Option<String>,
@@ -71,11 +71,11 @@ impl MetStatuses {
             let cell = |(status, requests)| {
                 let answers = |operation| scenarios.iter().find(|it| it.answers_first(operation) == Some(status));
                 let gap = || match answers(route.operation) {
-                    Some(scenario) => Gap {
+                    Some(scenario) => StatusGap {
                         scenario: Some(scenario.name.to_string()),
                         advice: format!("play the scenario `{}`, then make a valid request", scenario.name),
                     },
-                    None => Gap { scenario: None, advice: without_scenario(route, status) },
+                    None => StatusGap { scenario: None, advice: without_scenario(route, status) },
                 };
                 GridCell { status, requests, of_api: of_api.contains(&status), gap: (requests == 0).then(gap) }
             };
@@ -121,7 +121,7 @@ pub(crate) struct Coverage {
 pub(crate) struct SharedGap {
     pub(crate) status: u16,
     pub(crate) operations: Vec<String>,
-    pub(crate) gap: Gap,
+    pub(crate) gap: StatusGap,
 }
 
 impl Coverage {

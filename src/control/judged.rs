@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Control;
-use super::context::Scope;
+use super::context::KeyScope;
 use super::render::cell;
 use super::test_outcome::shown;
 use super::test_runs::TestRuns;
@@ -46,7 +46,7 @@ impl JudgedKey {
 /// The keys of a scope with what belongs to them.
 pub(super) fn judged_keys(
     control: &Control,
-    scope: &Scope,
+    scope: &KeyScope,
     runs: &TestRuns,
     deliveries: &[DeliveryRecord],
     redactor: Redactor<'_>,

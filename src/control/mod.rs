@@ -48,8 +48,8 @@ mod verdict;
 
 /// The calls that the command line makes, and their answers.
 pub(crate) mod api {
-    pub(crate) use crate::control::call::{Answer, AnyCall, Body, ControlCall, Query};
-    pub(crate) use crate::control::command::{CallCommand, Sent};
+    pub(crate) use crate::control::call::{AnyCall, Body, CallAnswer, ControlCall, Query};
+    pub(crate) use crate::control::command::{CallCommand, CommandGroup, Sent};
     pub(crate) use crate::control::{
         activation::*, causes::*, clock::*, deliveries::*, events::*, exec_facts::*, explain::*, fields::*,
         findings::*, grid::*, judged::*, plain::*, profile::*, requests::*, run::*, scenarios::*, snapshot::*,
@@ -65,12 +65,12 @@ use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
 pub(crate) use context::check_wait;
-pub(crate) use diagnosis::{Step, StepVerdict};
+pub(crate) use diagnosis::{ExplainedStep, StepVerdict};
 pub use findings::LastFindings;
 pub use guard::{Access, WrongTokens};
 pub use page::Viewer;
 pub use reply::ControlError;
-use reply::Reply;
+use reply::ControlReply;
 pub(crate) use requests::operation_named;
 pub(crate) use routes::commands;
 pub use routes::{openapi_document, run_schema};

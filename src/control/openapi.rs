@@ -1,15 +1,13 @@
 //! The `OpenAPI` 3.1 document of the control API, made from its table of calls and their types, and the JSON Schema of run documents,
 //! which is a part of it.
 
-use std::collections::BTreeMap;
-
 use schemars::generate::{Contract, SchemaSettings};
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::PREFIX;
-use super::call::{AnyCall, Tag};
-use super::reply::Error;
+use super::call::AnyCall;
+use super::reply::ErrorView;
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::util::schema::{inlined, plain};
@@ -46,13 +44,16 @@ pub(super) fn document(calls: &[AnyCall]) -> Value {
         settings.meta_schema = None;
     });
     let mut answers = settings.into_generator();
-    let mut paths: Map<String, Value> = Map::new();
+    let (mut paths, mut tags): (Map<String, Value>, Vec<Value>) = Default::default();
     for call in calls {
+        let tag = json!({ "name": call.tag.name, "description": call.tag.about });
+        if !tags.contains(&tag) {
+            tags.push(tag);
+        }
         let path = paths.entry(format!("{PREFIX}{}", call.path)).or_insert_with(|| json!({}));
         path[call.method.as_str().to_ascii_lowercase()] = operation(call, &mut answers);
     }
-    let tags = Tag::ALL.map(Tag::text).map(|(name, about)| json!({ "name": name, "description": about }));
-    let responses = shared_responses(&answers.subschema_for::<Error>());
+    let responses = shared_responses(&answers.subschema_for::<ErrorView>());
     let mut components = answers.take_definitions(true);
     components.values_mut().for_each(plain);
     json!({
@@ -106,7 +107,7 @@ fn operation(call: &AnyCall, answers: &mut SchemaGenerator) -> Value {
     let (summary, about) = call.about();
     let mut operation = json!({
         "operationId": id(call),
-        "tags": [call.tag.text().0],
+        "tags": [call.tag.name],
         "summary": summary,
         "description": about,
         "parameters": parameters,
@@ -171,8 +172,9 @@ fn shared_responses(error: &Schema) -> Value {
 
 /// An object whose fields are sorted.
 fn in_order(fields: impl Iterator<Item = (String, Value)>) -> Value {
-    let sorted: BTreeMap<String, Value> = fields.collect();
-    json!(sorted)
+    let mut sorted: Map<String, Value> = fields.collect();
+    sorted.sort_keys();
+    sorted.into()
 }
 
 fn error_answer(status: u16, text: &str, schema: &Schema) -> Value {
@@ -186,7 +188,7 @@ fn error_answer(status: u16, text: &str, schema: &Schema) -> Value {
 fn responses(call: &AnyCall, answers: &mut SchemaGenerator) -> Value {
     let mut answer = (call.answer)(answers).to_value();
     plain(&mut answer);
-    let error = answers.subschema_for::<Error>();
+    let error = answers.subschema_for::<ErrorView>();
     let guarded = GUARDED.into_iter().filter(|_| !call.options.is_open);
     let reads = READS.into_iter().filter(|_| !call.is_write());
     let reference = |status| json!({ "$ref": format!("#/components/responses/Error{status}") });

@@ -4,6 +4,7 @@ use super::causes::{Cause, Standing};
 use super::conclusion::ending;
 use super::exec_facts::ExecFacts;
 use super::verdict::Verification;
+use crate::advice::Audience;
 use crate::ui::{Plain, PlainCause};
 use crate::util::wording::shell_word;
 
@@ -11,6 +12,7 @@ use crate::util::wording::shell_word;
 pub(crate) fn plain(verdict: &Verification, exec: Option<&ExecFacts>, file: &str) -> Plain {
     let tests = verdict.test_of_key();
     let causes: Vec<&Cause> = verdict.causes.iter().filter(|cause| cause.standing != Standing::Elsewhere).collect();
+    let reader = Audience::File(file.to_owned());
     let file = shell_word(file);
     let first = causes.iter().find_map(|cause| cause.records.first());
     let commands = [
@@ -18,7 +20,8 @@ pub(crate) fn plain(verdict: &Verification, exec: Option<&ExecFacts>, file: &str
         first.map(|id| format!("wrs-emulator explain {} --from {file}", shell_word(id))),
         Some(format!("wrs-emulator run view {file}")),
     ];
-    let shown = |cause: &&Cause| PlainCause { sentence: cause.sentence.clone(), lines: cause.details(None, &tests) };
+    let shown =
+        |cause: &&Cause| PlainCause { sentence: cause.sentence.clone(), lines: cause.details(&reader, None, &tests) };
     Plain {
         sentence: verdict.headline.sentence.clone(),
         command: exec.map(|exec| format!("{}: {}", command_line(exec), ending(exec))),

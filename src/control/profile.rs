@@ -12,7 +12,7 @@ use super::call::{Body, ControlCall, Declaration, Made, Query, Tag};
 use super::command::CallCommand;
 use super::context::Context;
 use super::fields::{AnyKey, List, OneKey};
-use super::render::{Row, Text, cell, joined, of_key};
+use super::render::{TableRow, Text, cell, joined, of_key, warnings};
 use super::reply::json;
 use super::scenarios::refused;
 use super::{Control, ControlError};
@@ -36,7 +36,7 @@ pub(crate) struct GetAssumptions {
 
 impl ControlCall for Query<GetAssumptions> {
     type Answer = List<LedgerRow>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Profile, "GET assumptions", |Self { query }, cx| {
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::PROFILE, "GET assumptions", |Self { query }, cx| {
         let name = query.key.scope(cx)?.key();
         let mut data = in_force(cx, name.as_deref(), cx.redactor());
         data.retain(|row| query.about.as_ref().is_none_or(|about| row.setting.contains(about)));
@@ -62,12 +62,14 @@ pub(crate) struct ShowProfile {
 }
 
 impl ControlCall for Query<ShowProfile> {
-    type Answer = Profile;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Profile, "GET profile", show);
+    type Answer = ProfileView;
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::PROFILE, "GET profile", show);
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["profile show", "profile show --key sk_test_a --json"];
-        vec![CallCommand::new("profile show", examples, |query| Self { query }.sent())]
+        let group = &["profile set rate_limit.requests=5", "profile unset rate_limit.requests"];
+        let command = CallCommand::new("profile show", examples, |query| Self { query }.sent());
+        vec![command.leads("Show and change settings while the emulator runs", group)]
     }
 }
 
@@ -82,16 +84,16 @@ pub(crate) struct GetEmulatedDocument {
 
 impl ControlCall for Query<GetEmulatedDocument> {
     type Answer = Made<Map<String, Value>>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Emulator, "GET v1/openapi.json", |Self { query }, cx| {
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::EMULATOR, "GET v1/openapi.json", |Self { query }, cx| {
         Ok(json(&document(&cx.profile_for(query.key.scope(cx)?.key().as_deref()))).into())
     });
 }
 
 /// The settings in force.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
-#[schemars(inline, deny_unknown_fields)]
-pub(crate) struct Profile {
-    pub(crate) data: Vec<Setting>,
+#[schemars(inline, deny_unknown_fields, rename = "Profile")]
+pub(crate) struct ProfileView {
+    pub(crate) data: Vec<SettingView>,
     /// Changes for all keys, by dotted path.
     pub(crate) patch: Map<String, Value>,
     /// Changes for the key.
@@ -100,8 +102,8 @@ pub(crate) struct Profile {
 
 /// One setting.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct Setting {
+#[schemars(deny_unknown_fields, rename = "Setting")]
+pub(crate) struct SettingView {
     pub(crate) setting: String,
     pub(crate) value: Value,
     pub(crate) source: String,
@@ -123,7 +125,7 @@ pub(crate) struct ChangeSettings {
 
 impl ControlCall for Body<ChangeSettings> {
     type Answer = Patched;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Profile, "PATCH profile", patch);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::PROFILE, "PATCH profile", patch);
 
     fn commands() -> Vec<CallCommand> {
         let set = "Change settings: `rate_limit.requests=5`. A value that is not valid TOML is taken as a string";
@@ -203,15 +205,18 @@ pub(crate) struct Patched {
     pub(crate) changes: Vec<String>,
     /// What was named but did not change.
     pub(crate) unchanged: Vec<String>,
+    /// What has no effect now, such as a forward that no subscription can need.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) warnings: Vec<String>,
 }
 
-impl From<LedgerRow> for Setting {
+impl From<LedgerRow> for SettingView {
     fn from(LedgerRow { setting, value, source, .. }: LedgerRow) -> Self {
         Self { setting: setting.into_owned(), value, source }
     }
 }
 
-impl Row for LedgerRow {
+impl TableRow for LedgerRow {
     fn table(rows: &[Self]) -> String {
         let paragraph = |row: &Self| {
             let from = if row.source == "default" { String::new() } else { format!("   (from {})", cell(&row.source)) };
@@ -224,9 +229,9 @@ impl Row for LedgerRow {
     }
 }
 
-impl Text for Profile {
+impl Text for ProfileView {
     fn text(&self, _: &Audience) -> String {
-        let line = |Setting { setting, value, source }: &Setting| {
+        let line = |SettingView { setting, value, source }: &SettingView| {
             let from = if source == "default" { String::new() } else { format!("   (from {})", cell(source)) };
             format!("{} = {value}{from}\n", cell(setting))
         };
@@ -240,7 +245,8 @@ impl Text for Patched {
         let unchanged =
             if self.unchanged.is_empty() { String::new() } else { format!("; {}", joined(&self.unchanged)) };
         let whose = of_key(self.key.as_deref());
-        format!("changed{whose}: {changes}{unchanged} ({})\n", generation_text(self.generation))
+        let changed = format!("changed{whose}: {changes}{unchanged} ({})\n", generation_text(self.generation));
+        changed + &warnings(&self.warnings)
     }
 }
 
@@ -253,7 +259,7 @@ pub(super) fn in_force(control: &Control, name: Option<&str>, redactor: Redactor
     rows
 }
 
-fn show(Query { query: request }: Query<ShowProfile>, cx: &Context) -> Result<Profile, ControlError> {
+fn show(Query { query: request }: Query<ShowProfile>, cx: &Context) -> Result<ProfileView, ControlError> {
     let mut profile = settings(cx, request.key.scope(cx)?.key().as_deref(), cx.redactor());
     let prefix = request.prefix.as_deref().unwrap_or_default();
     profile.data.retain(|row| row.setting.starts_with(prefix));
@@ -265,18 +271,18 @@ fn show(Query { query: request }: Query<ShowProfile>, cx: &Context) -> Result<Pr
 }
 
 /// The settings of a key, or of every key without its own.
-pub(super) fn settings(control: &Control, name: Option<&str>, redactor: Redactor<'_>) -> Profile {
+pub(super) fn settings(control: &Control, name: Option<&str>, redactor: Redactor<'_>) -> ProfileView {
     let patches = control.library.load().patches().clone();
     let own = name.and_then(|name| patches.keys.get(name).cloned()).unwrap_or_default();
-    Profile {
-        data: in_force(control, name, redactor).into_iter().map(Setting::from).collect(),
+    ProfileView {
+        data: in_force(control, name, redactor).into_iter().map(SettingView::from).collect(),
         patch: patches.global.entries().clone(),
         key_patch: own.entries().clone(),
     }
 }
 
 /// The settings of a configuration that are other than in another one.
-pub(super) fn differing(config: &EffectiveConfig, other: &EffectiveConfig) -> Vec<Setting> {
+pub(super) fn differing(config: &EffectiveConfig, other: &EffectiveConfig) -> Vec<SettingView> {
     let pairs = ledger(&config.layered).into_iter().zip(ledger(&other.layered));
     pairs.filter(|(own, other)| own.value != other.value).map(|(own, _)| own.into()).collect()
 }
@@ -291,6 +297,7 @@ fn patch(Body { body }: Body<ChangeSettings>, cx: &Context) -> Result<Patched, C
     let name = key.scope(cx)?.key();
     let now = cx.registry.clock().now().instant;
     let before = ledger(&cx.config_for(name.as_deref()).layered);
+    let idle_before = cx.profile_for(name.as_deref()).idle_forwards();
     if let Some(name) = &name {
         cx.make_room_for_key(name);
     }
@@ -308,7 +315,10 @@ fn patch(Body { body }: Body<ChangeSettings>, cx: &Context) -> Result<Patched, C
         cx.note(name, message, false);
     }
     let key = name.map(|name| cx.redactor().key(name).into_owned());
-    Ok(Patched { generation, key, patch: patch.entries().clone(), changes, unchanged })
+    let mut idle = cx.profile_for(name).idle_forwards();
+    idle.retain(|idle| !idle_before.contains(idle));
+    let warnings = idle.iter().map(|idle| cx.redactor().text(idle).into_owned()).collect();
+    Ok(Patched { generation, key, patch: patch.entries().clone(), changes, unchanged, warnings })
 }
 
 /// The effect of a change, in words: settings with a new value or origin, and settings that were named but did not change.

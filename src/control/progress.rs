@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Control;
-use super::context::Scope;
+use super::context::KeyScope;
 use super::verdict::{ScenarioPlayer, configs, players};
 use crate::redact::Redactor;
 use crate::scenario::{Scenario, ScenarioSnapshot, StoryProgress};
@@ -15,8 +15,8 @@ use crate::state::journal::record::WorkspaceId;
 
 /// How far a scenario is for a key.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct Progress {
+#[schemars(deny_unknown_fields, rename = "Progress")]
+pub(crate) struct ScenarioProgress {
     /// Null for requests without a key.
     pub(crate) workspace: Option<WorkspaceId>,
     pub(crate) key: Option<String>,
@@ -57,11 +57,11 @@ const MAX_KEYS: usize = 100;
 /// The progress of each active scenario, by its name, and how many keys were left out.
 pub(super) fn progress(
     control: &Control,
-    scope: &Scope,
+    scope: &KeyScope,
     generation: &ScenarioSnapshot,
     redactor: Redactor<'_>,
-) -> (BTreeMap<Arc<str>, Vec<Progress>>, usize) {
-    let (mut found, mut omitted) = (BTreeMap::<Arc<str>, Vec<Progress>>::new(), 0);
+) -> (BTreeMap<Arc<str>, Vec<ScenarioProgress>>, usize) {
+    let (mut found, mut omitted) = (BTreeMap::<Arc<str>, Vec<ScenarioProgress>>::new(), 0);
     for config in configs(generation, scope) {
         for player in players(control, scope, generation, &config) {
             let planned = player.planned(config.activation);
@@ -83,7 +83,7 @@ fn of_player(
     player: &ScenarioPlayer,
     planned: &HashMap<u64, u64>,
     redactor: Redactor<'_>,
-) -> Progress {
+) -> ScenarioProgress {
     let story = StoryProgress::of(&scenario.rules, &player.turns);
     let rules = scenario.rules.iter().map(|rule| RuleProgress {
         rule: rule.label.to_string(),
@@ -96,7 +96,7 @@ fn of_player(
         fired: player.turns.get(emit.fingerprint).applied,
         planned: planned.get(&emit.fingerprint).copied().unwrap_or_default(),
     });
-    Progress {
+    ScenarioProgress {
         workspace: player.workspace.as_ref().map(|workspace| workspace.id().into()),
         key: player.workspace.as_ref().map(|workspace| redactor.key(workspace.name()).into_owned()),
         rules: rules.collect(),

@@ -1,5 +1,5 @@
-//! What to do about a refused request: the part of `explain` for an answer of the quota or of a scenario. One function for both, because a
-//! client meets the same 429 whichever of them it came from.
+//! What to do about a refused request: the part of `explain` for an answer of the quota or of a scenario, and for what the emulator can
+//! allow beyond the contract. One function for all, because a client meets the same 429 whichever of them it came from.
 
 use super::Control;
 use super::diagnosis::{advance_clock, key_to_name};
@@ -19,19 +19,19 @@ use crate::util::wording::counted;
 
 /// When the advice is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reading {
+pub(super) enum AdviceTime {
     /// Now, with the emulator running.
     Now,
     /// From a file, when the emulator may have ended.
     Later,
 }
 
-/// What to do about a request that the quota refused, or a scenario: where the refusal came from, how to lift it, and what a client should
-/// do; nothing for any other request.
+/// What to do about a request that the quota refused, a scenario, or a rule that a setting lifts: where the refusal came from, how to lift
+/// it, and what a client should do; nothing for any other request.
 pub(super) fn advice(
     control: &Control,
     request: &RequestRecord,
-    reading: Reading,
+    reading: AdviceTime,
     redactor: Redactor<'_>,
 ) -> Option<Vec<Hint>> {
     let mut advice = Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn advice(
     if let Some(by) = request.scripted.as_ref().filter(|_| is_refused) {
         advice.push(of_scenario(control, request, by, reading, redactor));
     }
-    if reading == Reading::Now
+    if reading == AdviceTime::Now
         && matches!(request.reason, Reason::RateLimited)
         && let Some(workspace) = request.workspace.as_ref().filter(|workspace| !workspace.is_gone())
     {
@@ -48,7 +48,20 @@ pub(super) fn advice(
     if request.status == 429 {
         advice.push(of_client(control, request, reading));
     }
+    advice.extend(of_api(request));
     (!advice.is_empty()).then_some(advice)
+}
+
+/// What makes the emulator answer otherwise where the API refused a request by its own rules.
+pub(super) fn of_api(request: &RequestRecord) -> Option<Hint> {
+    let (text, advice) = match &request.reason {
+        Reason::Announced(_, advice) => ("to have it answered in an assumed shape:", advice.as_ref()),
+        Reason::Invalid(problems) => {
+            ("to have the emulator accept it:", problems.iter().find_map(|problem| problem.advice.as_deref()))
+        }
+        _ => return None,
+    };
+    advice.map(|advice| Hint::new(text, advice.clone()))
 }
 
 /// When the quota allows the next request, and how to make that sooner.
@@ -85,7 +98,7 @@ fn of_scenario(
     control: &Control,
     request: &RequestRecord,
     by: &DecidingRule,
-    reading: Reading,
+    reading: AdviceTime,
     redactor: Redactor<'_>,
 ) -> Hint {
     let snapshot = control.library.load();
@@ -107,7 +120,7 @@ fn of_scenario(
         _ => format!("did not give this answer, which is the API's own ({})", by.action),
     };
     let text = format!("scenario `{}` ({place}, line {}), {}, {did}", by.scenario, by.line, by.rule);
-    if reading == Reading::Later || story::rule_beside_api(request).is_some() {
+    if reading == AdviceTime::Later || story::rule_beside_api(request).is_some() {
         return text.into();
     }
     if request.transcript.headers().any(|(name, _)| name.eq_ignore_ascii_case(SCENARIO.as_str())) {
@@ -134,17 +147,22 @@ fn of_scenario(
     };
     let others = config.active.iter().filter(|active| active.name != by.scenario);
     let own = key.filter(|key| snapshot.active_by_key().contains_key(*key));
-    let key = own.map(|own| match control.registry.find(own) {
-        Some(workspace) => key_to_name(&workspace, redactor),
-        // A key that sent nothing itself has no workspace.
-        None => redactor.key(own).into_owned(),
-    });
+    let key = match own.map(|own| (own, control.registry.find(own))) {
+        Some((_, Some(workspace))) => Some(key_to_name(&workspace, redactor)),
+        // A key that sent nothing itself, or was evicted, has no workspace; a masked one names nothing.
+        Some((own, None)) if redactor.key(own) != own => {
+            let masked = redactor.key(own);
+            return format!("{text}{left}; to turn it off, activate other scenarios for {masked}").into();
+        }
+        Some((own, None)) => Some(own.to_owned()),
+        None => None,
+    };
     let active = others.map(|active| active.name.to_string()).collect();
     Hint { text: format!("{text}{left}; to turn it off:"), advice: Some(Advice::UseScenarios { active, key }) }
 }
 
 /// What a client should do after a 429, and how to make the answer say when.
-fn of_client(control: &Control, request: &RequestRecord, reading: Reading) -> Hint {
+fn of_client(control: &Control, request: &RequestRecord, reading: AdviceTime) -> Hint {
     let mut headers = request.transcript.answer_headers();
     if let Some((_, value)) = headers.find(|(name, _)| name.eq_ignore_ascii_case("retry-after")) {
         return format!("{AFTER_429}; this one has `Retry-After: {value}`").into();
@@ -153,7 +171,7 @@ fn of_client(control: &Control, request: &RequestRecord, reading: Reading) -> Hi
     let is_off = control.profile_for(name).rate_limit.retry_after == RetryAfterForm::Off;
     // A scenario's own body or code has no header of the contract's 429.
     let is_of_contract = request.scripted.is_none() || request.quota.as_ref().is_some_and(|quota| !quota.allowed);
-    match (is_of_contract, is_off && reading == Reading::Now) {
+    match (is_of_contract, is_off && reading == AdviceTime::Now) {
         (true, true) => Hint {
             text: format!(
                 "{AFTER_429}; this one has none, because `rate_limit.retry_after` is off; to send it from now on:"

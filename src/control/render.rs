@@ -1,6 +1,7 @@
 //! Answers as text: what `Accept: text/plain` gets and the command line prints. The parts that renderers of several resources share.
 
 use std::fmt::Display;
+use std::io;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -41,7 +42,7 @@ impl Text for String {
 }
 
 /// A record that is listed in a table.
-pub(crate) trait Row: Serialize + Sized {
+pub(crate) trait TableRow: Serialize + Sized {
     fn table(rows: &[Self]) -> String;
 }
 
@@ -92,5 +93,26 @@ pub(crate) fn body_text(body: &Bytes) -> String {
     match body {
         Bytes::Text(text) => text.split('\n').map(visible).collect::<Vec<_>>().join("\n"),
         Bytes::Binary { base64 } => format!("{{\"base64\":\"{base64}\"}}"),
+    }
+}
+
+/// How many bytes of JSON a record has.
+pub(super) fn bytes_of(record: &impl Serialize) -> usize {
+    let mut written = Written(0);
+    serde_json::to_writer(&mut written, record).expect("texts and numbers always serialise");
+    written.0
+}
+
+/// Counts the bytes that are written.
+struct Written(usize);
+
+impl io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

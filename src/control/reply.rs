@@ -17,8 +17,8 @@ use crate::state::journal::record::{DeliveryRow, Event, EventId, Request};
 
 /// A refused call: the error envelope of the emulated API without a request id, and further fields that help.
 #[derive(Debug, Default, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct Error {
+#[schemars(deny_unknown_fields, rename = "Error")]
+pub(crate) struct ErrorView {
     pub(crate) error: ErrorText,
     /// What to do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -78,13 +78,13 @@ pub(crate) struct EventIdOnly {
     pub(crate) id: EventId,
 }
 
-pub(super) type Reply = Response<ResponseBody>;
+pub(super) type ControlReply = Response<ResponseBody>;
 
-pub(super) fn json(body: &Value) -> Reply {
+pub(super) fn json(body: &Value) -> ControlReply {
     response(StatusCode::OK, body)
 }
 
-pub(super) fn text(text: &str) -> Reply {
+pub(super) fn text(text: &str) -> ControlReply {
     let media = HeaderValue::from_static("text/plain; charset=utf-8");
     answer(StatusCode::OK, media, visible_lines(text).into_owned())
 }
@@ -96,7 +96,7 @@ pub struct ControlError(Box<Refusal>);
 #[derive(Debug)]
 struct Refusal {
     status: StatusCode,
-    body: Error,
+    body: ErrorView,
     allow: Option<String>,
 }
 
@@ -105,7 +105,7 @@ impl ControlError {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let status = StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let error = ErrorText { code: kind.name().to_owned(), message: message.into() };
-        Self(Box::new(Refusal { status, body: Error { error, ..Error::default() }, allow: None }))
+        Self(Box::new(Refusal { status, body: ErrorView { error, ..ErrorView::default() }, allow: None }))
     }
 
     /// 422: a value in the call is invalid.
@@ -150,7 +150,7 @@ impl ControlError {
     }
 
     #[must_use]
-    pub(super) fn with(mut self, add: impl FnOnce(&mut Error)) -> Self {
+    pub(super) fn with(mut self, add: impl FnOnce(&mut ErrorView)) -> Self {
         add(&mut self.0.body);
         self
     }

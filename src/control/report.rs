@@ -13,7 +13,7 @@ use super::call::{ControlCall, Declaration, Made, Options, Query, Tag, USUAL};
 use super::context::Context;
 use super::fields::AnyKey;
 use super::plain::plain;
-use super::run::{GetRun, Run};
+use super::run::{GetRun, RecordedRun};
 use crate::http::answer::{answer, header_value};
 use crate::redact::Redactor;
 use crate::ui;
@@ -33,7 +33,7 @@ pub(crate) struct GetReport {
 impl ControlCall for Query<GetReport> {
     type Answer = Made<String>;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::Results, "GET report.html", |Self { query }, cx| Box::pin(report(query, cx)))
+        Declaration::waits(Tag::RESULTS, "GET report.html", |Self { query }, cx| Box::pin(report(query, cx)))
             .with(Options { media: Some(&["text/html"]), ..USUAL });
 }
 
@@ -51,7 +51,7 @@ async fn report(GetReport { key, limit }: GetReport, cx: Arc<Context>) -> Result
     Ok(response.into())
 }
 
-fn write(run: Run, redactor: Redactor<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+fn write(run: RecordedRun, redactor: Redactor<'_>, out: &mut dyn io::Write) -> io::Result<()> {
     // Masked, like the document.
     let verdict = serde_json::from_value(redactor.shown(&run.verification)).expect("its texts stay texts");
     ui::report(out, &plain(&verdict, None, FILE), |out| run.write(redactor, out))

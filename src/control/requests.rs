@@ -15,11 +15,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ControlError;
-use super::call::{Body, ControlCall, Declaration, Query, Tag};
+use super::call::{Body, ControlCall, Declaration, JSON_OR_TEXT, Made, Options, Query, Tag, USUAL};
 use super::command::CallCommand;
-use super::context::{Context, Paging, Scope, TIMEOUT, timeout};
+use super::context::{Context, KeyScope, Paging, RECENT, TIMEOUT, timeout};
+use super::document::waited_for;
 use super::fields::{AnyKey, DurationInput, Integer, List, OnlyKey, OwnKey, Page, Since, count_parser};
-use super::render::{Row, Text, body_text, cell, header_text, optional, table, warnings};
+use super::render::{TableRow, Text, body_text, cell, header_text, optional, table, warnings};
 use super::reply::Nearest;
 use crate::advice::{Advice, Audience};
 use crate::contract::error::ErrorKind;
@@ -45,7 +46,7 @@ pub(crate) struct ListRequests {
     pub(crate) operation: Option<String>,
     /// Only answers with this status; 0 is a broken connection.
     #[arg(long, value_parser = value_parser!(u16).range(0..=599))]
-    #[schemars(with = "Option<Status>")]
+    #[schemars(with = "Option<AnswerStatus>")]
     pub(crate) status: Option<u16>,
     /// Only this method.
     #[arg(long)]
@@ -56,7 +57,7 @@ pub(crate) struct ListRequests {
     /// Only from this time on: a timestamp, or `now`.
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<Since>,
-    /// At most this many.
+    /// At most this many; fewer if they are large.
     #[arg(long, default_value = "20", value_parser = value_parser!(u16).range(1..=1000))]
     #[schemars(range(min = 1, max = 1000), extend("default" = 20))]
     pub(crate) limit: Option<u16>,
@@ -68,7 +69,7 @@ pub(crate) struct ListRequests {
 
 impl ControlCall for Query<ListRequests> {
     type Answer = Page<Request>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Requests, "GET requests", list);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::REQUESTS, "GET requests", list);
 
     fn commands() -> Vec<CallCommand> {
         let examples = &[
@@ -76,7 +77,9 @@ impl ControlCall for Query<ListRequests> {
             "requests list --key sk_test_mine --limit 100 --json",
             "requests list --follow",
         ];
-        vec![CallCommand::new("requests list", examples, |query| Self { query }.sent()).follows("request")]
+        let group = &["requests --status 404", "requests show req_01k...", "requests export --har requests.har"];
+        let command = CallCommand::new("requests list", examples, |query| Self { query }.sent()).follows("request");
+        vec![command.leads("List, show, wait for and export requests", group)]
     }
 }
 
@@ -95,7 +98,7 @@ pub(crate) struct WaitForRequests {
     pub(crate) operation: Option<String>,
     /// Only answers with this status; 0 is a broken connection.
     #[arg(long, value_parser = value_parser!(u16).range(0..=599).map(Integer))]
-    #[schemars(with = "Option<Status>")]
+    #[schemars(with = "Option<AnswerStatus>")]
     pub(crate) status: Option<Integer<u16>>,
     /// Only this method.
     #[arg(long)]
@@ -117,9 +120,10 @@ pub(crate) struct WaitForRequests {
 }
 
 impl ControlCall for Body<WaitForRequests> {
-    type Answer = List<Request>;
+    type Answer = Made<List<Request>>;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::Requests, "POST requests/wait", |Self { body }, cx| Box::pin(wait(body, cx)));
+        Declaration::waits(Tag::REQUESTS, "POST requests/wait", |Self { body }, cx| Box::pin(wait(body, cx)))
+            .with(Options { media: Some(JSON_OR_TEXT), ..USUAL });
 
     fn commands() -> Vec<CallCommand> {
         let about = "Wait until requests match; on timeout, show the nearest ones and what differs, and exit 1";
@@ -153,7 +157,7 @@ pub(crate) struct RequestPath {
 impl ControlCall for ShowRequest {
     type Answer = RequestWhole;
     const CALL: Declaration<Self> =
-        Declaration::at_once(Tag::Requests, "GET requests/{id}", |Self { path, query }, cx| {
+        Declaration::at_once(Tag::REQUESTS, "GET requests/{id}", |Self { path, query }, cx| {
             Ok(whole(&*find(cx, &query.key.scope(cx)?, &path.id)?, cx.redactor()))
         });
 
@@ -175,14 +179,16 @@ pub(crate) struct ClearRequests {
 
 impl ControlCall for Body<ClearRequests> {
     type Answer = Cleared;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Requests, "DELETE requests", clear);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::REQUESTS, "DELETE requests", clear);
 }
 
 /// The status of an answer, or 0 for a broken connection.
 #[derive(JsonSchema)]
 #[schemars(inline)]
 #[expect(dead_code, reason = "a schema")]
-struct Status(#[schemars(extend("maximum" = 599, "not" = { "minimum": 1, "maximum": 99 }, "examples" = [200]))] u16);
+struct AnswerStatus(
+    #[schemars(extend("maximum" = 599, "not" = { "minimum": 1, "maximum": 99 }, "examples" = [200]))] u16,
+);
 
 /// The journal was cleared.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -201,7 +207,7 @@ impl Request {
     }
 }
 
-impl Row for Request {
+impl TableRow for Request {
     fn table(rows: &[Self]) -> String {
         table(["ID", "AT", "KEY", "STATUS", "METHOD", "PATH", "REASON"], rows.iter().map(Self::columns))
     }
@@ -256,30 +262,30 @@ fn operation_names() -> Vec<&'static str> {
 
 fn list(Query { query: request }: Query<ListRequests>, cx: &Context) -> Result<Page<Request>, ControlError> {
     let scope = request.key.scope(cx)?;
-    let page = Paging::read(request.limit, request.cursor.as_deref())?;
+    let page = Paging::read(request.limit, RECENT, request.cursor.as_deref())?;
     let ListRequests { operation, status, since, method, path, .. } = &request;
-    let filter = Filter::read(operation.as_deref(), *status, since.as_ref(), &cx.journal)?;
-    let filter = Filter { method: method.as_deref(), path: path.as_deref(), ..filter };
-    let rows = cx.journal.search(page.before, page.limit + 1, |number, entry| match entry {
+    let filter = RequestFilter::read(operation.as_deref(), *status, since.as_ref(), &cx.journal)?;
+    let filter = RequestFilter { method: method.as_deref(), path: path.as_deref(), ..filter };
+    let found = cx.journal.search(page.after, page.limit + 1, |number, entry| match entry {
         Entry::Request(request)
             if scope.covers_request(request, &cx.profile.keys) && filter.differs(number, request).is_empty() =>
         {
-            Some((number, row(request, cx.redactor())))
+            Some((number, Arc::clone(request)))
         }
         _ => None,
     });
-    Ok(page.wrap(rows))
+    Ok(page.page(found, |request| row(&request, cx.redactor())))
 }
 
 /// Waits until `count` requests match: 200 with them, or on timeout 408 with the nearest ones and what differs.
-async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<List<Request>, ControlError> {
+async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<Made<List<Request>>, ControlError> {
     let scope = request.key.scope_soon(&cx).await?;
     let limit = timeout(request.timeout.as_ref(), TIMEOUT)?;
     let count = checked_count("count", request.count)?;
     let WaitForRequests { operation, status, since, method, path, .. } = &request;
     let status = status.map(|Integer(status)| status);
-    let filter = Filter::read(operation.as_deref(), status, since.as_ref(), &cx.journal)?;
-    let filter = Filter { method: method.as_deref(), path: path.as_deref(), ..filter };
+    let filter = RequestFilter::read(operation.as_deref(), status, since.as_ref(), &cx.journal)?;
+    let filter = RequestFilter { method: method.as_deref(), path: path.as_deref(), ..filter };
     let reader = cx.journal.reader(Interest::Requests(filter.interest(scope.key())));
     let (mut next, mut found) = (filter.first, Vec::new());
     let mut look = || {
@@ -301,7 +307,8 @@ async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<List<Request
     };
     let enough = cx.while_time_passes(scope.0.clone(), enough);
     if tokio::time::timeout(limit, enough).await.is_ok() {
-        return Ok(List { data: found.iter().take(count).map(|request| row(request, cx.redactor())).collect() });
+        found.truncate(count);
+        return waited_for(&cx, found, |request, cx| row(request, cx.redactor())).await;
     }
     // Of equally near requests, the newest comes first.
     let mut others = cx.journal.search(None, usize::MAX, |number, entry| match entry {
@@ -330,7 +337,7 @@ fn clear(Body { body: request }: Body<ClearRequests>, cx: &Context) -> Result<Cl
 }
 
 /// The request with this id, if it belongs to the key that the call names, or the call names none.
-pub(super) fn find(cx: &Context, scope: &Scope, id: &str) -> Result<Arc<RequestRecord>, ControlError> {
+pub(super) fn find(cx: &Context, scope: &KeyScope, id: &str) -> Result<Arc<RequestRecord>, ControlError> {
     let found = cx.journal.search(None, 1, |_, entry| match entry {
         Entry::Request(request) if request.transcript.id() == id && scope.covers_request(request, &cx.profile.keys) => {
             Some(Arc::clone(request))
@@ -375,17 +382,17 @@ const MAX_MESSAGE: usize = 240;
 /// The message of the error that was answered.
 fn error_message(request: &RequestRecord) -> Option<String> {
     #[derive(Deserialize)]
-    struct Envelope {
-        error: Message,
+    struct AnsweredError {
+        error: ErrorMessage,
     }
     #[derive(Deserialize)]
-    struct Message {
+    struct ErrorMessage {
         message: String,
     }
     if request.status < 400 {
         return None;
     }
-    let answered: Envelope = serde_json::from_slice(request.transcript.answer_body()).ok()?;
+    let answered: AnsweredError = serde_json::from_slice(request.transcript.answer_body()).ok()?;
     Some(shorten(&answered.error.message, MAX_MESSAGE).into_owned())
 }
 
@@ -473,7 +480,7 @@ pub(super) fn reason_name(reason: &Reason) -> &'static str {
         Reason::RateLimited => "rate_limited",
         Reason::Invalid(_) => "invalid",
         Reason::NotFound(_) => "not_found",
-        Reason::Announced(_) => "announced",
+        Reason::Announced(..) => "announced",
         Reason::MethodNotAllowed(_) => "method_not_allowed",
         Reason::Refused(kind, _) => kind.name(),
         Reason::Scripted => "scripted",
@@ -484,7 +491,7 @@ pub(super) fn reason_name(reason: &Reason) -> &'static str {
 
 /// The filters of a call; `None` matches everything.
 #[derive(Debug)]
-struct Filter<'a> {
+struct RequestFilter<'a> {
     operation: Option<Operation>,
     status: Option<u16>,
     method: Option<&'a str>,
@@ -495,7 +502,7 @@ struct Filter<'a> {
     first: u64,
 }
 
-impl Filter<'_> {
+impl RequestFilter<'_> {
     /// Reads what filters have in common in a query and in a body; `now` means the end of this journal.
     fn read(
         operation: Option<&str>,

@@ -19,8 +19,8 @@ use super::fields::AnyKey;
 use super::page::page;
 use super::reply::json;
 use super::{
-    Control, ControlError, PREFIX, Reply, activation, clock, deliveries, events, explain, findings, openapi, profile,
-    report, requests, run, scenarios, snapshot, stream, subscriptions, system, test_outcome, verdict,
+    Control, ControlError, ControlReply, PREFIX, activation, clock, deliveries, events, explain, findings, openapi,
+    profile, report, requests, run, scenarios, snapshot, stream, subscriptions, system, test_outcome, verdict,
 };
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
@@ -113,7 +113,7 @@ struct GetDocument {
 impl ControlCall for Query<GetDocument> {
     type Answer = Made<Map<String, Value>>;
     const CALL: Declaration<Self> =
-        Declaration::at_once(Tag::Emulator, "GET openapi.json", |_, _| Ok(json(openapi_document()).into()));
+        Declaration::at_once(Tag::EMULATOR, "GET openapi.json", |_, _| Ok(json(openapi_document()).into()));
 }
 
 impl Control {
@@ -153,7 +153,7 @@ impl Control {
         body: RequestBody,
         host: &str,
         connection: &ConnectionState,
-    ) -> Result<Reply, ControlError> {
+    ) -> Result<ControlReply, ControlError> {
         let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default().to_owned();
         let found = find(&parts.method, &path);
         let (accepted, is_open) =
@@ -185,6 +185,11 @@ impl Control {
         if route.is_write() {
             return Ok(reply);
         }
+        self.charged(reply)
+    }
+
+    /// A large answer has its share of the memory for bodies until its client has read it.
+    pub(super) fn charged(&self, reply: ControlReply) -> Result<ControlReply, ControlError> {
         let (head, body) = reply.into_parts();
         let charged = self.bodies.charge(body);
         let charged =
@@ -192,7 +197,7 @@ impl Control {
         charged.map(|body| Response::from_parts(head, body))
     }
 
-    async fn call_handler(self: &Arc<Self>, call: &'static AnyCall, cx: Context) -> CallResult<Reply> {
+    async fn call_handler(self: &Arc<Self>, call: &'static AnyCall, cx: Context) -> CallResult<ControlReply> {
         match call.handler {
             AnyHandler::Waits(answer) => {
                 let _writing = call.is_write().then(|| self.begin_write());
@@ -243,7 +248,7 @@ impl Control {
     }
 }
 
-fn written(answered: Answered, cx: &Context) -> Reply {
+fn written(answered: Answered, cx: &Context) -> ControlReply {
     match answered {
         Answered::Record(record) => cx.reply(&*record),
         Answered::Reply(reply) => reply,

@@ -14,17 +14,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::call::{ControlCall, Declaration, Made, Query, Tag};
-use super::clock::Clock;
-use super::context::{Context, Listing, Scope};
+use super::clock::ClockView;
+use super::context::{Context, KeyScope, Paging};
+use super::document::write_list;
 use super::due::{Due, due};
 use super::exec_facts::ExecFacts;
 use super::explain::Explanation;
 use super::fields::{AnyKey, List};
-use super::profile::{Profile, Setting};
-use super::progress::{Progress, progress};
-use super::refusal::Reading;
+use super::profile::{ProfileView, SettingView};
+use super::progress::{ScenarioProgress, progress};
+use super::refusal::AdviceTime;
+use super::render::bytes_of;
 use super::scenarios::ScenarioWhole;
-use super::subscriptions::Subscription;
+use super::subscriptions::SubscriptionView;
 use super::test_outcome::{Ending, TestOutcome};
 use super::verdict::{Verification, judge};
 use super::{
@@ -62,15 +64,15 @@ pub(crate) struct GetRun {
 }
 
 impl ControlCall for Query<GetRun> {
-    type Answer = Made<Run>;
+    type Answer = Made<RecordedRun>;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::Results, "GET run", |Self { query }, cx| Box::pin(send(query, cx)));
+        Declaration::waits(Tag::RESULTS, "GET run", |Self { query }, cx| Box::pin(send(query, cx)));
 }
 
 /// What happened so far and the present state, with the newest records of each kind. Credentials are masked.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-pub(crate) struct Run {
+pub(crate) struct RecordedRun {
     #[schemars(extend("const" = RUN_FORMAT))]
     pub(crate) format: String,
     #[schemars(extend("const" = RUN_VERSION))]
@@ -94,7 +96,7 @@ pub(crate) struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) findings: Option<Findings>,
     /// The emulator's clock, or that of the key.
-    pub(crate) clock: Clock,
+    pub(crate) clock: ClockView,
     /// What happens next, the earliest first.
     pub(crate) due: Vec<Due>,
     pub(crate) keys: Vec<KeyState>,
@@ -106,12 +108,12 @@ pub(crate) struct Run {
     pub(crate) events: Vec<RunRecord<Event>>,
     /// Lines of the log, newest first.
     pub(crate) notices: Vec<LogLine>,
-    pub(crate) subscriptions: Vec<Subscription>,
+    pub(crate) subscriptions: Vec<SubscriptionView>,
     pub(crate) scenarios: Vec<RunScenario>,
     /// The scenarios active for every key without its own list, in order; absent in a document about one key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) active: Option<Vec<String>>,
-    pub(crate) profile: Profile,
+    pub(crate) profile: ProfileView,
     pub(crate) assumptions: List<LedgerRow>,
     /// What is not in the document.
     pub(crate) omitted: Omitted,
@@ -140,7 +142,7 @@ pub(crate) struct EmulatorFacts {
 }
 
 /// A key and its usage.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct KeyState {
     /// A test key whole, any other masked.
@@ -154,10 +156,10 @@ pub(crate) struct KeyState {
     /// The scenarios active for it, in order.
     pub(crate) scenarios: Vec<String>,
     /// Its own clock; null if it follows the emulator's.
-    pub(crate) clock: Option<Clock>,
+    pub(crate) clock: Option<ClockView>,
     /// The settings that are other than in `profile`.
     #[serde(default)]
-    pub(crate) settings: Vec<Setting>,
+    pub(crate) settings: Vec<SettingView>,
     /// How the test with this key ended, if its runner reported that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) test: Option<TestOutcome>,
@@ -190,13 +192,13 @@ pub(crate) struct RunRecord<T> {
 }
 
 /// A scenario with its text and its progress.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct RunScenario {
     #[serde(flatten)]
     pub(crate) scenario: ScenarioWhole,
     /// For each key that it has applied to; empty if it is not active, or no request has reached it.
-    pub(crate) progress: Vec<Progress>,
+    pub(crate) progress: Vec<ScenarioProgress>,
 }
 
 /// How much is not in the document: because of its bounds or the requested limit, or evicted before.
@@ -248,7 +250,7 @@ pub(crate) const MAX_RECORDS: usize = 2_000;
 pub(crate) const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 impl GetRun {
-    fn document(&self, cx: &Context) -> Result<Run, ControlError> {
+    fn document(&self, cx: &Context) -> Result<RecordedRun, ControlError> {
         let scope = self.key.scope(cx)?;
         Ok(run(cx, &scope, self.limit.map(|limit| limit as usize), cx.redactor()))
     }
@@ -257,7 +259,7 @@ impl GetRun {
     pub(super) async fn sent(
         self,
         cx: &Arc<Context>,
-        write: fn(Run, Redactor<'_>, &mut dyn io::Write) -> io::Result<()>,
+        write: fn(RecordedRun, Redactor<'_>, &mut dyn io::Write) -> io::Result<()>,
     ) -> Result<ResponseBody, ControlError> {
         self.key.scope_soon(cx).await?;
         let of = Arc::clone(cx);
@@ -274,14 +276,14 @@ impl GetRun {
 }
 
 /// A long document is made by few callers at a time, and while it is sent.
-async fn send(request: GetRun, cx: Arc<Context>) -> Result<Made<Run>, ControlError> {
+async fn send(request: GetRun, cx: Arc<Context>) -> Result<Made<RecordedRun>, ControlError> {
     let body = request.sent(&cx, |document, redactor, out| document.write(redactor, out)).await?;
     Ok(answer(StatusCode::OK, JSON, body).into())
 }
 
-impl Run {
+impl RecordedRun {
     /// Writes it with credentials masked, one record after the other: masked as a whole, it would take several times as much memory.
-    pub(super) fn write(mut self, redactor: Redactor<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+    pub(crate) fn write(mut self, redactor: Redactor<'_>, out: &mut dyn io::Write) -> io::Result<()> {
         let (requests, deliveries) = (std::mem::take(&mut self.requests), std::mem::take(&mut self.deliveries));
         let events = std::mem::take(&mut self.events);
         let Value::Object(fields) = redactor.shown(&self) else { unreachable!("a struct is an object") };
@@ -301,21 +303,10 @@ impl Run {
     }
 }
 
-fn write_list<T: Serialize>(records: Vec<T>, redactor: Redactor<'_>, out: &mut dyn io::Write) -> io::Result<()> {
-    let mut before: &[u8] = b"[";
-    let is_empty = records.is_empty();
-    for record in records {
-        out.write_all(before)?;
-        before = b",";
-        serde_json::to_writer(&mut *out, &redactor.shown(&record))?;
-    }
-    out.write_all(if is_empty { b"[]" } else { b"]" })
-}
-
 /// The document with at most `limit` records of each kind.
-fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redactor<'_>) -> Run {
+fn run(control: &Control, scope: &KeyScope, limit: Option<usize>, redactor: Redactor<'_>) -> RecordedRun {
     // Read first, so that a viewer who then follows the stream misses nothing; duplicates share an id.
-    let history = History::read(control, scope, redactor.key_settings());
+    let history = EntriesByKind::read(control, scope, redactor.key_settings());
     let snapshot = control.library.load();
     let mover = control.clock_driver(scope.0.clone());
     let name = scope.key();
@@ -324,7 +315,7 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
     let (due, due_later) = due(control, scope, redactor);
     let mut keys = keys(control, scope, &snapshot, &history, redactor);
     let (subscriptions, kept_subscriptions) =
-        subscriptions::page_of(control, scope, &Listing::first(MAX_RECORDS), redactor);
+        subscriptions::page_of(control, scope, &Paging::first(MAX_RECORDS), redactor);
     if limit == Some(0) {
         // The page asks for this every few seconds.
         keys.iter_mut().filter_map(|key| key.test.as_mut()).for_each(|test| test.output = None);
@@ -348,7 +339,7 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         scenario: scenarios::whole(&snapshot, &name),
         progress: progress.remove(&name).unwrap_or_default(),
     };
-    Run {
+    RecordedRun {
         format: RUN_FORMAT.to_owned(),
         version: RUN_VERSION,
         emulator: facts(control, &snapshot, redactor),
@@ -387,7 +378,13 @@ struct Records {
 }
 
 impl Records {
-    fn newest(control: &Control, scope: &Scope, history: &History, most: usize, redactor: Redactor<'_>) -> Self {
+    fn newest(
+        control: &Control,
+        scope: &KeyScope,
+        history: &EntriesByKind,
+        most: usize,
+        redactor: Redactor<'_>,
+    ) -> Self {
         let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
         let found = control.deliveries.list(None, most, in_scope);
         let registry = &control.registry;
@@ -416,7 +413,7 @@ impl Records {
         };
         let explained = |(request, (_, record)): (RequestWhole, &(u64, Arc<RequestRecord>))| RunRequest {
             request,
-            explanation: explain::of_request(control, record, Reading::Later, redactor),
+            explanation: explain::of_request(control, record, AdviceTime::Later, redactor),
         };
         let requests = requests.into_iter().zip(&history.requests).map(explained).collect();
         Self { requests, deliveries, events, notices, omitted, next_cursor }
@@ -428,7 +425,7 @@ fn newest<T, S: Serialize>(records: impl IntoIterator<Item = T>, most: usize, sh
     let mut written = 0;
     let next = |record| {
         let record = shown(record);
-        written += document::bytes_of(&record);
+        written += bytes_of(&record);
         (record, written)
     };
     let mut before = 0;
@@ -457,9 +454,9 @@ fn facts(control: &Control, generation: &ScenarioSnapshot, redactor: Redactor<'_
 
 fn keys(
     control: &Control,
-    scope: &Scope,
+    scope: &KeyScope,
     generation: &ScenarioSnapshot,
-    history: &History,
+    history: &EntriesByKind,
     redactor: Redactor<'_>,
 ) -> Vec<KeyState> {
     let mut requests: HashMap<Cow<'_, str>, usize> = HashMap::new();
@@ -468,7 +465,7 @@ fn keys(
             *requests.entry(owner).or_default() += 1;
         }
     }
-    let own_clock = |workspace: &Arc<Workspace>| -> Option<Clock> {
+    let own_clock = |workspace: &Arc<Workspace>| -> Option<ClockView> {
         let mover = control.clock_driver(Some(Arc::clone(workspace)));
         (!workspace.clock().follows()).then(|| clock::shown(&mover, mover.clock().now(), redactor))
     };
@@ -501,7 +498,7 @@ fn keys(
 }
 
 /// The journal's entries of a scope by kind, newest first.
-struct History {
+struct EntriesByKind {
     /// The number of the next entry.
     next: u64,
     requests: Vec<(u64, Arc<RequestRecord>)>,
@@ -509,8 +506,8 @@ struct History {
     notices: Vec<Arc<Notice>>,
 }
 
-impl History {
-    fn read(control: &Control, scope: &Scope, keys: &Keys) -> Self {
+impl EntriesByKind {
+    fn read(control: &Control, scope: &KeyScope, keys: &Keys) -> Self {
         let next = control.journal.next_number();
         let mut history = Self { next, requests: Vec::new(), events: Vec::new(), notices: Vec::new() };
         control.journal.search(Some(next), usize::MAX, |number, entry| {

@@ -37,11 +37,13 @@ pub(crate) struct ListScenarios {
 
 impl ControlCall for Query<ListScenarios> {
     type Answer = Scenarios;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Scenarios, "GET scenarios", list);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::SCENARIOS, "GET scenarios", list);
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["scenarios list", "scenarios list --key sk_test_mine --json"];
-        vec![CallCommand::new("scenarios list", examples, |query| Self { query }.sent())]
+        let group = &["scenarios", "scenarios use rate-limit-burst"];
+        let command = CallCommand::new("scenarios list", examples, |query| Self { query }.sent());
+        vec![command.leads("List, show, choose, reload and write scenarios", group)]
     }
 }
 
@@ -66,7 +68,7 @@ pub(crate) struct ScenarioPath {
 
 impl ControlCall for ShowScenario {
     type Answer = ScenarioWhole;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Scenarios, "GET scenarios/{name}", show);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::SCENARIOS, "GET scenarios/{name}", show);
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["scenarios show rate-limit-burst > scenarios/mine.toml"];
@@ -95,7 +97,7 @@ pub(crate) struct PutQuery {
 
 impl ControlCall for PutScenario {
     type Answer = Added;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Scenarios, "PUT scenarios/{name}", put).with(Options {
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::SCENARIOS, "PUT scenarios/{name}", put).with(Options {
         raw_body: Some(SchemaGenerator::subschema_for::<ScenarioFile>),
         takes_toml: true,
         ..USUAL
@@ -113,7 +115,7 @@ pub(crate) struct RemoveScenario {
 
 impl ControlCall for RemoveScenario {
     type Answer = Removed;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Scenarios, "DELETE scenarios/{name}", remove);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::SCENARIOS, "DELETE scenarios/{name}", remove);
 }
 
 /// Read the scenario folders again now.
@@ -130,7 +132,7 @@ pub(crate) struct ReloadScenarios {
 
 impl ControlCall for Body<ReloadScenarios> {
     type Answer = Reloaded;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Scenarios, "POST scenarios/reload", reload);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::SCENARIOS, "POST scenarios/reload", reload);
 
     fn commands() -> Vec<CallCommand> {
         vec![CallCommand::new("scenarios reload", &["scenarios reload"], |body| Self { body }.sent())]
@@ -164,6 +166,9 @@ pub(crate) struct Scenarios {
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct KeyList {
     pub(crate) key: String,
+    /// True if the key is masked, and so names nothing.
+    #[serde(skip)]
+    pub(super) is_masked: bool,
     pub(crate) active: Vec<String>,
 }
 
@@ -322,9 +327,9 @@ pub(super) fn named(cx: &Context, key: &OneKey) -> Result<Option<Arc<str>>, Cont
 }
 
 pub(super) fn own_lists(snapshot: &ScenarioSnapshot, redactor: Redactor<'_>) -> Vec<KeyList> {
-    let list = |(key, own): (&Arc<str>, &Activation)| KeyList {
-        key: redactor.key(key).into_owned(),
-        active: names(&own.names),
+    let list = |(key, own): (&Arc<str>, &Activation)| {
+        let shown = redactor.key(key).into_owned();
+        KeyList { is_masked: *shown != **key, key: shown, active: names(&own.names) }
     };
     snapshot.active_by_key().iter().map(list).collect()
 }

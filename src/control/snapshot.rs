@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::call::{Body, ControlCall, Declaration, Made, Options, Query, Tag, USUAL};
 use super::command::CallCommand;
-use super::context::{Context, Scope};
+use super::context::{Context, KeyScope};
 use super::fields::{AnyKey, OwnKey};
 use super::render::{Text, cell, joined};
 use super::{Control, ControlError, document, scenarios};
@@ -43,7 +43,7 @@ pub(crate) struct SaveSnapshot {
 impl ControlCall for Query<SaveSnapshot> {
     type Answer = Made<SnapshotDocument>;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::State, "GET snapshot", |Self { query }, cx| Box::pin(save(query, cx)));
+        Declaration::waits(Tag::STATE, "GET snapshot", |Self { query }, cx| Box::pin(save(query, cx)));
 }
 
 /// Put a saved state in place.
@@ -57,7 +57,7 @@ pub(crate) struct LoadSnapshot {
 
 impl ControlCall for Query<LoadSnapshot> {
     type Answer = Loaded;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::State, "PUT snapshot", load).with(Options {
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::STATE, "PUT snapshot", load).with(Options {
         raw_body: Some(SchemaGenerator::subschema_for::<SnapshotDocument>),
         max_bytes: Some(MAX_BYTES),
         ..USUAL
@@ -82,7 +82,7 @@ pub(crate) struct Fork {
 
 impl ControlCall for Body<Fork> {
     type Answer = Forked;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::State, "POST snapshot/fork", fork);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::STATE, "POST snapshot/fork", fork);
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["snapshot fork --from sk_test_prepared --key sk_test_a"];
@@ -134,7 +134,7 @@ pub(crate) struct Reset {
 
 impl ControlCall for Body<Reset> {
     type Answer = WasReset;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::State, "POST reset", reset);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::STATE, "POST reset", reset);
 
     fn commands() -> Vec<CallCommand> {
         let examples = &[
@@ -142,7 +142,7 @@ impl ControlCall for Body<Reset> {
             "reset --all  # as after the start: every key, the journal, the clock, scenarios",
         ];
         let sent = |ResetArgs { key, all }| Self { body: Reset { key: if all { "*".into() } else { key } } }.sent();
-        vec![CallCommand::new("reset", examples, sent).about("Forget what a key did, or everything")]
+        vec![CallCommand::new("reset", examples, sent).about("Forget what a key did, or everything").after("run")]
     }
 }
 
@@ -221,7 +221,7 @@ async fn save(request: SaveSnapshot, cx: Arc<Context>) -> Result<Made<SnapshotDo
     let control = &cx.control;
     let scope = request.key.scope_soon(control).await?;
     wait_idle_briefly(&scope.workspaces(control)).await;
-    let Scope(only) = scope;
+    let KeyScope(only) = scope;
     let workspace = only.clone();
     let short = move |control: &Control| document::short(|out| control.snapshot(workspace).write(out));
     let body = if let Some(document) = control.read(&cx.is_disconnected, short).await? {
@@ -238,7 +238,7 @@ fn load(Query { query: request }: Query<LoadSnapshot>, cx: &Context) -> Result<L
     let scope = request.key.scope(cx)?;
     let snapshot = cx.read_snapshot(Cursor::new(&cx.body)).map_err(refused)?;
     let names = || snapshot.workspaces.iter().map(|saved| &saved.key);
-    if let Scope(Some(workspace)) = scope {
+    if let KeyScope(Some(workspace)) = scope {
         let only = snapshot.whole.is_none() && snapshot.workspaces.len() == 1;
         if !only || names().next() != Some(workspace.name()) {
             let message = format!("the snapshot is not one of the key `{}` alone", cx.redactor().key(workspace.name()));
@@ -256,7 +256,7 @@ fn load(Query { query: request }: Query<LoadSnapshot>, cx: &Context) -> Result<L
 }
 
 fn reset(Body { body: request }: Body<Reset>, cx: &Context) -> Result<WasReset, ControlError> {
-    let (forgotten, whose, name) = if let Scope(Some(workspace)) = request.key.scope(cx)? {
+    let (forgotten, whose, name) = if let KeyScope(Some(workspace)) = request.key.scope(cx)? {
         cx.reset(&workspace);
         let (whose, name) = (cx.whose(Some(workspace.name())), Arc::clone(workspace.name()));
         (vec![workspace], whose, Some(name))

@@ -1,6 +1,8 @@
 //! What happened to a request, an event or a delivery, in words: told once, for listings, explanations, the verdict, the run document,
 //! the stream and the log. Independent of who shows it.
 
+use std::collections::BTreeSet;
+
 use hyper::StatusCode;
 
 use super::render::cell;
@@ -25,7 +27,9 @@ pub(crate) fn decision(request: &RequestRecord) -> (&'static str, String) {
         Reason::Refused(_, text) if request.operation.is_none() => ("http", text.clone()),
         Reason::Refused(_, text) => ("content", text.clone()),
         Reason::NotFound(message) => ("route", message.to_string()),
-        Reason::Announced(entry) => ("route", format!("`{entry}` is announced in the contract but not available yet")),
+        Reason::Announced(entry, _) => {
+            ("route", format!("`{entry}` is announced in the contract but not available yet"))
+        }
         Reason::MethodNotAllowed(allow) => ("route", format!("`{path}` accepts {allow}, not {method}")),
         Reason::Unauthorized { advice, .. } => ("authentication", advice.to_string()),
         Reason::RateLimited => {
@@ -63,7 +67,7 @@ pub(super) fn no_endpoint(request: &RequestRecord) -> Option<String> {
 pub(super) fn is_unmatched(request: &RequestRecord) -> bool {
     match &request.reason {
         Reason::Refused(..) => request.operation.is_none(),
-        reason => matches!(reason, Reason::NotFound(_) | Reason::Announced(_) | Reason::MethodNotAllowed(_)),
+        reason => matches!(reason, Reason::NotFound(_) | Reason::Announced(..) | Reason::MethodNotAllowed(_)),
     }
 }
 
@@ -120,10 +124,11 @@ pub(super) fn quota_limit(quota: &QuotaCheck) -> String {
 
 /// Where an event went.
 pub(super) fn of_event(event: &EventRecord) -> String {
-    match (event.deliveries.len(), event.skipped.len()) {
-        (0, 0) => "no receiver got it: there was no subscription".to_owned(),
-        (0, skipped) => format!("no receiver got it: {skipped} subscriptions did not match"),
-        (deliveries, skipped) => format!("it went to {deliveries} of {} subscriptions", deliveries + skipped),
+    // One subscription may get several copies.
+    let reached: BTreeSet<&str> = event.deliveries.iter().map(|delivery| &*delivery.subscription).collect();
+    match (reached.len(), reached.len() + event.skipped.len()) {
+        (_, 0) => "no receiver got it: there was no subscription".to_owned(),
+        (reached, all) => format!("it went to {reached} of {}", counted(all, "subscription")),
     }
 }
 
@@ -212,7 +217,7 @@ pub(crate) fn ending(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> String
             let note = note.as_deref().map(|note| redactor.text(note));
             answered(*status, note.as_deref(), redactor.first_line(body))
         }
-        AttemptOutcome::Failed { detail, .. } => detail.clone(),
+        AttemptOutcome::Failed { detail, .. } => redactor.text(detail).into_owned(),
     }
 }
 

@@ -22,7 +22,8 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::call::{ControlCall, Declaration, Made, Options, Query, Tag, USUAL};
-use super::context::{Context, Scope};
+use super::context::{Context, KeyScope};
+use super::document::PIECE_BYTES;
 use super::fields::AnyKey;
 use super::render::cell;
 use super::story::{damage_text, destination, outcome_text};
@@ -52,7 +53,7 @@ pub(crate) struct FollowStream {
 
 impl ControlCall for Query<FollowStream> {
     type Answer = Made<String>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Results, "GET stream", follow).with(Options {
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::RESULTS, "GET stream", follow).with(Options {
         media: Some(&[EVENT_STREAM]),
         errors: &[(429, "Too many viewers follow the stream already.")],
         ..USUAL
@@ -103,8 +104,6 @@ const PIECE: usize = 256;
 /// The least pause after a piece, so that entries are sent together. It differs between viewers by a millisecond, so that they do
 /// not all run at once.
 const PAUSE: Duration = Duration::from_millis(25);
-/// Most bytes sent in one piece. A larger entry is sent alone, in the text that all viewers share.
-pub(crate) const PIECE_BYTES: usize = 64 * 1024;
 /// The first bytes of every stream.
 const GREETING: &str = ": what happens from now on\n\n";
 /// The message to a viewer that resumes at an event from before a restart.
@@ -194,7 +193,7 @@ fn follow(Query { query: request }: Query<FollowStream>, cx: &Context) -> Result
             ),
         ),
     };
-    let viewer = Viewer {
+    let viewer = StreamViewer {
         reader: control.journal.reader(Interest::Everything),
         engine: Arc::clone(&control.engine),
         texts: Arc::clone(&control.texts),
@@ -254,11 +253,11 @@ pub(super) fn shown(notice: &journal::Notice) -> LogLine {
     }
 }
 
-struct Viewer {
+struct StreamViewer {
     reader: Reader,
     engine: Arc<Engine>,
     texts: Arc<Texts>,
-    scope: Scope,
+    scope: KeyScope,
     kinds: Vec<&'static str>,
     next: u64,
     greeting: Option<Bytes>,
@@ -269,7 +268,7 @@ struct Viewer {
     _permit: OwnedSemaphorePermit,
 }
 
-impl Viewer {
+impl StreamViewer {
     /// Waits for the next piece of the stream. A piece is made only after the one before was sent.
     async fn piece(&mut self) -> Bytes {
         // Sent at once, because the head of the answer goes out with the first bytes.

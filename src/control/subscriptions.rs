@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 
 use super::call::{Body, ControlCall, Declaration, Options, Query, Tag, USUAL};
 use super::command::CallCommand;
-use super::context::{Context, Listing, Scope};
+use super::context::{Context, KeyScope, LISTED, Paging};
 use super::fields::{AnyKey, OnlyKey, OwnKey, Page};
-use super::render::{Row, Text, cell, optional, table};
+use super::render::{TableRow, Text, cell, optional, table};
 use super::{Control, ControlError};
 use crate::advice::{Advice, Audience};
 use crate::contract::error::Error;
@@ -28,8 +28,8 @@ const SECRET: Options = Options { shows_secrets: true, ..USUAL };
 
 /// A subscription, without its secret.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct Subscription {
+#[schemars(deny_unknown_fields, rename = "Subscription")]
+pub(crate) struct SubscriptionView {
     pub(crate) id: SubscriptionId,
     pub(crate) url: String,
     pub(crate) events: Vec<String>,
@@ -65,8 +65,8 @@ impl ListSubscriptions {
     /// All of a key, page by page; `send` makes the call.
     pub(crate) fn all<F>(
         key: AnyKey,
-        send: impl Fn(&Query<Self>) -> Result<Page<Subscription>, F>,
-    ) -> Result<Vec<Subscription>, F> {
+        send: impl Fn(&Query<Self>) -> Result<Page<SubscriptionView>, F>,
+    ) -> Result<Vec<SubscriptionView>, F> {
         let (mut request, mut all) = (Query { query: Self { key, limit: None, cursor: None } }, Vec::new());
         loop {
             let Page { data, next_cursor, .. } = send(&request)?;
@@ -80,15 +80,17 @@ impl ListSubscriptions {
 }
 
 impl ControlCall for Query<ListSubscriptions> {
-    type Answer = Page<Subscription>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "GET subscriptions", |Self { query }, cx| {
-        let listing = Listing::read(query.limit, query.cursor.as_deref())?;
-        Ok(page_of(cx, &query.key.scope(cx)?, &listing, cx.redactor()).0)
+    type Answer = Page<SubscriptionView>;
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "GET subscriptions", |Self { query }, cx| {
+        let page = Paging::read(query.limit, LISTED, query.cursor.as_deref())?;
+        Ok(page_of(cx, &query.key.scope(cx)?, &page, cx.redactor()).0)
     });
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["subscriptions list", "subscriptions list --key sk_test_a --json"];
-        vec![CallCommand::new("subscriptions list", examples, |query| Self { query }.sent())]
+        let group = &["subscriptions", "subscriptions create https://app.example.com/hooks"];
+        let command = CallCommand::new("subscriptions list", examples, |query| Self { query }.sent());
+        vec![command.leads("List, create and change subscriptions", group).after("deliveries")]
     }
 }
 
@@ -124,7 +126,7 @@ pub(crate) struct ShowSubscriptionQuery {
 
 impl ControlCall for ShowSubscription {
     type Answer = ShownSubscription;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "GET subscriptions/{id}", show).with(SECRET);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "GET subscriptions/{id}", show).with(SECRET);
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["subscriptions show sub_01k...", "subscriptions show sub_01k... --secret"];
@@ -137,7 +139,7 @@ impl ControlCall for ShowSubscription {
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct ShownSubscription {
     #[serde(flatten)]
-    pub(crate) subscription: Subscription,
+    pub(crate) subscription: SubscriptionView,
     /// The secret that signs at present; of two, the newer one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) secret: Option<String>,
@@ -187,7 +189,7 @@ pub(crate) struct Subscribe {
 
 impl ControlCall for Body<Subscribe> {
     type Answer = Created;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "POST subscriptions", create).with(SECRET);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "POST subscriptions", create).with(SECRET);
 
     fn commands() -> Vec<CallCommand> {
         let about = "Subscribe a URL, as a client of the key would, without counting a request";
@@ -203,7 +205,7 @@ impl ControlCall for Body<Subscribe> {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Created {
-    pub(crate) subscription: Subscription,
+    pub(crate) subscription: SubscriptionView,
     /// Shown here once, if it was generated.
     pub(crate) secret: Option<String>,
     pub(crate) created: bool,
@@ -236,8 +238,8 @@ pub(crate) struct SubscriptionChange {
 }
 
 impl ControlCall for ChangeSubscription {
-    type Answer = Subscription;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "PUT subscriptions/{id}", change);
+    type Answer = SubscriptionView;
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "PUT subscriptions/{id}", change);
 
     fn commands() -> Vec<CallCommand> {
         let status = |name, examples, status| {
@@ -268,7 +270,7 @@ pub(crate) struct DeleteSubscription {
 
 impl ControlCall for DeleteSubscription {
     type Answer = Deleted;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Webhooks, "DELETE subscriptions/{id}", delete);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "DELETE subscriptions/{id}", delete);
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["subscriptions delete sub_01k..."];
@@ -325,7 +327,7 @@ pub(crate) struct NewSecret {
 impl ControlCall for RotateSecret {
     type Answer = Rotated;
     const CALL: Declaration<Self> =
-        Declaration::at_once(Tag::Webhooks, "POST subscriptions/{id}/rotate", rotate).with(SECRET);
+        Declaration::at_once(Tag::WEBHOOKS, "POST subscriptions/{id}/rotate", rotate).with(SECRET);
 
     fn commands() -> Vec<CallCommand> {
         let about = "Give a subscription a new secret and print it; the old one keeps signing for a while";
@@ -338,12 +340,12 @@ impl ControlCall for RotateSecret {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Rotated {
-    pub(crate) subscription: Subscription,
+    pub(crate) subscription: SubscriptionView,
     pub(crate) secret: String,
     pub(crate) old_secret_signs_for: String,
 }
 
-impl Row for Subscription {
+impl TableRow for SubscriptionView {
     fn table(rows: &[Self]) -> String {
         let columns = |row: &Self| {
             [cell(&row.id), cell(&row.key), name_of(row.status), cell(row.events.join(",")), cell(&row.url)]
@@ -352,7 +354,7 @@ impl Row for Subscription {
     }
 }
 
-impl Text for Subscription {
+impl Text for SubscriptionView {
     fn text(&self, reader: &Audience) -> String {
         let Self { id, url, events, description, status, created_at, signing_secrets, workspace, key } = self;
         format!(
@@ -377,7 +379,7 @@ impl Text for ShownSubscription {
 
 impl Text for Created {
     fn text(&self, _: &Audience) -> String {
-        let Subscription { id, events, url, .. } = &self.subscription;
+        let SubscriptionView { id, events, url, .. } = &self.subscription;
         let verb = if self.created { "created" } else { "updated" };
         let secret = self.secret.as_ref().map_or_else(String::new, |secret| format!("secret: {}\n", cell(secret)));
         format!("{id} {verb}: {} to {}\n{secret}", cell(events.join(",")), cell(url))
@@ -399,10 +401,10 @@ impl Text for Rotated {
 /// A page of the subscriptions of a scope, oldest first, numbered in this order; and how many there are in all.
 pub(super) fn page_of(
     control: &Control,
-    scope: &Scope,
-    listing: &Listing,
+    scope: &KeyScope,
+    page: &Paging,
     redactor: Redactor<'_>,
-) -> (Page<Subscription>, usize) {
+) -> (Page<SubscriptionView>, usize) {
     let mut found = Vec::new();
     for workspace in scope.workspaces(control) {
         let profile = control.profile_for(Some(workspace.name()));
@@ -417,14 +419,11 @@ pub(super) fn page_of(
         });
     }
     let count = found.len();
-    let bytes = |(record, ..): &(Arc<SubscriptionRecord>, _, _)| {
-        record.url.len() + record.description.as_ref().map_or(0, String::len)
-    };
     let shown = |(record, workspace, profile): (Arc<SubscriptionRecord>, Arc<Workspace>, Arc<Profile>)| {
         shown(&record, &workspace, &profile, redactor)
     };
-    let rest = (1..).zip(found).skip_while(|(number, _)| *number <= listing.after);
-    (listing.page(rest, bytes, shown), count)
+    let rest = (1..).zip(found).skip_while(|(number, _)| page.after.is_some_and(|after| *number <= after));
+    (page.page(rest, shown), count)
 }
 
 fn show(ShowSubscription { path, query }: ShowSubscription, cx: &Context) -> Result<ShownSubscription, ControlError> {
@@ -439,7 +438,7 @@ fn show(ShowSubscription { path, query }: ShowSubscription, cx: &Context) -> Res
     Ok(ShownSubscription { subscription, secret: query.secret.then(newest_secret).flatten() })
 }
 
-fn view(cx: &Context, workspace: &Workspace, id: &str) -> Result<Subscription, ControlError> {
+fn view(cx: &Context, workspace: &Workspace, id: &str) -> Result<SubscriptionView, ControlError> {
     let profile = cx.profile_for(Some(workspace.name()));
     let state = workspace.lock();
     let record = state.subscriptions.get(id).ok_or_else(|| unknown(id))?;
@@ -452,9 +451,9 @@ fn shown(
     workspace: &Workspace,
     profile: &Profile,
     redactor: Redactor<'_>,
-) -> Subscription {
+) -> SubscriptionView {
     let masked = |text: &String| redactor.text(text).into_owned();
-    Subscription {
+    SubscriptionView {
         id: record.id.as_str().into(),
         url: masked(&record.url),
         events: record.events.clone(),
@@ -492,7 +491,7 @@ fn create(Body { body: request }: Body<Subscribe>, cx: &Context) -> Result<Creat
 fn change(
     ChangeSubscription { path, body: request }: ChangeSubscription,
     cx: &Context,
-) -> Result<Subscription, ControlError> {
+) -> Result<SubscriptionView, ControlError> {
     let id = &path.id;
     let workspace = owner(cx, &request.key, id)?;
     let profile = cx.profile_for(Some(workspace.name()));

@@ -27,15 +27,13 @@ impl ControlCall for AskHealth {
     type Answer = Made<Ready>;
     // Answered by the async worker, so that it tells whether that one is alive, however busy the other threads are.
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::Emulator, "GET health", |_, cx| Box::pin(async move { Ok(health(&cx)) }))
+        Declaration::waits(Tag::EMULATOR, "GET health", |_, cx| Box::pin(async move { Ok(health(&cx)) }))
             .with(Options { is_open: true, media: Some(&["application/json", "text/plain"]), ..USUAL });
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["health", "health --wait 10s", "health --url http://emulator:9770"];
-        vec![
-            CallCommand::new("health", examples, |_: HealthArgs| Self {}.sent())
-                .about("Exit with 0 when the emulator is ready"),
-        ]
+        let command = CallCommand::new("health", examples, |_: HealthArgs| Self {}.sent());
+        vec![command.about("Exit with 0 when the emulator is ready").after("mcp")]
     }
 }
 
@@ -90,7 +88,7 @@ pub(crate) struct GetAuthority {}
 
 impl ControlCall for GetAuthority {
     type Answer = Made<String>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Emulator, "GET ca.pem", authority).with(Options {
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::EMULATOR, "GET ca.pem", authority).with(Options {
         is_open: true,
         media: Some(&["application/x-pem-file"]),
         errors: &[(404, "There is none without --tls self-signed.")],

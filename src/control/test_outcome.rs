@@ -12,7 +12,7 @@ use crate::advice::Audience;
 use crate::redact::Redactor;
 use crate::state::journal::NoticeKind;
 use crate::state::journal::record::name_of;
-pub(crate) use crate::state::workspace::{Ending, TestOutcome};
+pub(crate) use crate::state::workspace::{Ending, RefusedCall, TestOutcome};
 
 /// Report how the test with this key ended.
 ///
@@ -30,11 +30,13 @@ pub(crate) struct ReportOutcome {
     pub(crate) message: Option<String>,
     /// What its runner shows of the failure, of which the last 4 KiB are kept.
     pub(crate) output: Option<String>,
+    /// The control call of the test itself that was refused, if the test failed of that: then it is the cause.
+    pub(crate) refused: Option<RefusedCall>,
 }
 
 impl ControlCall for Body<ReportOutcome> {
     type Answer = TestOutcome;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::Results, "POST outcome", report);
+    const CALL: Declaration<Self> = Declaration::at_once(Tag::RESULTS, "POST outcome", report);
 }
 
 impl Text for TestOutcome {
@@ -49,8 +51,8 @@ fn line(TestOutcome { test, outcome, message, .. }: &TestOutcome) -> String {
 }
 
 fn report(Body { body }: Body<ReportOutcome>, cx: &Context) -> Result<TestOutcome, ControlError> {
-    let ReportOutcome { key, test, outcome, message, output } = body;
-    let new = TestOutcome { test, outcome, message, output };
+    let ReportOutcome { key, test, outcome, message, output, refused } = body;
+    let new = TestOutcome { test, outcome, message, output, refused };
     // Masked first, because a credential that was cut is no longer recognised.
     let new = shown(&new, cx.redactor()).shortened();
     let workspace = cx.workspace(key.meant())?;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Control;
-use super::context::Scope;
+use super::context::KeyScope;
 use super::test_outcome::{Ending, TestOutcome, shown};
 use crate::redact::Redactor;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
@@ -66,7 +66,7 @@ pub(super) struct TestRuns {
 }
 
 impl TestRuns {
-    pub(super) fn read(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Self {
+    pub(super) fn read(control: &Control, scope: &KeyScope, redactor: Redactor<'_>) -> Self {
         let keys = redactor.key_settings();
         // Of all keys, whatever the scope: a test of another key may have run meanwhile.
         let all = control.registry.all();

@@ -14,15 +14,14 @@ use serde::{Deserialize, Serialize};
 use super::call::{ControlCall, Declaration, Query, Tag};
 use super::causes::{Cause, Judge, NO_REQUEST};
 use super::conclusion::{Headline, conclude};
-use super::context::{Context, Scope, wait_limit};
+use super::context::{Context, KeyScope, wait_limit};
 use super::diagnosis::Diagnosis;
-use super::document::bytes_of;
 use super::exec_facts::ExecFacts;
 use super::fields::{AnyKey, DurationInput};
 use super::findings::Findings;
 use super::grid::{Coverage, GridRow, MetStatuses};
 use super::judged::{JudgedKey, judged_keys};
-use super::render::{Text, cell};
+use super::render::{Text, bytes_of, cell};
 use super::test_runs::TestRuns;
 use super::{Control, ControlError, deliveries, findings, requests, story};
 use crate::advice::{Advice, Audience};
@@ -52,7 +51,7 @@ pub(crate) struct GetVerdict {
 impl ControlCall for Query<GetVerdict> {
     type Answer = Verification;
     const CALL: Declaration<Self> =
-        Declaration::waits(Tag::Results, "GET verdict", |Self { query }, cx| Box::pin(verify(query, cx)));
+        Declaration::waits(Tag::RESULTS, "GET verdict", |Self { query }, cx| Box::pin(verify(query, cx)));
 }
 
 /// The problems found, by kind, the oldest first; `counts` has the number of all.
@@ -231,10 +230,14 @@ impl Text for Verification {
         }
         text.extend(self.unused.iter().map(|unused| format!("    {}\n", cell(&unused.message))));
         let tests = self.test_of_key();
-        for (number, cause) in (1..).zip(&self.causes) {
+        for (number, cause) in (1..).zip(&self.causes).take(MAX_IN_TEXT) {
             text.push_str(&format!("{number}. {}\n", cell(&cause.sentence)));
             let more = cause.records.first().map(|id| reader.look(&Advice::explain(cell(id))));
-            text.extend(cause.details(more.as_deref(), &tests).iter().map(|line| format!("    {line}\n")));
+            text.extend(cause.details(reader, more.as_deref(), &tests).iter().map(|line| format!("    {line}\n")));
+        }
+        let more = self.causes.len().saturating_sub(MAX_IN_TEXT);
+        if more > 0 {
+            text.push_str(&format!("… and {}; {}\n", counted(more, "more cause"), reader.all_causes(None)));
         }
         let (requests, deliveries) = (self.judged_requests, self.judged_deliveries);
         text + &format!("judged: {} and {}\n", counted(requests, "request"), counted(deliveries, "delivery"))
@@ -245,6 +248,8 @@ impl Text for Verification {
 const UNREACHED: &str = "no request reached it";
 /// Most entries shown of each kind, the oldest first; `counts` counts all.
 pub(crate) const MAX_SHOWN: usize = 1_000;
+/// Most causes in a text; JSON has all.
+const MAX_IN_TEXT: usize = 10;
 /// Once the entries of a kind have so many bytes of JSON, no further one is shown.
 pub(super) const MAX_SHOWN_BYTES: usize = 1024 * 1024;
 /// How long attempts that became due during a wait may last beyond it.
@@ -267,7 +272,7 @@ async fn verify(request: GetVerdict, cx: Arc<Context>) -> Result<Verification, C
 /// The problems of a scope. With its findings, the causes have those that are about no other problem.
 pub(super) fn judge(
     control: &Control,
-    scope: &Scope,
+    scope: &KeyScope,
     findings: Option<&Findings>,
     redactor: Redactor<'_>,
 ) -> Verification {
@@ -294,9 +299,9 @@ pub(super) fn judge(
         }
     };
     let failed = deliveries.iter().filter(|it| it.status != DeliveryStatus::Delivered && !story::is_on_purpose(it));
-    let undelivered = Problems::of(failed, lost);
+    let undelivered = CountedProblems::of(failed, lost);
     let answered = |forgery: Forgery| deliveries.iter().filter(move |it| it.forgery() == Some(forgery));
-    let forged = Problems::of(answered(Forgery::Accepted), |it| problem(it, story::accepted_forgery(it)));
+    let forged = CountedProblems::of(answered(Forgery::Accepted), |it| problem(it, story::accepted_forgery(it)));
     let unfinished = unfinished(control, scope, &snapshot, &configs, redactor);
     let active: BTreeSet<&str> =
         configs.iter().flat_map(|config| config.active.iter()).map(|scenario| scenario.name.as_ref()).collect();
@@ -346,7 +351,7 @@ pub(super) fn judge(
 
 /// Waits until planned events, attempts and retries that become due within `limit` are done. With a frozen clock, only those due already; with an
 /// automatic one, all of them.
-async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration) {
+async fn wait_for_what_is_due(control: &Control, scope: &KeyScope, limit: Duration) {
     let clock = control.registry.clock();
     let began = clock.instant();
     let workspaces = scope.workspaces(control);
@@ -369,13 +374,13 @@ async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration)
 }
 
 /// The problems of a kind: the first, as they are shown, and how many there are. A full journal has ten times as many as are shown.
-struct Problems<T> {
+struct CountedProblems<T> {
     shown: Vec<T>,
     bytes: usize,
     count: usize,
 }
 
-impl<T: Serialize> Problems<T> {
+impl<T: Serialize> CountedProblems<T> {
     fn none() -> Self {
         Self { shown: Vec::new(), bytes: 0, count: 0 }
     }
@@ -398,9 +403,9 @@ impl<T: Serialize> Problems<T> {
 }
 
 /// Requests that matched no endpoint, oldest first.
-fn unmatched(runs: &TestRuns, redactor: Redactor<'_>) -> Problems<ProblemWith<Request>> {
+fn unmatched(runs: &TestRuns, redactor: Redactor<'_>) -> CountedProblems<ProblemWith<Request>> {
     let is_unmatched = |request: &&Arc<RequestRecord>| !request.is_incidental() && story::is_unmatched(request);
-    Problems::of(runs.requests.iter().rev().filter(is_unmatched), |request| {
+    CountedProblems::of(runs.requests.iter().rev().filter(is_unmatched), |request| {
         let why = story::decision(request).1;
         let row = requests::row(request, redactor);
         let (line, status) = (story::request_line(&row.method, &row.path), row.status_text());
@@ -452,8 +457,8 @@ fn turns_of(workspace: &Workspace, activation: u64) -> RuleCounters {
 }
 
 /// The configurations with active scenarios in the scope.
-pub(super) fn configs(snapshot: &ScenarioSnapshot, scope: &Scope) -> Vec<Arc<EffectiveConfig>> {
-    let mut configs: Vec<Arc<EffectiveConfig>> = if let Scope(Some(workspace)) = scope {
+pub(super) fn configs(snapshot: &ScenarioSnapshot, scope: &KeyScope) -> Vec<Arc<EffectiveConfig>> {
+    let mut configs: Vec<Arc<EffectiveConfig>> = if let KeyScope(Some(workspace)) = scope {
         vec![Arc::clone(snapshot.config_for(Some(workspace.name())))]
     } else {
         let own = snapshot.active_by_key().keys().map(|key| snapshot.config_for(Some(key)));
@@ -467,12 +472,12 @@ pub(super) fn configs(snapshot: &ScenarioSnapshot, scope: &Scope) -> Vec<Arc<Eff
 /// have applied to, or once without a workspace if there is none.
 fn unfinished(
     control: &Control,
-    scope: &Scope,
+    scope: &KeyScope,
     snapshot: &ScenarioSnapshot,
     configs: &[Arc<EffectiveConfig>],
     redactor: Redactor<'_>,
-) -> Problems<Unfinished> {
-    let mut entries = Problems::none();
+) -> CountedProblems<Unfinished> {
+    let mut entries = CountedProblems::none();
     for config in configs {
         let players = players(control, scope, snapshot, config);
         for scenario in config.active.iter() {
@@ -488,12 +493,12 @@ fn unfinished(
 /// The players that a configuration has answered; with a key in the scope, that key's workspace.
 pub(super) fn players(
     control: &Control,
-    scope: &Scope,
+    scope: &KeyScope,
     snapshot: &ScenarioSnapshot,
     config: &Arc<EffectiveConfig>,
 ) -> Vec<ScenarioPlayer> {
     let player = |workspace: &Arc<Workspace>| ScenarioPlayer::of_key(workspace, config.activation);
-    if let Scope(Some(workspace)) = scope {
+    if let KeyScope(Some(workspace)) = scope {
         return vec![player(workspace)];
     }
     let has_started = |workspace: &Arc<Workspace>| workspace.lock().counters.has_started(config.activation);
@@ -530,7 +535,7 @@ impl<'a> ScenarioRun<'a> {
         Unfinished { scenario: self.scenario.name.to_string(), what, workspace, message }
     }
 
-    fn rules(&self, entries: &mut Problems<Unfinished>) {
+    fn rules(&self, entries: &mut CountedProblems<Unfinished>) {
         for rule in &self.scenario.rules {
             for (player, turns) in self.counters(|player| player.reaches(rule)) {
                 let applied = turns.get(rule.fingerprint).applied;
@@ -549,7 +554,7 @@ impl<'a> ScenarioRun<'a> {
         }
     }
 
-    fn stories(&self, entries: &mut Problems<Unfinished>) {
+    fn stories(&self, entries: &mut CountedProblems<Unfinished>) {
         let rules = &self.scenario.rules;
         let leads = |player: &ScenarioPlayer| rules.iter().any(|rule| rule.next.is_some() && player.reaches(rule));
         for (player, turns) in self.counters(leads) {
@@ -569,7 +574,7 @@ impl<'a> ScenarioRun<'a> {
     }
 
     /// Emissions that have begun, or are triggered by time, with events yet to come. An endless one is never unfinished.
-    fn emissions(&self, activation: u64, entries: &mut Problems<Unfinished>) {
+    fn emissions(&self, activation: u64, entries: &mut CountedProblems<Unfinished>) {
         for player in self.players.iter().filter(|player| player.workspace.is_some()) {
             let plans = player.planned(activation);
             for emit in &self.scenario.emits {

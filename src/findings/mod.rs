@@ -58,7 +58,7 @@ pub(crate) fn judge(traffic: &Traffic<'_>) -> Findings {
         match check.rule {
             FindingRule::Request(_) => {}
             FindingRule::Delivery(rule) => {
-                traffic.deliveries.iter().for_each(|delivery| judged.count(rule(delivery, traffic)));
+                traffic.deliveries().for_each(|delivery| judged.count(rule(delivery, traffic)));
             }
             FindingRule::All(rule) => judged = rule(traffic),
         }

@@ -66,7 +66,7 @@ pub(super) const CHECKS: [Check; 7] = [
     Check::new("receiver-redirects", Severity::Medium, "A receiver redirects")
         .why("Senders of webhooks do not follow redirects.")
         .clause(clauses::DELIVERY)
-        .remedy("register the URL that the redirect leads to")
+        .remedy("let the receiver answer at the registered URL itself, or register the URL that answers")
         .exercise(DELIVER)
         .advice(|| vec![Advice::fire(WORKFLOW_COMPLETED)])
         .rule(FindingRule::Delivery(redirected)),
@@ -134,7 +134,7 @@ fn refused_valid(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Assessment {
 fn refused_duplicate(traffic: &Traffic<'_>) -> Judged {
     let mut accepted: HashMap<(&str, &str), &str> = HashMap::new();
     let mut judged = Judged::default();
-    for delivery in traffic.deliveries {
+    for delivery in traffic.deliveries() {
         let Some(status) = answers(delivery).last() else { continue };
         let same = (delivery.event.id.as_str(), delivery.planned.subscription.as_str());
         if let Some(before) = accepted.get(&same) {

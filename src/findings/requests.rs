@@ -18,7 +18,7 @@ use crate::contract::signature::{SigningKey, secret_warnings};
 use crate::redact::visible;
 use crate::settings::Profile;
 use crate::state::journal::Reason;
-use crate::util::wording::shorten;
+use crate::util::wording::{counted, shorten};
 
 pub(super) const KEY_CHECKS: [Check; 6] = [
     Check::new("key-in-url", Severity::High, "An API key is part of a URL")
@@ -181,7 +181,7 @@ fn wrong_path(it: &JudgedRequest<'_>) -> Assessment {
         _ if it.request.0.is_incidental() => return Some(None),
         Reason::NotFound(_) => "no endpoint has this path".to_owned(),
         Reason::MethodNotAllowed(allow) => format!("this path accepts {allow}"),
-        Reason::Announced(path) => format!("{path} is announced and not open yet"),
+        Reason::Announced(path, _) => format!("{path} is announced and not open yet"),
         _ => return Some(None),
     };
     Some(Some(Occurrence::certain(it.request.id(), format!("{}: {why}", visible(&it.request.line())))))
@@ -288,7 +288,7 @@ fn weakness(secret: &str, profile: &Profile) -> Option<String> {
     kinds.sort_unstable();
     kinds.dedup();
     if kinds.len() < 5 {
-        return Some(format!("a secret of {} different characters", kinds.len()));
+        return Some(format!("a secret of {}", counted(kinds.len(), "different character")));
     }
     let scheme = profile.schemes().into_iter().next()?;
     let key = SigningKey::read(secret, &scheme, profile.webhooks.secret_key).ok()?;
@@ -329,6 +329,6 @@ fn ambiguous(it: &JudgedRequest<'_>) -> Assessment {
     let secret = secret_of(it)?;
     let reading = it.profile.webhooks.secret_key;
     let warnings = it.profile.schemes().into_iter().flat_map(|scheme| secret_warnings(secret, &scheme, reading));
-    let mut doubtful = warnings.filter(|warning| !warning.contains("makes a key of"));
-    Some(doubtful.next().map(|warning| Occurrence::likely(it.request.id(), warning)))
+    let mut doubtful = warnings.filter(|warning| !warning.is_of_length);
+    Some(doubtful.next().map(|warning| Occurrence::likely(it.request.id(), warning.text)))
 }

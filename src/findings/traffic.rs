@@ -39,6 +39,12 @@ impl<'a> Traffic<'a> {
     pub(super) fn requests(&self) -> impl Iterator<Item = RecordedRequest<'a>> {
         self.requests.iter().map(|record| RecordedRequest(record))
     }
+
+    /// The deliveries to receivers of one's own: a built-in one answers by its script.
+    pub(super) fn deliveries(&self) -> impl Iterator<Item = &'a DeliveryRecord> {
+        let is_built_in = |delivery: &&DeliveryRecord| delivery.attempts.iter().any(|attempt| attempt.is_by_sink());
+        self.deliveries.iter().filter(move |delivery| !is_built_in(delivery))
+    }
 }
 
 /// A request that rules judge by itself, with its body read once for all of them.

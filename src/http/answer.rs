@@ -12,6 +12,7 @@ use jiff::fmt::rfc2822::DateTimePrinter;
 use rand::SeedableRng as _;
 use serde::Serialize;
 
+use crate::advice::Advice;
 use crate::clock::Random;
 use crate::contract::error::{Error, ErrorKind};
 use crate::contract::keys::KeyRefusal;
@@ -165,19 +166,20 @@ impl RequestContext {
             }
             Lookup::Announced(entry) => {
                 let is_active = self.request.config.active.iter().any(|scenario| *scenario.name == *ASSUMED_SHAPES);
+                let advice = (!is_active).then(|| Advice::use_scenario(ASSUMED_SHAPES));
                 let help = if is_active {
                     format!(
                         "no rule of the active scenario `{ASSUMED_SHAPES}` answers {} here now",
                         self.request.head.method
                     )
                 } else {
-                    format!("`wrs-emulator scenarios use {ASSUMED_SHAPES}` answers them in assumed shapes")
+                    format!("the scenario `{ASSUMED_SHAPES}` answers them in assumed shapes")
                 };
                 let message = format!(
                     "{} ({}) are announced in the contract but not available yet; {help}",
                     entry.path, entry.what
                 );
-                self.error(&Error::new(ErrorKind::NotFound, message), Reason::Announced(entry.path))
+                self.error(&Error::new(ErrorKind::NotFound, message), Reason::Announced(entry.path, advice))
             }
             Lookup::Found(_) | Lookup::Unknown => {
                 let message = no_endpoint(&self.request.head.method, self.request.path());
@@ -188,7 +190,7 @@ impl RequestContext {
 }
 
 /// The shipped scenario that answers what is announced.
-const ASSUMED_SHAPES: &str = "announced-endpoints";
+pub const ASSUMED_SHAPES: &str = "announced-endpoints";
 
 /// A body as JSON. Written straight into bytes: `Value::to_string` costs three times the instructions.
 pub(super) fn json_bytes(body: &impl Serialize) -> Vec<u8> {

@@ -405,7 +405,8 @@ fn refuse_fragment(read: &mut [u8]) {
     }
 }
 
-/// The status of an answer that hyper wrote by itself: no body and, unlike any that a handler gives, no content type.
+/// The status of an answer that hyper wrote by itself: no body and, unlike any that a handler gives, no content type. hyper reports the
+/// error, with its `is_parse()`, only once this is written.
 fn status_of_refusal(bytes: &[u8]) -> Option<StatusCode> {
     let rest = bytes.strip_prefix(b"HTTP/1.1 4").or_else(|| bytes.strip_prefix(b"HTTP/1.0 4"))?;
     let status = StatusCode::from_bytes(bytes.get(9..12)?).ok()?;

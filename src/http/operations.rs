@@ -65,8 +65,8 @@ fn warnings(secret: &str, profile: &Profile) -> Vec<String> {
     let schemes = profile.schemes();
     let all = schemes.iter().flat_map(|scheme| secret_warnings(secret, scheme, profile.webhooks.secret_key));
     all.fold(Vec::new(), |mut given, warning| {
-        if !given.contains(&warning) {
-            given.push(warning);
+        if !given.contains(&warning.text) {
+            given.push(warning.text);
         }
         given
     })

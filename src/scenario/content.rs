@@ -10,7 +10,7 @@ use crate::contract::nearest;
 use crate::diagnostic::Diagnostic;
 use crate::settings::{MAX_PATCH_BYTES, SettingPatch};
 use crate::state::budget::Budget;
-use crate::util::wording::shorten;
+use crate::util::wording::{any_of, shorten};
 
 /// Most keys with their own settings: each has its own profile in memory.
 const MAX_PATCHES: usize = 1_000;
@@ -168,8 +168,8 @@ impl ScenarioSet {
         let plain = plain.rsplit(['/', '\\']).next().unwrap_or(plain);
         let same = names.iter().find(|known| known.eq_ignore_ascii_case(plain)).map(AsRef::as_ref);
         let hint = match same.or_else(|| nearest(plain, names.iter().map(AsRef::as_ref))) {
-            Some(near) => format!("did you mean `{near}`? `wrs-emulator scenarios list` shows all"),
-            None => "`wrs-emulator scenarios list` shows all".to_owned(),
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("expected {}", any_of(&names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>())),
         };
         let name = shorten(name, 80);
         Diagnostic::of_file("scenario/unknown-scenario", format!("there is no scenario `{name}`"), hint)

@@ -323,6 +323,30 @@ mod tests {
     }
 
     #[test]
+    fn a_change_for_one_key_builds_nothing_of_another_again() {
+        let library = ScenarioStore::new(Layered::default());
+        let set = |key: Option<&str>, requests: u32| {
+            let changes = Map::from_iter([("rate_limit.requests".to_owned(), requests.into())]);
+            library.patch_profile(key, &changes, NOW).expect("valid");
+        };
+        (1..=3).for_each(|number| set(Some(&format!("sk_test_{number}")), number));
+        let kept = |change: &dyn Fn()| {
+            let before = library.load();
+            change();
+            let after = library.load();
+            let keys = [None, Some("sk_test_1"), Some("sk_test_2"), Some("sk_test_3")];
+            keys.map(|key| Arc::ptr_eq(before.config_for(key), after.config_for(key)))
+        };
+        assert_eq!(kept(&|| set(Some("sk_test_2"), 9)), [true, true, false, true]);
+        assert_eq!(
+            kept(&|| drop(library.activate(Some("sk_test_3"), &["always-429"], NOW))),
+            [true, true, true, false]
+        );
+        assert_eq!(kept(&|| assert!(library.forget_key("sk_test_1", NOW) > 0)), [true, false, true, true]);
+        assert_eq!(kept(&|| set(None, 5)), [false; 4], "of a change for all, everything");
+    }
+
+    #[test]
     fn what_a_request_may_name_is_bounded() {
         let library = ScenarioStore::new(Layered::default());
         for name in ["a", "b", "c"] {

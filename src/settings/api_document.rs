@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::sections::Profile;
 use crate::contract::VERSION;
 use crate::contract::error::ErrorDetails;
-use crate::contract::header_setting::HeaderSetting;
+use crate::contract::headers::HeaderSetting;
 use crate::contract::ids::IdStyle;
 use crate::contract::openapi::filled;
 use crate::contract::quota::{ResetForm, RetryAfterForm};
@@ -122,7 +122,7 @@ fn add_events(schemas: &mut Value, profile: &Profile) {
         event["properties"]["data"]["x-assumed"] = "events.data".into();
         let reference = format!("#/components/schemas/{name}");
         schemas["Event"]["discriminator"]["mapping"][event_type] = reference.as_str().into();
-        let choice = schemas["Event"]["anyOf"].as_array_mut();
+        let choice = schemas["Event"]["oneOf"].as_array_mut();
         choice.expect("it is a list").push(json!({ "$ref": reference }));
         schemas[name] = event;
     }

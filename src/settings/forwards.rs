@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use url::Url;
 
+use crate::contract::rules::check_webhook_url;
+
 /// Most forwards in force for one key.
 pub const MAX_FORWARDS: usize = 256;
 
@@ -30,11 +32,33 @@ impl Forward {
         Self::new(&text[..at], &text[at + 1..])
     }
 
+    /// Reads rules, each for another URL.
+    pub fn parse_all(texts: &[String]) -> Result<Vec<Self>, String> {
+        let mut rules: Vec<Self> = Vec::with_capacity(texts.len());
+        for text in texts {
+            let rule = Self::parse(text)?;
+            if let Some(other) = rules.iter().find(|other| other.covers_as(&rule) && other.to != rule.to) {
+                let (from, to, second) = (rule.from(), other.to(), rule.to());
+                return Err(format!("`{from}` is forwarded twice, to {to} and to {second}; keep one of them"));
+            }
+            rules.push(rule);
+        }
+        Ok(rules)
+    }
+
     fn new(from: &str, to: &str) -> Result<Self, String> {
         let from = Url::parse(from)
             .map_err(|_| format!("expected a URL such as https://app.example.com, found `{}`", from.escape_debug()))?;
         if !is_web(&from) || from.query().is_some() || from.fragment().is_some() {
             return Err(format!("`{from}` must be an http or https URL without query and fragment"));
+        }
+        if let Err(reason) = check_webhook_url(from.as_str(), true) {
+            let wildcard = if from.host_str().is_some_and(|host| host.contains('*')) {
+                "; there are no wildcards: name each host, every path below it is covered"
+            } else {
+                ""
+            };
+            return Err(format!("no subscription can have `{from}`: its URL {reason}{wildcard}"));
         }
         Ok(Self { from, to: target_url(to)? })
     }
@@ -58,6 +82,31 @@ impl Forward {
             && self.from.port_or_known_default() == url.port_or_known_default();
         let rest = if same_origin { url.path().strip_prefix(self.from.path().trim_end_matches('/')) } else { None };
         rest.filter(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// True if both cover the same URLs.
+    fn covers_as(&self, other: &Self) -> bool {
+        let path = |url: &Url| url.path().trim_end_matches('/').to_owned();
+        self.from.origin() == other.from.origin() && path(&self.from) == path(&other.from)
+    }
+
+    /// Why this rule does not cover a URL that it nearly covers, beginning with the nearest kind.
+    fn difference(&self, url: &Url) -> Option<(u8, String)> {
+        let (own, host) = (self.from.host_str()?, url.host_str()?);
+        let is_below = |one: &str, other: &str| one.strip_suffix(other).is_some_and(|rest| rest.ends_with('.'));
+        let port = |url: &Url| url.port_or_known_default();
+        Some(if own != host {
+            if !is_below(own, host) && !is_below(host, own) {
+                return None;
+            }
+            (3, format!("its host is {own}, not {host}"))
+        } else if self.from.scheme() != url.scheme() {
+            (2, format!("its scheme is {}, not {}", self.from.scheme(), url.scheme()))
+        } else if port(&self.from) != port(url) {
+            (1, format!("its port is {}, not {}", port(&self.from)?, port(url)?))
+        } else {
+            (0, format!("`{}` is not below its path", url.path()))
+        })
     }
 
     /// The target, followed by what the URL has more than the rule.
@@ -89,6 +138,9 @@ pub fn target_url(text: &str) -> Result<Url, String> {
     if !is_web(&url) || url.fragment().is_some() {
         return Err(format!("`{}` must be an http or https URL without a fragment", found()));
     }
+    if url.port() == Some(0) {
+        return Err(format!("`{}` must not use port 0, at which nothing can listen", found()));
+    }
     Ok(url)
 }
 
@@ -116,6 +168,44 @@ impl Forwards {
     pub fn covering(&self, url: &Url) -> Option<&Forward> {
         let covering = self.0.iter().filter(|forward| forward.rest(url).is_some());
         covering.max_by_key(|forward| forward.from.path().len())
+    }
+
+    /// Why each rule that can never apply does not; `allow_http` is the setting of that name.
+    pub fn idle(&self, allow_http: bool) -> Vec<String> {
+        self.0.iter().filter_map(|forward| self.why_idle(forward, allow_http)).collect()
+    }
+
+    fn why_idle(&self, forward: &Forward, allow_http: bool) -> Option<String> {
+        let (url, from, to) = (forward.from.as_str(), forward.from(), forward.to());
+        if let Some(used) = self.covering(&forward.from).filter(|used| *used != forward) {
+            let (shadowing, instead) = (used.from.as_str(), used.to());
+            return Some(format!(
+                "the forward of `{url}` to {to} is never used: `{shadowing}` is the same URL, and goes to {instead}"
+            ));
+        }
+        if forward.from.scheme() == "http" && !allow_http {
+            let secure = from.replacen("http:", "https:", 1);
+            return Some(format!(
+                "the forward of `{from}` is never used: a subscription must use https; forward `{secure}`, or set webhooks.allow_http=true"
+            ));
+        }
+        // One may be subscribed, but is hardly meant.
+        let (prefix, _) = forward.from.path().split_once('*')?;
+        let prefix = forward.from.join(prefix).ok()?;
+        Some(format!(
+            "the forward of `{from}` covers only URLs with that asterisk: there are no wildcards, and `{}` covers every path below it",
+            prefix.as_str().trim_end_matches('/')
+        ))
+    }
+
+    /// Which rule nearly covers a URL that none covers, and what is missing.
+    pub fn near_miss(&self, url: &Url) -> Option<String> {
+        if self.covering(url).is_some() {
+            return None;
+        }
+        let near = self.0.iter().filter_map(|forward| Some((forward.difference(url)?, forward)));
+        let ((_, difference), forward) = near.min_by_key(|((rank, _), _)| *rank)?;
+        Some(format!("the forward of `{}` does not cover it: {difference}", forward.from()))
     }
 }
 
@@ -160,6 +250,86 @@ mod tests {
             let url = Url::parse(url).expect("a URL");
             let target = forwards.covering(&url).and_then(|rule| rule.apply(&url)).map(|target| target.to_string());
             assert_eq!(target.as_deref(), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_rule_that_never_applies_says_why() {
+        let to = "http://localhost:3000";
+        for (rules, allow_http, expected) in [
+            (
+                &[("https://a.example", to), ("https://a.example/x", to), ("https://b.example:8443", to)][..],
+                false,
+                None,
+            ),
+            (&[("http://a.example:8080/x", to)], true, None),
+            (&[("http://a.example:8080/x", to)], false, Some("forward `https://a.example:8080/x`, or set")),
+            (&[("https://a.example/x/*", to)], false, Some("`https://a.example/x` covers every path below it")),
+            (&[("https://a.example/*", to)], false, Some("`https://a.example` covers every path below it")),
+            (
+                &[("https://A.example", "http://localhost:1"), ("https://a.example:443/", to)],
+                false,
+                Some(
+                    "to http://localhost:1 is never used: `https://a.example/` is the same URL, and goes to http://localhost:3000",
+                ),
+            ),
+            (
+                &[("https://a.example/x", "http://localhost:1"), ("https://a.example/x/", to)],
+                false,
+                Some(
+                    "the forward of `https://a.example/x` to http://localhost:1 is never used: `https://a.example/x/` is",
+                ),
+            ),
+        ] {
+            let table: BTreeMap<_, _> = rules.iter().map(|(from, to)| ((*from).to_owned(), (*to).to_owned())).collect();
+            let said = Forwards::try_from(table).expect("the rules are valid").idle(allow_http);
+            assert_eq!(said.len(), usize::from(expected.is_some()), "{rules:?}: {said:?}");
+            assert!(expected.is_none_or(|expected| said[0].contains(expected)), "{rules:?}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn a_rule_that_no_subscription_can_need_is_refused() {
+        for (rule, expected) in [
+            (
+                "https://*.example.com=3000",
+                "its URL must name a host of letters, digits, hyphens and dots; there are no",
+            ),
+            ("https://a.example:0=3000", "its URL must not use port 0"),
+            ("https://user@a.example=3000", "its URL must not contain user information"),
+            ("https://a.example=http://localhost:0", "`http://localhost:0` must not use port 0"),
+        ] {
+            let refused = Forward::parse(rule).expect_err(rule);
+            assert!(refused.contains(expected), "{rule}: {refused}");
+        }
+        let twice = ["https://a.example=3000", "https://A.example:443/=4000"].map(str::to_owned);
+        let refused = Forward::parse_all(&twice).expect_err("one URL");
+        assert_eq!(
+            refused,
+            "`https://a.example` is forwarded twice, to http://localhost:3000 and to http://localhost:4000; keep one of them"
+        );
+        assert!(Forward::parse_all(&[twice[0].clone(), twice[0].clone()]).is_ok());
+    }
+
+    #[test]
+    fn the_rule_that_nearly_covers_a_url_is_named() {
+        let rules = ["https://a.example/hooks", "https://a.example:8443", "http://b.example", "https://c.example"];
+        let table = rules.map(|from| (from.to_owned(), "http://localhost:3000".to_owned()));
+        let forwards = Forwards::try_from(BTreeMap::from(table)).expect("the rules are valid");
+        for (url, expected) in [
+            ("https://a.example/hooks/x", None),
+            (
+                "https://a.example/other",
+                Some("`https://a.example/hooks` does not cover it: `/other` is not below its path"),
+            ),
+            ("https://b.example/", Some("`http://b.example` does not cover it: its scheme is http, not https")),
+            ("https://c.example:8443/", Some("`https://c.example` does not cover it: its port is 443, not 8443")),
+            ("https://www.c.example/", Some("its host is c.example, not www.c.example")),
+            ("https://d.example/", None),
+        ] {
+            let said = forwards.near_miss(&Url::parse(url).expect("a URL"));
+            assert_eq!(said.is_some(), expected.is_some(), "{url}: {said:?}");
+            assert!(said.is_none_or(|said| said.ends_with(expected.unwrap_or_default())), "{url}");
         }
     }
 

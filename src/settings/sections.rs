@@ -13,11 +13,10 @@ use serde_json::Value;
 
 use super::forwards::Forwards;
 use crate::contract::error::{ERROR_FIELDS, Errors};
-use crate::contract::header_setting::HeaderSetting;
+use crate::contract::headers::{HeaderSetting, is_of_answers, is_of_deliveries};
 use crate::contract::ids::Ids;
 use crate::contract::keys::{KeyRules, Keys};
 use crate::contract::quota::RateLimit;
-use crate::contract::reserved_headers::{is_of_answers, is_of_deliveries};
 use crate::contract::rules::{SubscribeRules, Validation};
 use crate::contract::setting::{Section as _, Setting, settings};
 use crate::contract::signature::{CustomScheme, KeyReading, Scheme, SchemeNames};
@@ -61,6 +60,11 @@ impl Profile {
     /// The rules by which a key is valid.
     pub fn key_rules(&self) -> KeyRules<'_> {
         KeyRules { environment: self.environment, keys: &self.keys }
+    }
+
+    /// Why each forward that can never apply does not.
+    pub fn idle_forwards(&self) -> Vec<String> {
+        self.webhooks.forwards.idle(self.webhooks.allow_http)
     }
 
     /// The rules by which a subscribe request is valid.

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::redact::visible;
+use crate::util::wording::shorten;
 
 /// The first sentence of a report, and what it is about.
 #[derive(Clone, Debug, Default)]
@@ -59,12 +60,8 @@ impl Plain {
 /// Text of others as text of HTML, on one line.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for (at, c) in visible(text).chars().enumerate() {
+    for c in shorten(&visible(text), MAX_TEXT).chars() {
         match c {
-            _ if at == MAX_TEXT => {
-                escaped.push('…');
-                break;
-            }
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),

@@ -1,7 +1,8 @@
-//! Captured messages, durations, and wording in messages, files, pipes, HTTP Archives, processes, the network and tasks, without knowledge of the emulator.
+//! Captured messages, durations, the memory that JSON takes, and wording in messages, files, pipes, HTTP Archives, processes, the network and tasks, without knowledge of the emulator.
 
 pub mod captured;
 pub mod duration;
+pub mod expansion;
 pub mod file;
 pub mod flag;
 pub mod har;

@@ -56,6 +56,8 @@ pub(crate) struct SyntaxProblem {
     pub(crate) message: String,
     /// How to write it, if that is known.
     pub(crate) hint: Option<String>,
+    /// The quote that is missing, if it is a string that is not closed.
+    pub(crate) missing_quote: Option<String>,
 }
 
 /// Most keys defined twice whose first place is looked up; what follows is most likely the same mistake.
@@ -80,7 +82,7 @@ pub(crate) fn syntax_problems(text: &str, errors: &[toml::de::Error]) -> Vec<Syn
         let (opening, closing) = if text[at..].starts_with('{') { ('{', '}') } else { ('[', ']') };
         let message = format!("the `{opening}` on line {} is not closed", line_of(text, at));
         let hint = Some(format!("write `{closing}` where it ends"));
-        problems.push(SyntaxProblem { span: at..at + 1, message, hint });
+        problems.push(SyntaxProblem { span: at..at + 1, message, hint, missing_quote: None });
     }
     problems
 }
@@ -149,7 +151,7 @@ fn syntax_problem(text: &str, error: &toml::de::Error) -> SyntaxProblem {
     let before = text.get(..span.start).unwrap_or_default().trim_end_matches([' ', '\t']);
     if span.is_empty() && before.ends_with('=') && is_unquoted {
         let message = "a value is missing after `=`".to_owned();
-        return SyntaxProblem { span: before.len() - 1..before.len(), message, hint: None };
+        return SyntaxProblem { span: before.len() - 1..before.len(), message, hint: None, missing_quote: None };
     }
     // The parser reads `2.5s` as a number up to the unit.
     let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '.';
@@ -172,7 +174,8 @@ fn syntax_problem(text: &str, error: &toml::de::Error) -> SyntaxProblem {
         Some(value) if value.starts_with('"') => format!("expected a string in quotes, found `{word}`"),
         _ => message.to_owned(),
     };
-    SyntaxProblem { span, message, hint: value.map(|value| format!("write `{assigned}{value}`")) }
+    let missing_quote = message.split_once("string, expected ").map(|(_, quote)| quote.to_owned());
+    SyntaxProblem { span, message, hint: value.map(|value| format!("write `{assigned}{value}`")), missing_quote }
 }
 
 /// A key that its table has already.
@@ -186,7 +189,7 @@ fn repeated(text: &str, span: Range<usize>, first: usize) -> SyntaxProblem {
     } else {
         "keep one of the two"
     };
-    SyntaxProblem { span, message, hint: Some(hint.to_owned()) }
+    SyntaxProblem { span, message, hint: Some(hint.to_owned()), missing_quote: None }
 }
 
 /// Where each repeated key begins, and the line on which its table has the key first. The parser reports only the second place, so

@@ -29,8 +29,9 @@ use crate::http::tls_problem::{tls_error, tls_problem};
 use crate::settings::{ForwardHost, Framing};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
 use crate::util::wording::counted;
-use crate::webhook::dial::{DialContext, Link, Sender, connect, dial, without_certificate};
+use crate::webhook::dial::{DialContext, Link, connect, dial, without_certificate};
 use crate::webhook::egress::{DialProblem, DialTarget, Egress, FORWARDED_HOST, FORWARDED_PROTO};
+use crate::webhook::protocol::over_https;
 use crate::webhook::resolve::{LookUp, Resolver};
 
 pub const ANSWER_LIMIT: usize = 16 * 1024;
@@ -95,11 +96,10 @@ impl Client {
             return Ok(None);
         }
         let found = timeout(limit, self.dial_context.resolver.addresses(target, look_ups)).await.unwrap_or_else(|_| {
-            let (host, limit, elsewhere) = (target.host_text(), limit.as_secs_f64(), target.elsewhere());
-            let detail = format!(
-                "the look-up of the name `{host}` did not end within {limit} s (webhooks.timeout); {elsewhere}"
-            );
-            Err(DialProblem::new(FailureReason::Timeout, detail))
+            let (host, limit) = (target.host_text(), limit.as_secs_f64());
+            let detail = format!("the look-up of the name `{host}` did not end within {limit} s (webhooks.timeout)");
+            let problem = DialProblem::new(FailureReason::Timeout, detail);
+            Err(problem.with_hint(target.elsewhere()))
         });
         found.map(Some)
     }
@@ -134,7 +134,7 @@ impl Client {
         let mut request = request(post);
         // A kept connection may have been closed by the receiver; then hyper hands the request back and the next is tried.
         while let Some(mut link) = self.take_idle(origin, letters) {
-            match exchange(&mut link, request, progress).await {
+            match exchange(&target, &mut link, request, progress).await {
                 Err(Unanswered { unsent: Some(unsent), .. }) => request = *unsent,
                 done => return self.end(origin, letters, link, done),
             }
@@ -144,7 +144,7 @@ impl Client {
             None => self.dial_context.resolver.addresses(&target, &look_ups).await?,
         };
         let mut link = dial(&target, &addresses, &self.dial_context, connect_timeout, letters).await?;
-        let done = exchange(&mut link, request, progress).await;
+        let done = exchange(&target, &mut link, request, progress).await;
         self.end(origin, letters, link, done)
     }
 
@@ -194,7 +194,7 @@ pub async fn send_once(
     progress: &Progress,
 ) -> Result<Exchanged, DialProblem> {
     let mut link = dial(target, addresses, dial_context, connect_timeout, letters).await?;
-    let exchanged = exchange(&mut link, request, progress).await;
+    let exchanged = exchange(target, &mut link, request, progress).await;
     Ok(exchanged.unwrap_or_else(|unanswered| Exchanged::failed(unanswered.problem)))
 }
 
@@ -224,7 +224,7 @@ pub async fn head(target: &DialTarget, limit: Duration) -> Result<(), DialProble
     let late = || DialProblem::new(FailureReason::Timeout, format!("no answer within {} s", limit.as_secs_f64()));
     match timeout(limit, answer).await.map_err(|_| late())??.outcome {
         AttemptOutcome::Answered { .. } => Ok(()),
-        AttemptOutcome::Failed { reason, detail } => Err(DialProblem { reason, detail }),
+        AttemptOutcome::Failed { reason, detail, hint } => Err(DialProblem { reason, detail, hint }),
     }
 }
 
@@ -274,7 +274,7 @@ impl Exchanged {
     }
 
     /// Where a redirect leads.
-    pub fn location(&self) -> Option<String> {
+    fn location(&self) -> Option<String> {
         location(self.outcome.status()?, &self.headers)
     }
 }
@@ -310,12 +310,13 @@ struct Unanswered {
 }
 
 async fn exchange(
+    target: &DialTarget,
     link: &mut Link,
     request: Request<ResponseBody>,
     progress: &Progress,
 ) -> Result<Exchanged, Unanswered> {
     let own = link.is_plain.then(|| OwnAddress::of(request.headers()));
-    let mut exchanged = send(&mut link.sender, request, progress).await;
+    let mut exchanged = send(target, link, request, progress).await;
     if let (Some(own), Ok(exchanged)) = (own, &mut exchanged) {
         exchanged.explain_redirect(&own);
     }
@@ -326,17 +327,18 @@ async fn exchange(
 }
 
 async fn send(
-    sender: &mut Sender,
+    target: &DialTarget,
+    link: &mut Link,
     request: Request<ResponseBody>,
     progress: &Progress,
 ) -> Result<Exchanged, Unanswered> {
-    if let Err(error) = sender.ready().await {
-        return Err(Unanswered { problem: broken(&error), unsent: Some(Box::new(request)) });
+    if let Err(error) = link.sender.ready().await {
+        return Err(Unanswered { problem: broken(&error, target, link), unsent: Some(Box::new(request)) });
     }
-    let sent = sender.try_send_request(request).await;
+    let sent = link.sender.try_send_request(request).await;
     let response = sent.map_err(|mut error| {
         let unsent = error.take_message().map(Box::new);
-        Unanswered { problem: broken(error.error()), unsent }
+        Unanswered { problem: broken(error.error(), target, link), unsent }
     })?;
     let (head, mut body) = response.into_parts();
     let status = head.status.as_u16();
@@ -362,7 +364,8 @@ async fn send(
     }
     let (retry_after, note) = remarks(&head, broken_off);
     let date = date_of(&head.headers);
-    let outcome = AttemptOutcome::Answered { status, retry_after, date, note, body: Bytes::from(read) };
+    let location = location(status, &head.headers).map(Into::into);
+    let outcome = AttemptOutcome::Answered { status, retry_after, date, location, note, body: Bytes::from(read) };
     Ok(Exchanged { outcome, is_whole, headers: head.headers })
 }
 
@@ -430,18 +433,24 @@ fn date_of(headers: &HeaderMap) -> Option<Timestamp> {
     date(&text(headers.get(DATE)?))
 }
 
-fn broken(error: &hyper::Error) -> DialProblem {
-    if error.is_parse() {
-        return DialProblem::new(FailureReason::InvalidAnswer, format!("the answer is not valid HTTP: {error}"));
+fn broken(error: &hyper::Error, target: &DialTarget, link: &Link) -> DialProblem {
+    if let Some(problem) = link.first.other_protocol(target) {
+        return problem;
     }
-    if let Some(problem) = tls_error(error) {
-        let detail = format!("the receiver ended the connection before it answered: {}", tls_problem(problem));
-        return DialProblem::new(FailureReason::TlsFailed, detail);
-    }
-    DialProblem::new(
-        FailureReason::ConnectionReset,
-        format!("the receiver closed the connection before it answered: {error}"),
-    )
+    let (reason, detail) = if error.is_parse() {
+        let begin = link.first.quoted();
+        (FailureReason::InvalidAnswer, format!("the answer is not valid HTTP: {error}; it begins with {begin}"))
+    } else if let Some(problem) = tls_error(error) {
+        let problem = tls_problem(problem);
+        (FailureReason::TlsFailed, format!("the receiver ended the connection before it answered: {problem}"))
+    } else if link.first.is_empty() {
+        let detail = "the receiver closed the connection before it answered, without a byte: did it crash, or does it not speak HTTP there?";
+        let problem = DialProblem::new(FailureReason::ConnectionReset, detail);
+        return problem.with_hint(link.is_plain.then(|| over_https(target)));
+    } else {
+        (FailureReason::ConnectionReset, format!("the receiver closed the connection before it answered: {error}"))
+    };
+    DialProblem::new(reason, detail)
 }
 
 /// How much of a body that broke off came, and why no more did.

@@ -199,19 +199,14 @@ impl Deliverer {
         let now = workspace.clock().now();
         let at = signature_time(workspace.clock(), now, &profile);
         let secrets = workspace.lock().subscriptions.signing_secrets(&job.delivery.subscription, now);
-        let signed = match secrets {
-            None => {
-                let gone = "the subscription was deleted or disabled before this attempt";
-                Err(failed(FailureReason::SubscriptionGone, gone))
-            }
-            Some(secrets) => match sign_delivery(&job, &secrets, &profile, at) {
-                Ok(signed) => Ok((signed, secrets)),
-                Err(problem) => {
-                    let problem = format!("{problem} (webhooks.secret_key)");
-                    Err(failed(FailureReason::SecretUnreadable, &problem))
-                }
-            },
-        };
+        let gone =
+            || failed(FailureReason::SubscriptionGone, "the subscription was deleted or disabled before this attempt");
+        let signed = secrets.ok_or_else(gone).and_then(|secrets| {
+            let sent = sign_delivery(&job, &secrets, &profile, at).map_err(|problem| {
+                failed(FailureReason::SecretUnreadable, &format!("{problem} (webhooks.secret_key)"))
+            });
+            Ok((sent?, secrets))
+        });
         let (outcome, dialled, sent) = match (signed, destination) {
             (Err(failure), _) => {
                 (failure, Arc::default(), SignedDelivery { body: job.event.body.clone(), ..SignedDelivery::default() })
@@ -325,7 +320,14 @@ impl Deliverer {
             verified,
         };
         let status = self.engine.sinks.receive(name, receipt);
-        AttemptOutcome::Answered { status, retry_after: None, date: None, note: None, body: Bytes::new() }
+        AttemptOutcome::Answered {
+            status,
+            retry_after: None,
+            date: None,
+            location: None,
+            note: None,
+            body: Bytes::new(),
+        }
     }
 
     fn finish_attempt(&self, state: &WorkerState, profile: &Profile, mut record: AttemptRecord, began: Instant) {
@@ -338,8 +340,7 @@ impl Deliverer {
         // Jitter depends on the delivery alone, so the order in which receivers answer does not matter.
         let random = || self.engine.registry.source(&format!("{}/{}/{}", workspace.name(), delivery.id, record.number));
         let subscription = &delivery.subscription;
-        // Nothing starts the command's receiver again, if it ever ran.
-        let is_over = self.engine.has_command_ended() && found_nothing_here(&record) && self.was_reached(&record);
+        let is_over = found_nothing_here(&record) && self.engine.has_receiver_ended(&record.dialled);
         let mut webhooks = Cow::Borrowed(&profile.webhooks);
         if is_over {
             webhooks.to_mut().retry.preset = RetryPreset::None;
@@ -378,14 +379,6 @@ impl Deliverer {
         }
     }
 
-    /// True if an earlier attempt of any delivery reached the address of this one.
-    fn was_reached(&self, attempt: &AttemptRecord) -> bool {
-        let origin = |attempt: &AttemptRecord| Url::parse(&attempt.dialled).ok().map(|url| url.origin());
-        let address = origin(attempt);
-        let reached = |earlier: &Arc<AttemptRecord>| !earlier.outcome.is_unreached() && origin(earlier) == address;
-        self.engine.deliveries.count(|delivery| delivery.attempts.iter().any(reached)) > 0
-    }
-
     fn cancel(&self, jobs: Vec<Job>, note: &str) {
         for job in jobs {
             self.engine.deliveries.note_cancelled(&job.event, &job.delivery, note);
@@ -400,7 +393,7 @@ fn found_nothing_here(attempt: &AttemptRecord) -> bool {
 }
 
 fn failed(reason: FailureReason, detail: &str) -> AttemptOutcome {
-    AttemptOutcome::Failed { reason, detail: detail.to_owned() }
+    AttemptOutcome::Failed { reason, detail: detail.to_owned(), hint: None }
 }
 
 async fn sleep_until(workspace: &Workspace, due: Option<Instant>) {

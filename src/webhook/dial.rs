@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::advice::Hint;
 use crate::contract::variation::HeaderLetters;
 use crate::http::body::ResponseBody;
 use crate::http::tls::{Trust, is_about_the_issuer, noting_requests};
@@ -27,6 +28,7 @@ use crate::state::workspace::FailureReason;
 use crate::util::net::TcpStream;
 use crate::util::wording::any_of;
 use crate::webhook::egress::{DialProblem, DialTarget, Egress};
+use crate::webhook::protocol::{FirstBytes, Overheard};
 use crate::webhook::resolve::{Resolver, lacks_descriptors, no_descriptors};
 
 pub trait ByteStream: AsyncRead + AsyncWrite + Debug + Unpin + Send {}
@@ -87,6 +89,8 @@ pub(super) struct Link {
     pub(super) is_plain: bool,
     /// True if the server asked for a client certificate. With TLS 1.3 it refuses a client without one only after the handshake.
     pub(super) asked_for_certificate: bool,
+    /// What the server sent first, within TLS if there is TLS.
+    pub(super) first: FirstBytes,
 }
 
 pub(super) fn without_certificate(problem: DialProblem) -> DialProblem {
@@ -111,17 +115,19 @@ pub(super) async fn dial(
 ) -> Result<Link, DialProblem> {
     let addresses = dial_context.egress.choose(target, addresses)?;
     let stream = connect(target, &addresses, connect_timeout).await?;
-    let (stream, asked_for_certificate): (Box<dyn ByteStream>, _) = if target.url.scheme() == "https" {
+    let is_plain = target.url.scheme() != "https";
+    let (stream, asked_for_certificate): (Box<dyn ByteStream>, _) = if is_plain {
+        (Box::new(stream), false)
+    } else {
         let (stream, asked) = handshake(target, stream, &dial_context.trust, connect_timeout).await?;
         (Box::new(stream), asked)
-    } else {
-        (Box::new(stream), false)
     };
-    let opened = open(stream, letters).await;
+    let (stream, first) = Overheard::new(stream);
+    let opened = open(Box::new(stream), letters).await;
     let sender = opened.map_err(|error| {
         DialProblem::new(FailureReason::ConnectionReset, format!("the connection was lost: {error}"))
     })?;
-    Ok(Link { sender, is_plain: target.url.scheme() != "https", asked_for_certificate })
+    Ok(Link { sender, is_plain, asked_for_certificate, first })
 }
 
 pub(super) async fn connect(
@@ -139,9 +145,8 @@ pub(super) async fn connect(
             }
             Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 refused.push(address.to_string());
-                let (tried, elsewhere) = (any_of(&refused), target.elsewhere());
-                let detail = format!("nothing listens on {tried}; start your receiver there; {elsewhere}");
-                DialProblem::new(FailureReason::ConnectionRefused, detail)
+                let detail = format!("nothing listens on {}", any_of(&refused));
+                DialProblem::new(FailureReason::ConnectionRefused, detail).with_hint(Some(target.start_receiver()))
             }
             Ok(Err(error)) if lacks_descriptors(&error) => return Err(no_descriptors(&error)),
             Ok(Err(error)) => {
@@ -165,46 +170,53 @@ async fn handshake(
     stream: TcpStream,
     trust: &Trust,
     limit: Duration,
-) -> Result<(ClientTls<TcpStream>, bool), DialProblem> {
+) -> Result<(ClientTls<Overheard<TcpStream>>, bool), DialProblem> {
+    let (stream, first) = Overheard::new(stream);
     let host = target.host_text().trim_start_matches('[').trim_end_matches(']');
     let name = ServerName::try_from(host.to_owned())
         .map_err(|_| DialProblem::new(FailureReason::TlsFailed, format!("`{host}` cannot be a certificate's name")))?;
     match timeout(limit, noting_requests(ClientTls::connect(name, stream, trust))).await {
         Ok((Ok(stream), asked)) => Ok((stream, asked)),
-        Ok((Err(error), false)) => Err(connect_problem(target, host, trust, &error)),
-        Ok((Err(error), true)) => Err(without_certificate(connect_problem(target, host, trust, &error))),
+        Ok((Err(error), false)) => Err(connect_problem(target, host, trust, &error, &first)),
+        Ok((Err(error), true)) => Err(without_certificate(connect_problem(target, host, trust, &error, &first))),
         Err(_) => {
             let detail = format!(
                 "`{host}` accepted the connection but said nothing in the TLS handshake for {} s (webhooks.connect_timeout); is it a TLS server?",
                 limit.as_secs_f64()
             );
-            Err(DialProblem::new(FailureReason::TlsTimeout, detail))
+            Err(DialProblem::new(FailureReason::TlsTimeout, detail).with_hint(Some(over_plain_http(target))))
         }
     }
 }
 
-fn connect_problem(target: &DialTarget, host: &str, trust: &Trust, error: &io::Error) -> DialProblem {
-    let (reason, detail) = match tls_error(error) {
-        Some(TlsError::InvalidCertificate(problem)) => refused_certificate(target, host, trust, problem),
-        Some(TlsError::InvalidMessage(_)) => {
-            let plain = target.origin.replacen("https:", "http:", 1);
-            let forward = target.forward_to(&plain);
-            let detail = format!("`{host}` does not speak TLS there; to deliver over plain HTTP: {forward}");
-            (FailureReason::NotTls, detail)
-        }
-        _ => {
-            (FailureReason::TlsFailed, format!("the TLS handshake with `{host}` failed: {}", handshake_problem(error)))
-        }
-    };
-    DialProblem::new(reason, detail)
-}
-
-fn refused_certificate(
+fn connect_problem(
     target: &DialTarget,
     host: &str,
     trust: &Trust,
-    problem: &CertificateError,
-) -> (FailureReason, String) {
+    error: &io::Error,
+    first: &FirstBytes,
+) -> DialProblem {
+    let failed = || format!("the TLS handshake with `{host}` failed: {}", handshake_problem(error));
+    match tls_error(error) {
+        Some(TlsError::InvalidCertificate(problem)) => refused_certificate(target, host, trust, problem),
+        Some(TlsError::InvalidMessage(_)) => first.other_protocol(target).unwrap_or_else(|| {
+            let problem = DialProblem::new(FailureReason::NotTls, format!("`{host}` does not speak TLS there"));
+            problem.with_hint(Some(over_plain_http(target)))
+        }),
+        None if first.is_empty() => {
+            let detail = format!("{}; does it speak TLS there?", failed());
+            DialProblem::new(FailureReason::TlsFailed, detail).with_hint(Some(over_plain_http(target)))
+        }
+        _ => DialProblem::new(FailureReason::TlsFailed, failed()),
+    }
+}
+
+fn over_plain_http(target: &DialTarget) -> Hint {
+    let plain = target.origin.replacen("https:", "http:", 1);
+    Hint::new("to deliver over plain HTTP:", target.forward_to(&plain))
+}
+
+fn refused_certificate(target: &DialTarget, host: &str, trust: &Trust, problem: &CertificateError) -> DialProblem {
     const SKIP: &str = "--webhook-insecure to skip the check";
     let what = certificate_problem(problem);
     match problem {
@@ -218,27 +230,26 @@ fn refused_certificate(
                     "the certificate of `{host}` is not signed by an authority known here; pass its CA with --webhook-ca FILE, or {SKIP}"
                 )
             };
-            (FailureReason::UnknownCertificateAuthority, detail)
+            DialProblem::new(FailureReason::UnknownCertificateAuthority, detail)
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            let elsewhere = target.elsewhere();
-            let detail = format!(
-                "the certificate is not for `{host}`: it {what}; use a name that it is for, or {SKIP}; {elsewhere}"
-            );
-            (FailureReason::CertificateNameMismatch, detail)
+            let detail =
+                format!("the certificate is not for `{host}`: it {what}; use a name that it is for, or {SKIP}");
+            let problem = DialProblem::new(FailureReason::CertificateNameMismatch, detail);
+            problem.with_hint(target.elsewhere())
         }
         CertificateError::Expired
         | CertificateError::ExpiredContext { .. }
         | CertificateError::NotValidYet
         | CertificateError::NotValidYetContext { .. } => {
             let detail = format!("the certificate of `{host}` {what}; renew it, or {SKIP}");
-            (FailureReason::CertificateExpired, detail)
+            DialProblem::new(FailureReason::CertificateExpired, detail)
         }
         _ => {
             let detail = format!(
                 "the certificate of `{host}` {what}; --webhook-insecure skips the check, and a good one is made by {GOOD_CERTIFICATE}"
             );
-            (FailureReason::TlsFailed, detail)
+            DialProblem::new(FailureReason::TlsFailed, detail)
         }
     }
 }

@@ -13,9 +13,9 @@ use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use url::{Host, Position, Url};
 
+use crate::advice::{Advice, Hint};
 use crate::settings::{Forward, Forwards};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
-use crate::util::wording::shell_word;
 
 const SINK_SUFFIX: &str = ".sink.localhost";
 
@@ -23,18 +23,25 @@ const SINK_SUFFIX: &str = ".sink.localhost";
 #[derive(Clone, Debug)]
 pub struct DialProblem {
     pub reason: FailureReason,
+    /// What is wrong.
     pub detail: String,
+    /// What to do about it.
+    pub hint: Option<Box<Hint>>,
 }
 
 impl DialProblem {
-    pub(super) fn new(reason: FailureReason, detail: impl Into<String>) -> Self {
-        Self { reason, detail: detail.into() }
+    pub(crate) fn new(reason: FailureReason, detail: impl Into<String>) -> Self {
+        Self { reason, detail: detail.into(), hint: None }
+    }
+
+    pub(super) fn with_hint(self, hint: Option<Hint>) -> Self {
+        Self { hint: hint.map(Box::new), ..self }
     }
 }
 
 impl From<DialProblem> for AttemptOutcome {
-    fn from(DialProblem { reason, detail }: DialProblem) -> Self {
-        Self::Failed { reason, detail }
+    fn from(DialProblem { reason, detail, hint }: DialProblem) -> Self {
+        Self::Failed { reason, detail, hint }
     }
 }
 
@@ -126,32 +133,24 @@ impl DialTarget {
         self.url.host_str().unwrap_or_default()
     }
 
-    /// Advice on how to send deliveries elsewhere.
-    pub(super) fn elsewhere(&self) -> String {
-        match &self.forwarded {
-            None => format!("to deliver to your own machine: {}", self.forward_to("http://localhost:PORT")),
-            Some(from) => format!("deliveries to {from} are forwarded to {}", self.origin),
+    /// How to send deliveries elsewhere, unless they are or the target is here.
+    pub(super) fn elsewhere(&self) -> Option<Hint> {
+        let is_led = self.forwarded.is_some() || is_here(&self.url);
+        (!is_led).then(|| Hint::new("to deliver to your own machine:", self.forward_to("http://localhost:PORT")))
+    }
+
+    /// What to do if nothing listens at this target.
+    pub(super) fn start_receiver(&self) -> Hint {
+        match self.elsewhere() {
+            Some(elsewhere) => Hint { text: format!("start your receiver there, or {}", elsewhere.text), ..elsewhere },
+            None => "start your receiver there".into(),
         }
     }
 
-    /// A problem with this target, with advice for a command that calls it without an emulator, and forwards by a flag.
-    pub fn without_emulator(&self, problem: &str) -> String {
-        match &self.forwarded {
-            Some(_) => problem.to_owned(),
-            None if is_here(&self.url) => problem.replace(&self.elsewhere(), "or correct the address"),
-            None => {
-                let rule = format!("{}=http://localhost:PORT", self.origin);
-                let advice = format!("to call your own machine instead: `--forward {}`", shell_word(&rule));
-                problem.replace(&self.elsewhere(), &advice)
-            }
-        }
-    }
-
-    /// How to forward requests for this target.
-    pub(super) fn forward_to(&self, to: &str) -> String {
+    /// A forward of the requests for this target.
+    pub(super) fn forward_to(&self, to: &str) -> Advice {
         let from = self.forwarded.as_deref().unwrap_or(&self.origin);
-        let rule = format!("{from}={to}");
-        format!("`wrs-emulator forwards add {}`, or --forward at the start", shell_word(&rule))
+        Advice::Forward { from: from.to_owned(), to: to.to_owned() }
     }
 }
 
@@ -219,20 +218,25 @@ impl Egress {
                 Exposure::Local => chosen.push(*address),
                 Exposure::Public if is_allowed => chosen.push(*address),
                 Exposure::Public => {
-                    let (address, elsewhere) = (address.ip(), target.elsewhere());
                     refusal.get_or_insert_with(|| {
-                        format!(
-                            "{address} is on the internet; webhooks stay local unless you pass --allow-egress {host}; {elsewhere}"
-                        )
+                        let address = address.ip();
+                        let detail = format!(
+                            "{address} is on the internet; webhooks stay local unless you pass --allow-egress {host}"
+                        );
+                        let problem = DialProblem::new(FailureReason::EgressRefused, detail);
+                        problem.with_hint(target.elsewhere())
                     });
                 }
                 Exposure::Never(what) => {
-                    refusal.get_or_insert_with(|| format!("{} is {what}; it is never dialled", address.ip()));
+                    refusal.get_or_insert_with(|| {
+                        let detail = format!("{} is {what}; it is never dialled", address.ip());
+                        DialProblem::new(FailureReason::EgressRefused, detail)
+                    });
                 }
             }
         }
         match refusal {
-            Some(refusal) if chosen.is_empty() => Err(DialProblem::new(FailureReason::EgressRefused, refusal)),
+            Some(refusal) if chosen.is_empty() => Err(refusal),
             _ => Ok(chosen),
         }
     }
@@ -365,24 +369,21 @@ mod tests {
     }
 
     #[test]
-    fn a_command_without_an_emulator_forwards_by_a_flag() {
+    fn only_what_is_not_here_is_to_be_forwarded() {
         let advised = |url: &str, forwarded| {
             let target = DialTarget::new(Url::parse(url).expect("a URL"), forwarded).expect("a server");
-            let (problem, kept) = (format!("refused; {}", target.elsewhere()), target.elsewhere());
-            target.without_emulator(&problem).replace(&kept, "(as it was)")
+            (target.elsewhere().and_then(|hint| hint.advice), target.start_receiver().text)
         };
+        let start = "start your receiver there".to_owned();
         for here in ["http://localhost:1", "http://a.localhost:1", "http://127.0.0.2:1", "http://[::1]:1"] {
-            assert_eq!(advised(here, None), "refused; or correct the address", "{here}");
+            assert_eq!(advised(here, None), (None, start.clone()), "{here}");
         }
         for there in ["https://shop.example", "https://notlocalhost", "http://10.0.0.1", "http://[2001:db8::1]"] {
-            let rule = shell_word(&format!("{there}=http://localhost:PORT")).into_owned();
-            assert_eq!(
-                advised(there, None),
-                format!("refused; to call your own machine instead: `--forward {rule}`"),
-                "{there}"
-            );
+            let forward = Advice::Forward { from: there.to_owned(), to: "http://localhost:PORT".to_owned() };
+            let text = format!("{start}, or to deliver to your own machine:");
+            assert_eq!(advised(there, None), (Some(forward), text), "{there}");
+            assert_eq!(advised(there, Some("https://shop.example")), (None, start.clone()), "{there}");
         }
-        assert_eq!(advised("http://localhost:3000", Some("https://shop.example")), "refused; (as it was)");
     }
 
     #[test]

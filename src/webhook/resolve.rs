@@ -117,9 +117,9 @@ impl Resolver {
             Ok(addresses) => Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect()),
             Err(NotFound { text, lacks_descriptors: true }) => Err(no_descriptors(text)),
             Err(NotFound { text, .. }) => {
-                let (host, elsewhere) = (target.host_text(), target.elsewhere());
-                let detail = format!("the name `{host}` has no address ({text}); {elsewhere}");
-                Err(DialProblem::new(FailureReason::NameNotFound, detail))
+                let detail = format!("the name `{}` has no address ({text})", target.host_text());
+                let problem = DialProblem::new(FailureReason::NameNotFound, detail);
+                Err(problem.with_hint(target.elsewhere()))
             }
         }
     }

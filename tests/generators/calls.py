@@ -1,8 +1,10 @@
-"""Calls of an emulator with the clients that openapi-python-client made of its documents. Usage: calls.py URL, in their folder."""
+"""Calls of an emulator with the clients that openapi-python-client and openapi-generator made of its documents. Usage: calls.py URL, in their
+folder."""
 
 import json
 import sys
 
+import openapi_client
 from control import Client
 from control.api.emulator import get_health
 from control.api.webhooks import post_events
@@ -30,3 +32,9 @@ assert get_health.sync(client=control).status == "ready"
 fired = post_events.sync(client=control, body=PostEventsBody(type_="workflow.completed"))
 assert fired.events, fired
 print("✓ openapi-python-client")
+
+openapi_generator = openapi_client.ApiClient(openapi_client.Configuration(host=url, access_token="sk_test_local"))
+assert openapi_client.SystemApi(openapi_generator).system_status(include_checks=True).environment == "sandbox"
+body = openapi_client.SubscribeRequest(url="https://app.sink.localhost/hooks", events=["workflow.completed"])
+assert openapi_client.EventsApi(openapi_generator).events_subscribe(body).url == body.url
+print("✓ openapi-generator")

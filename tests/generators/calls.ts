@@ -15,6 +15,10 @@ import { zSubscribeRequest, zSubscription } from './hey-api/emulated/zod.gen.js'
 import { getHealth as orvalHealth, postEvents as orvalEvents } from './orval/control-fetch.js';
 import { eventsSubscribe as orvalSubscribe, systemStatus as orvalStatus } from './orval/emulated-fetch.js';
 import { EventsSubscribeBody, EventsSubscribeResponse } from './orval/emulated-zod.js';
+import { defaults as oazapftsDefaults, eventsSubscribe as oazapftsSubscribe, systemStatus as oazapftsStatus } from './oazapfts.js';
+import { Api } from './swagger-typescript-api.js';
+import { EventsService, OpenAPI, SystemService } from './openapi-typescript-codegen/index.js';
+import { Configuration, EventsApi, SystemApi } from './openapi-generator/typescript-fetch/index.js';
 
 const baseUrl = process.env['WRS_EMULATOR_URL'] ?? '';
 const key = 'sk_test_local';
@@ -61,6 +65,34 @@ async function orval() {
   assert.ok(fired.status === 200 && json(fired.data).deliveries?.[0]?.status === 'delivered');
 }
 
+async function oazapfts() {
+  oazapftsDefaults.baseUrl = baseUrl;
+  oazapftsDefaults.headers = headers;
+  const status = await oazapftsStatus({ includeChecks: true });
+  assert.ok(status.status === 200 && status.data.environment === 'sandbox');
+  const made = await oazapftsSubscribe(app);
+  assert.ok(made.status === 200 && made.data.url === app.url);
+}
+
+async function swaggerTypescriptApi() {
+  const { v1 } = new Api({ baseUrl, baseApiParams: { headers } });
+  assert.equal((await v1.systemStatus({ include_checks: true })).data.environment, 'sandbox');
+  assert.equal((await v1.eventsSubscribe(app)).data.url, app.url);
+}
+
+async function openapiTypescriptCodegen() {
+  OpenAPI.BASE = baseUrl;
+  OpenAPI.TOKEN = key;
+  assert.equal((await SystemService.systemStatus(true)).environment, 'sandbox');
+  assert.equal((await EventsService.eventsSubscribe(app)).url, app.url);
+}
+
+async function openapiGenerator() {
+  const configuration = new Configuration({ basePath: baseUrl, accessToken: key });
+  assert.equal((await new SystemApi(configuration).systemStatus({ includeChecks: true })).environment, 'sandbox');
+  assert.equal((await new EventsApi(configuration).eventsSubscribe({ subscribeRequest: app })).url, app.url);
+}
+
 /** Each request that the emulator accepts, and its answer, is valid for the validators. */
 async function validators() {
   const bodies = [...accepted.urls.map((url) => ({ ...app, url })), ...accepted.secrets.map((secret) => ({ ...app, secret }))];
@@ -88,7 +120,9 @@ async function validators() {
   }
 }
 
-for (const part of [openapiTypescript, heyApi, orval, validators]) {
+for (const part of [
+  openapiTypescript, heyApi, orval, oazapfts, swaggerTypescriptApi, openapiTypescriptCodegen, openapiGenerator, validators,
+]) {
   await part();
   console.log(`✓ ${part.name}`);
 }

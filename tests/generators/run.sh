@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The OpenAPI documents in the tools that people use: linters, generators of clients with a call by each client, and Prism as a proxy.
-# Usage: run.sh EMULATOR_BINARY TOOLS NODE_MODULES, where TOOLS has python and openapi-python-client.
+# Usage: run.sh EMULATOR_BINARY TOOLS NODE_MODULES, where TOOLS has python, openapi-python-client and openapi-generator-cli, which needs java.
 set -euo pipefail
 binary=$(realpath "$1") tools=$(realpath "$2") modules=$(realpath "$3")
 here=$(realpath "$(dirname "$0")")
@@ -48,16 +48,27 @@ for name in emulated changed control; do
     --config openapi-python-client.yaml --fail-on-warning
 done
 clean "orval" orval --config orval.config.mjs
+clean "oazapfts" oazapfts emulated.json oazapfts.ts
+clean "swagger-typescript-api" swagger-typescript-api generate --path emulated.json --output . --name swagger-typescript-api.ts
+# Redocly has a command of the same name.
+clean "openapi-typescript-codegen" node node_modules/openapi-typescript-codegen/bin/index.js --input emulated.json \
+  --output openapi-typescript-codegen --client fetch
+for language in python typescript-fetch; do
+  # It warns that 3.1 is new to it.
+  openapi-generator-cli generate --input-spec emulated.json --generator-name "$language" --output "openapi-generator/$language" > log 2>&1 ||
+    { echo "✗ openapi-generator: $language"; tail -n 60 log; exit 1; }
+  echo "✓ openapi-generator: $language"
+done
 
 clean "the generated TypeScript compiles" tsc --noEmit --strict --skipLibCheck --target es2022 --module esnext --moduleResolution bundler \
   --types node calls.ts hey-api/changed/*.ts orval/*.ts openapi-typescript/*.ts
 esbuild calls.ts --bundle --platform=node --format=esm --log-level=error --outfile=calls.mjs
 node calls.mjs
-"$tools/python" calls.py "$WRS_EMULATOR_URL"
+PYTHONPATH=openapi-generator/python "$tools/python" calls.py "$WRS_EMULATOR_URL"
 
 # Prism compares each request and each answer with the document, and answers 422 or 500 itself where they differ.
 prism proxy emulated.json "$WRS_EMULATOR_URL" --errors --port 0 > prism.log 2>&1 &
 pids+=($!)
 started prism.log 'Prism is listening on'
 "$tools/python" prism.py "$(grep --only-matching 'http://127.0.0.1:[0-9]*' prism.log | tail -n 1)"
-echo "23 passed, 0 failed"
+echo "33 passed, 0 failed"

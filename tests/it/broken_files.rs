@@ -159,7 +159,7 @@ async fn the_start_fails_only_for_what_is_active() {
         ("broken", ["unknown key `operaton`", "unknown key `titel`"]),
         // A shipped scenario does not stand in for the file that should replace it.
         ("always-401", ["always-401.toml:2:10", "unknown key `operaton`"]),
-        ("missing", ["there is no scenario `missing`", "wrs-emulator scenarios list"]),
+        ("missing", ["there is no scenario `missing`", "expected `"]),
     ] {
         let refused = on(folder.path()).scenario(name).start().await.expect_err(name).to_string();
         assert!(parts.iter().all(|part| refused.contains(part)), "{name}: {refused}");

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use std::thread;
 
 use crate::process::{Served, closed_port};
-use crate::support::{text, wrs_emulator};
+use crate::support::{sized, text, wrs_emulator};
 
 const CALLS: &str = "for path in helo helo 100%25; do curl -s -o /dev/null $WRS_BASE_URL/v1/$path; done";
 
@@ -45,10 +45,32 @@ fn github_shows_each_cause_and_a_summary() {
     let idle = exec(&github, &[], "true");
     let nothing = "::warning title=wrs-emulator%3A unused::0 requests arrived; does your code read WRS_BASE_URL?\n";
     assert_eq!((idle.status.code(), text(&idle.stderr).as_str()), (Some(0), nothing));
+    let failed = text(&exec(&github, &["--fail-on", "unused"], "exit 3").stderr);
+    assert_eq!(failed.matches("::error ").count(), 1, "one for one cause\n{failed}");
+    assert!(failed.contains("✗ unused: 1 check had nothing to judge\n    see above\n"), "{failed}");
     // A summary that cannot be written does not change the outcome.
     let gone = exec(&[github[0], ("GITHUB_STEP_SUMMARY", "/no/such/file")], &[], "curl -s $WRS_BASE_URL/v1/hello");
     let said = text(&gone.stderr);
     assert!(gone.status.code() == Some(0) && said.starts_with("warning: the summary of the job cannot be"), "{said}");
+}
+
+/// GitHub executes `::name` at the beginning of a line, after white space, and `##[name]` anywhere: nothing that a client sent, a receiver
+/// answered or a test said gets there, in the log or in a verdict of any form.
+#[test]
+fn nothing_of_a_live_run_is_a_command() {
+    let script = r#"curl -s -o /dev/null "$WRS_BASE_URL/v1/helo%0A%20::add-mask::x%23%23%5Berror%5Dx?%23%23%5Berror%5D"
+        post() { curl -sf -o /dev/null -H 'Content-Type: application/json' -d "$2" "$WRS_EMULATOR_URL/_emulator/$1" || exit 9; }
+        post outcome '{"key":"sk_test_local","test":"a\n::add-mask::x ##[error]x","outcome":"failed","message":"b\n\t::add-mask::x ##[error]x","output":"::add-mask::x\n ::add-mask::x ##[error]x"}'
+        post subscriptions '{"url":"https://app.sink.localhost/%0A::add-mask::x%23%23[error]x","events":["workflow.completed"],"description":"\n::add-mask::x ##[error]x"}'
+        post 'events?wait=10s' '{"type":"workflow.completed","data":{"workflow_id":"\n::add-mask::x ##[error]x"}}'"#;
+    for format in ["text", "json", "junit"] {
+        let flags = ["--verbose", "--fail-on", "unmatched,undelivered,findings", "--verdict-format", format];
+        let output = exec(&[("GITHUB_ACTIONS", "true")], &flags, script);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains("helo"), "{format}: {said}");
+        let is_command = |line: &&str| line.trim_start().starts_with("::add-mask::") || line.contains("##[");
+        assert_eq!(said.lines().find(is_command), None, "{format}: {said}");
+    }
 }
 
 /// A run whose tests failed is red, whatever --fail-on names, with the refusal that explains each test.
@@ -66,13 +88,20 @@ for key in sk_test_a sk_test_b; do
   post '{"key":"'$key'","test":"subscribes '$key'","outcome":"failed","message":"assert 422 == 200"}' /_emulator/outcome
 done
 post '{"key":"sk_test_c","test":"adds","outcome":"failed","message":"1 != 2"}' /_emulator/outcome
+curl -s -o /dev/null "$WRS_EMULATOR_URL/v1/system/status?include_checks=y" -H "Authorization: Bearer sk_test_e"
+post '{"key":"sk_test_e","test":"sets","outcome":"failed","message":"ControlError","refused":{"call":"PATCH profile","status":422,"code":"invalid","message":"no such setting"}}' /_emulator/outcome
 post '{"key":"sk_test_d","test":"fine","outcome":"passed"}' /_emulator/outcome
 exit 1"#;
     let output = exec(&github, &["--fail-on", "unmatched", "--report", &report], script);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("::error ")).collect();
-    let [refused, other] = errors[..] else { panic!("one for each cause\n{said}") };
+    let [refused, own, other] = errors[..] else { panic!("one for each cause\n{said}") };
+    // The test did not get to what it would have found wrong.
+    let call = "::error title=wrs-emulator%3A sets::the test's own control call was refused: PATCH profile: 422 invalid: no such setting; \
+                correct this call, or what the test does before it; also: GET /v1/system/status was refused with 422 ";
+    assert!(own.starts_with(call), "{said}");
+    assert!(refused.starts_with("::error title=wrs-emulator%3A subscribes sk_test_a and 1 more test::POST "), "{said}");
     assert!(
         refused.contains("POST /v1/events/subscribe was refused with 422 Unprocessable Entity: `events` "),
         "{said}"
@@ -81,14 +110,17 @@ exit 1"#;
         refused.contains("; 2 times; first req_") && refused.contains("; test subscribes sk_test_a, test sub"),
         "{said}"
     );
-    assert!(other.contains("tests::1 != 2; the test made no request") && other.contains("test adds"), "{said}");
-    assert!(said.contains("✗ tests: 3 tests failed\n"), "{said}");
+    assert!(
+        other.contains("title=wrs-emulator%3A adds::1 != 2; the test made no request") && other.contains("test adds"),
+        "{said}"
+    );
+    assert!(said.contains("✗ tests: 4 tests failed\n"), "{said}");
     let written = std::fs::read_to_string(&summary).expect("a summary");
-    assert!(written.contains("    ✗ tests: 3 tests failed\n"), "{written}");
+    assert!(written.contains("    ✗ tests: 4 tests failed\n"), "{written}");
     let saved = wrs_emulator(&["verdict", "--from", &report, "--fail-on", "unmatched"]);
     let saved = { saved }.output().expect("it runs");
     assert!(
-        saved.status.success() && text(&saved.stdout).contains("✗ tests: 3 tests failed\n"),
+        saved.status.success() && text(&saved.stdout).contains("✗ tests: 4 tests failed\n"),
         "{}",
         text(&saved.stdout)
     );
@@ -255,7 +287,7 @@ exit 1"#;
     assert!(said.contains("    assert 1 == 2; the test made no request with its key\n"), "{said}");
 }
 
-/// Each of eight causes is one, whatever the tests' runner says, with one sentence in the terminal, the summary, the annotation, the
+/// Each of ten causes is one, whatever the tests' runner says, with one sentence in the terminal, the summary, the annotation, the
 /// `JUnit` file and the report.
 #[test]
 fn a_red_job_has_one_cause_for_each_failed_test_and_one_sentence_everywhere() {
@@ -277,6 +309,10 @@ begin silent; fail 'silent'
 begin other; key=sk_test_local; call system/status; key=sk_test_other; fail 'other key'
 begin gone; control subscriptions "{\"key\":\"$key\",\"url\":\"https://127.0.0.1:1/hooks\"}"
 control 'events?wait=20s' "{\"key\":\"$key\",\"type\":\"workflow.completed\"}"; fail 'receiver gone'
+begin again; control clock "{\"key\":\"$key\",\"mode\":\"frozen\"}"; control "profile?key=$key" '{"rate_limit":{"requests":1}}' PATCH
+call system/status; call system/status; control clock "{\"key\":\"$key\",\"advance\":\"1h\"}"; call system/status; fail 'survived 429'
+begin call; call nowhere
+control outcome "{\"key\":\"$key\",\"test\":\"refused call\",\"outcome\":\"failed\",\"message\":\"ControlError\",\"refused\":{\"call\":\"PATCH profile\",\"status\":422,\"code\":\"invalid\",\"message\":\"unknown setting\"}}"
 begin fine; call 'system/status?include_checks=maybe'
 control outcome "{\"key\":\"$key\",\"test\":\"expects a 422\",\"outcome\":\"passed\"}"
 exit 1"#;
@@ -323,6 +359,12 @@ exit 1"#;
             "assert 0 == 1; the test made no request with its key; while it ran, 1 request came with the key sk_test_local",
         ),
         ("silent", "silent", "assert 0 == 1; the test made no request with its key"),
+        ("refused call", "runner", "ControlError"),
+        (
+            "survived 429",
+            "runner",
+            "assert 0 == 1; each request that went wrong was answered well when it was sent again",
+        ),
     ];
     assert_eq!(found.len(), expected.len(), "{found:#?}");
     for (cause, expected) in found.iter().zip(&expected) {
@@ -332,7 +374,7 @@ exit 1"#;
     let document = roxmltree::Document::parse(&xml).unwrap_or_else(|error| panic!("{error}: {xml}"));
     for (test, _, sentence) in found {
         assert_eq!(said.matches(&format!("    {sentence}\n")).count(), 1, "the terminal: {sentence}\n{said}");
-        assert!(said.contains(&format!("::error title=wrs-emulator%3A tests::{sentence}; ")), "{sentence}\n{said}");
+        assert!(said.contains(&format!("::error title=wrs-emulator%3A {test}::{sentence}; ")), "{sentence}\n{said}");
         assert!(read(&summary).contains(&format!("        {sentence}\n")), "the summary: {sentence}");
         let mut cases = document.descendants().filter(|node| node.attribute("name") == Some(test));
         let failure = cases.next().and_then(|case| case.first_element_child()).expect("a failure of each test");
@@ -340,7 +382,7 @@ exit 1"#;
     }
     // No cause is told a second time as a kind of problem.
     assert_eq!(said.matches("::error ").count(), expected.len(), "{said}");
-    assert!(said.contains("✗ unmatched: 2 requests matched no endpoint\n    see above\n"), "{said}");
+    assert!(said.contains("✗ unmatched: 3 requests matched no endpoint\n    see above\n"), "{said}");
     let explained = text(&wrs_emulator(&["explain", "--from", &report]).output().expect("it runs").stdout);
     assert!(explained.starts_with(expected[0].2) && explained.contains("\ndlv_"), "the first cause: {explained}");
 }
@@ -361,17 +403,19 @@ exit 1"#;
     assert!(said.starts_with(cause), "{said}");
 }
 
-/// Totals are true beyond what is listed.
+/// Totals are true beyond the thousand that are listed.
 #[test]
-fn two_thousand_failed_tests_are_two_thousand() {
+fn all_failed_tests_are_counted() {
+    let count = sized("1001", "2001");
     let script = r#"
-for number in $(seq 2001); do
+for number in $(seq COUNT); do
   [ $number = 1 ] || echo next
   printf 'url = "%s/_emulator/outcome"\ndata = "{\\"key\\":\\"sk_test_%s\\",\\"test\\":\\"t%s\\",\\"outcome\\":\\"failed\\",\\"message\\":\\"no\\"}"\nheader = "Content-Type: application/json"\noutput = /dev/null\n' "$WRS_EMULATOR_URL" $number $number
 done | curl -s -K -
 curl -s -o /dev/null $WRS_BASE_URL/v1/hello; exit 1"#;
-    let output = exec_bash(&[], &["--fail-on", "unmatched"], script);
-    assert!(text(&output.stderr).contains("✗ tests: 2001 tests failed\n"), "{}", text(&output.stderr));
+    let output = exec_bash(&[], &["--fail-on", "unmatched"], &script.replace("COUNT", count));
+    let said = text(&output.stderr);
+    assert!(said.contains(&format!("✗ tests: {count} tests failed\n")), "{said}");
 }
 
 /// `exec` of a script for bash.

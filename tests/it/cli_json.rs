@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::help::all_help;
-use crate::process::{NOWHERE, Served, request};
+use crate::process::{NOWHERE, Served, eventually, request};
 use crate::support::{Outcome, finish, listing, text, wrs_emulator};
 
 /// What a command prints on stdout.
@@ -349,15 +349,12 @@ fn a_reader_that_leaves_ends_a_command_quietly() {
             std::thread::spawn(move || {
                 let _ = sender.send(reader.read_line(&mut String::new()).map(|_| reader));
             });
-            for _ in 0..400 {
+            eventually("it ends", || {
                 request(&stage.served.url, "GET /v1/hello HTTP/1.1", "");
                 let _ = received.try_recv().map(drop);
                 status = child.try_wait().expect("it can be asked");
-                if status.is_some() {
-                    break;
-                }
-                std::thread::sleep(std::time::Duration::from_millis(20));
-            }
+                status.is_some()
+            });
         } else {
             drop(reader);
             status = Some(child.wait().expect("it ends"));
@@ -379,9 +376,11 @@ fn a_followed_list_ends_with_its_count() {
     let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let (sender, received) = std::sync::mpsc::channel();
     std::thread::spawn(move || lines.map_while(Result::ok).all(|line| sender.send(line).is_ok()));
-    let first = (0..200).find_map(|_| {
+    let mut first = None;
+    eventually("a request is followed", || {
         request(&url, "GET /v1/hello HTTP/1.1", "");
-        received.recv_timeout(std::time::Duration::from_millis(100)).ok()
+        first = received.try_recv().ok();
+        first.is_some()
     });
     stage.served.kill();
     assert_eq!(child.wait().expect("it ends").code(), Some(0));

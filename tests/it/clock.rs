@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
 use crate::support::{
-    KEY, PATIENCE, START, ask, builder, control, fire, get_as, refused, start, started, subscribe_sink, view,
+    KEY, PATIENCE, START, ask, builder, control, fire, get_as, next_due, refused, start, started, subscribe_sink, view,
     with_receiver,
 };
 
@@ -118,12 +118,7 @@ async fn an_answer_that_drips_ends_within_one_step() {
         let emulator = std::sync::Arc::clone(&emulator);
         async move { get_as(&emulator, KEY, "/v1/hello").await }
     });
-    let drips = async {
-        while emulator.control().next_due_of_all().is_none() {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, drips).await.expect("the first bytes are sent");
+    next_due(&emulator).await;
     move_clock(&emulator, &json!({ "advance": "1m" })).await;
     let answer = dripping.await.expect("it is answered");
     assert_eq!(answer.json()["message"], "Hello, world!");

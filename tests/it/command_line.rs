@@ -45,6 +45,27 @@ fn an_empty_token_is_no_token_and_empty_variables_are_none() {
     assert!(log.contains("control token: ctl_"), "{log}");
 }
 
+/// A file's last newline is part of no value, whoever reads the variable, and no reason to call it unknown.
+#[test]
+fn blanks_and_line_ends_around_a_variable_are_no_part_of_it() {
+    let script = "echo \"[$WRS_API_KEY][$WRS_EMULATOR_CONTROL_TOKEN]\"";
+    let mut program = wrs_emulator(&["exec", "--log", "json", "--", "sh", "-c", script]);
+    for (name, value) in [
+        ("WRS_API_KEY", " sk_test_own\r\n"),
+        ("WRS_EMULATOR_CONTROL_TOKEN", " let-me-in\n"),
+        ("WRS_EMULATOR_SEED", "5 "),
+        ("WRS_EMULATOR_CLOCK", " frozen\n"),
+        ("WRS_EMULATOR_PROFILE", " \n"),
+    ] {
+        program.env(name, value);
+    }
+    let output = finish(&mut program).exits(0);
+    assert_eq!(text(&output.stdout), "[sk_test_own][let-me-in]\n");
+    let said = text(&output.stderr);
+    assert!(!said.contains("is set, but no flag has this variable"), "{said}");
+    assert!(said.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{said}");
+}
+
 /// Each refusal names the variable, whichever way the emulator is asked; `health` needs no token.
 #[test]
 fn a_missing_or_wrong_token_names_the_variable() {
@@ -68,9 +89,9 @@ fn a_missing_or_wrong_token_names_the_variable() {
     assert_eq!(served.call(&["health"]).status.code(), Some(0));
 }
 
-/// The first command between backticks, without the program's name.
+/// The first command between backticks or on a line of its own, without the program's name.
 fn command_in(text: &str) -> Vec<&str> {
-    let command = text.split('`').find_map(|part| part.strip_prefix("wrs-emulator "));
+    let command = text.split(['`', '\n']).find_map(|part| part.trim_start().strip_prefix("wrs-emulator "));
     command.unwrap_or_else(|| panic!("a command in {text}")).split(' ').collect()
 }
 
@@ -78,20 +99,17 @@ fn command_in(text: &str) -> Vec<&str> {
 fn a_remedy_is_a_command_that_works_at_once() {
     let served = Served::start(&["--clock", "frozen"]);
     let key = "Authorization: Bearer sk_test_local";
-    let plain = r#"{"url":"http://127.0.0.1:1/x","events":["workflow.completed"]}"#;
+    let plain = r#"{"url":"http://8.8.8.8/x","events":["workflow.completed"]}"#;
     for (head, body) in [(format!("GET /v1/workflows HTTP/1.1\r\n{key}"), ""), (SUBSCRIBE.to_owned(), plain)] {
         let refused = request(&served.url, &head, body);
         assert!(refused.starts_with("HTTP/1.1 4"), "{refused}");
-        served.said(&command_in(&refused));
+        served.said(&command_in(&served.said(&["explain"])));
         let answer = request(&served.url, &head, body);
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     }
     served.call(&["trigger", "workflow.completed", "--wait"]);
     let explained = served.said(&["explain"]).replace("PORT", "3000");
-    assert!(
-        served.said(&command_in(&explained)).contains("http://127.0.0.1:1 -> http://localhost:3000"),
-        "{explained}"
-    );
+    assert!(served.said(&command_in(&explained)).contains("http://8.8.8.8 -> http://localhost:3000"), "{explained}");
 
     let findings = served.json(&["review", "findings", "--json"]);
     let idle = findings["not_exercised"].as_array().expect("a list");

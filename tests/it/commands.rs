@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::process::{Served, closed_port, request};
+use crate::process::{Served, closed_port, eventually, request};
 use crate::program::Program;
 use crate::support::{Outcome, finish, run, text, wrs_emulator};
 
@@ -161,9 +161,11 @@ fn what_happens_is_printed_as_it_happens() {
         let (sender, received) = std::sync::mpsc::channel();
         std::thread::spawn(move || lines.map_while(Result::ok).all(|line| sender.send(line).is_ok()));
         // It sees only later records, and nothing else shows when it listens.
-        let line = (0..200).find_map(|_| {
+        let mut line = None;
+        eventually("a request is followed", || {
             request(&served.url, "GET /v1/hello HTTP/1.1", "");
-            received.recv_timeout(std::time::Duration::from_millis(100)).ok()
+            line = received.try_recv().ok();
+            line.is_some()
         });
         child.kill().and_then(|()| child.wait()).expect("it ends");
         assert!(line.as_ref().is_some_and(|line| line.contains(part)), "{line:?}");

@@ -19,7 +19,8 @@ async fn health_says_what_is_served() {
 #[tokio::test]
 async fn a_host_that_is_not_allowed_is_named() {
     let emulator = start().await;
-    let rebound = raw(&emulator, b"GET /_emulator/requests HTTP/1.1\r\nHost: evil.example\r\n\r\n").await;
+    let rebound =
+        raw(&emulator, b"GET /_emulator/requests HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n").await;
     assert!(rebound.starts_with("HTTP/1.1 421 ") && rebound.contains("--allow-host evil.example"), "{rebound}");
 }
 

@@ -9,7 +9,7 @@ use wrs_emulator::clock::Clock;
 
 use crate::probe_receiver::{self, Does};
 use crate::process::{SUBSCRIBE, Served, closed_port, request};
-use crate::support::{Outcome, finish, text};
+use crate::support::{Outcome, finish, run, text};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -237,17 +237,17 @@ fn advice_names_the_key_the_scheme_and_every_address() {
         (
             "sk_test_local",
             format!("https://localhost:{closed}"),
-            format!("nothing listens on 127.0.0.1:{closed} or [::1]:{closed};"),
+            format!("nothing listens on 127.0.0.1:{closed} or [::1]:{closed}\n"),
         ),
         (
             "sk_test_a",
             "https://plain.example".to_owned(),
-            format!("to deliver over plain HTTP: `wrs-emulator forwards add {rule}`, or --forward at the start"),
+            format!("to deliver over plain HTTP:\n  wrs-emulator forwards add {rule} --url http://127.0.0.1:"),
         ),
         (
             "sk_test_a",
             format!("https://localhost:{plain}"),
-            format!("`wrs-emulator forwards add https://localhost:{plain}=http://localhost:{plain}`"),
+            format!("wrs-emulator forwards add https://localhost:{plain}=http://localhost:{plain} --url http://"),
         ),
     ] {
         let served = Served::start(&["--quiet", "--clock", "frozen", "--forward", &forward]);
@@ -260,5 +260,68 @@ fn advice_names_the_key_the_scheme_and_every_address() {
         assert_eq!(advance.contains(" --key sk_test_a "), key == "sk_test_a", "{advance}");
         assert_eq!(pasted(&shown, "wrs-emulator clock advance", SECRET).status.code(), Some(0));
         assert_eq!(served.json(&["deliveries", "--json"])["data"][0]["attempts"], 2, "{advance}");
+    }
+}
+
+/// A command names the emulator that it was asked at. A log and a saved run are read when that has ended: they name an option of the next.
+#[test]
+fn a_forward_is_advised_as_it_works_where_it_is_read() {
+    let served = Served::start(&["--clock", "frozen"]);
+    // The guard refuses it, so nothing is dialled.
+    served.said(&["subscriptions", "create", "https://8.8.8.8/hooks"]);
+    let fired = text(&served.call(&["trigger", "workflow.completed", "--wait"]).stdout);
+    let id = served.newest("deliveries");
+    let rule = "https://8.8.8.8=http://localhost:PORT";
+    let command = format!("wrs-emulator forwards add {rule} --url {}", served.url);
+    let advised = format!("to deliver to your own machine: `{command}`");
+    let shown = served.said(&["deliveries", "show", &id]);
+    let judged = text(&served.call(&["verdict"]).stdout);
+    for said in [&fired, &shown, &judged] {
+        assert!(said.contains(&advised), "{advised}: {said}");
+    }
+    let explained = served.said(&["explain", &id]);
+    assert!(explained.contains(&format!("to deliver to your own machine:\n  {command}\n")), "{explained}");
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("report.html").display().to_string();
+    served.said(&["run", "save", &report]);
+    let (_, log) = served.stop();
+    let option = format!("to deliver to your own machine: `--forward {rule}`");
+    let line = log.lines().find(|line| line.contains(&id)).unwrap_or_else(|| panic!("{log}"));
+    assert!(line.contains(&option) && !line.contains("forwards add"), "{line}");
+    for arguments in
+        [&["verdict", "--from", &report][..], &["explain", &id, "--from", &report], &["explain", "--from", &report]]
+    {
+        let said = text(&run(arguments).stdout);
+        let lines = option.replace(": `", ":\n  ").replace('`', "\n");
+        assert!(said.contains(&option) || said.contains(&lines), "{arguments:?}: {said}");
+        assert!(!said.contains("forwards add"), "{arguments:?}: {said}");
+    }
+    let page = std::fs::read_to_string(&report).expect("a report");
+    let (plain, _) = page.split_once("<script").expect("plain HTML comes first");
+    assert!(!plain.contains("forwards add"), "{plain}");
+}
+
+/// What the settings would allow is said without a command in the answer of the API, which knows no address, and as advice elsewhere.
+#[test]
+fn what_a_setting_or_a_scenario_would_answer_is_advice() {
+    let served = Served::start(&["--quiet"]);
+    for (method, path, body, answered, command) in [
+        (
+            "POST",
+            "/v1/events/subscribe",
+            r#"{"url":"http://plain.example","events":["workflow.completed"]}"#,
+            "`webhooks.allow_http`",
+            "wrs-emulator profile set webhooks.allow_http=true --url ",
+        ),
+        ("GET", "/v1/workflows", "", "`announced-endpoints`", "wrs-emulator scenarios use announced-endpoints --url "),
+    ] {
+        let (_, answer) = served.send(method, path, body);
+        assert!(answer.contains(answered) && !answer.contains("wrs-emulator"), "{answer}");
+        let explained = served.said(&["explain"]);
+        assert!(explained.contains(command), "{explained}");
+        let judged = served.json(&["verdict", "--json"]);
+        let causes = judged["causes"].as_array().expect("causes");
+        assert!(causes.iter().any(|cause| cause["advice"]["do"].is_string()), "{judged}");
     }
 }

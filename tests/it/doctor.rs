@@ -213,9 +213,12 @@ fn a_subscription_is_followed_to_its_receiver() {
     let served = Served::start(&["--quiet", "--clock", "frozen"]);
     let id = served.subscribe("https://app.example.com/hooks")["id"].as_str().expect("an id").to_owned();
     let doctor = || doctor(&served.url, &["--key", "sk_test_local"], &[]);
-    let add = |to: &str| format!("wrs-emulator forwards add https://app.example.com={to}");
+    let add = |to: &str| format!("wrs-emulator forwards add https://app.example.com={to} --url {}", served.url);
     let forward = |to: &str| served.said(&["forwards", "add", &format!("https://app.example.com={to}")]);
     finds(doctor(), 0, "forward", "warning", "is not forwarded", &[&add("http://localhost:3000")]);
+    served.said(&["forwards", "add", "https://app.example.com:8443=http://localhost:3000"]);
+    let near = "the forward of `https://app.example.com:8443` does not cover it: its port is 8443, not 443:";
+    finds(doctor(), 0, "forward", "warning", near, &[&add("http://localhost:3000")]);
 
     let closed = closed_port();
     forward(&format!("http://127.0.0.1:{closed}"));
@@ -235,7 +238,7 @@ fn a_subscription_is_followed_to_its_receiver() {
     finds(doctor(), 0, "receiver", "ok", "answers over TLS", &[]);
     let alert = format!("http://127.0.0.1:{}", other_program("\x15\x03\x01\x00\x02\x02\x46"));
     forward(&alert);
-    finds(doctor(), 1, "receiver", "failed", "not valid HTTP", &[&add(&alert.replace("http", "https"))]);
+    finds(doctor(), 1, "receiver", "failed", "expects TLS there", &[&add(&alert.replace("http", "https"))]);
 
     // The guard refuses before anything is dialled, and no name is looked up.
     for nowhere in ["http://169.254.169.254", "http://[::ffff:a9fe:a9fe]", "http://192.0.2.1", "http://app.example.org"]
@@ -243,6 +246,10 @@ fn a_subscription_is_followed_to_its_receiver() {
         forward(nowhere);
         finds(doctor(), 0, "receiver", "ok", "no subscription leads", &[]);
     }
+
+    served.call(&["forwards", "add", "http://app.example.com=http://localhost:3000"]).exits(0);
+    let idle = "the forward of `http://app.example.com` is never used: a subscription must use https";
+    finds(doctor(), 0, "forward", "warning", idle, &["wrs-emulator forwards list"]);
 
     served.said(&["subscriptions", "disable", &id]);
     served.subscribe("https://app.sink.localhost/hooks");
@@ -254,13 +261,34 @@ fn a_clock_that_does_not_show_the_real_time_is_a_warning() {
     let served = Served::start(&["--quiet"]);
     let doctor = |key: &str| doctor(&served.url, &["--key", key], &[]);
     served.said(&["clock", "advance", "1h", "--key", "sk_test_a"]);
-    finds(doctor("sk_test_a"), 0, "clock", "warning", "moved", &["wrs-emulator clock set now --key sk_test_a"]);
+    finds(
+        doctor("sk_test_a"),
+        0,
+        "clock",
+        "warning",
+        "moved",
+        &[&format!("wrs-emulator clock set now --key sk_test_a --url {}", served.url)],
+    );
     served.said(&["clock", "set", "now", "--key", "sk_test_a"]);
     finds(doctor("sk_test_a"), 0, "clock", "ok", "the real time", &[]);
     served.said(&["clock", "auto", "--key", "sk_test_b"]);
-    finds(doctor("sk_test_b"), 0, "clock", "warning", "auto", &["wrs-emulator clock resume --key sk_test_b"]);
+    finds(
+        doctor("sk_test_b"),
+        0,
+        "clock",
+        "warning",
+        "auto",
+        &[&format!("wrs-emulator clock resume --key sk_test_b --url {}", served.url)],
+    );
     served.said(&["clock", "freeze"]);
-    finds(doctor("sk_test_c"), 0, "clock", "warning", "frozen", &["wrs-emulator clock resume"]);
+    finds(
+        doctor("sk_test_c"),
+        0,
+        "clock",
+        "warning",
+        "frozen",
+        &[&format!("wrs-emulator clock resume --url {}", served.url)],
+    );
 }
 
 #[test]

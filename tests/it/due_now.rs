@@ -86,7 +86,7 @@ async fn a_run_read_at_once_has_the_events_of_an_activation_under_load() {
         })
     };
     let load: Vec<_> = (0..4).map(|_| yielding()).collect();
-    for round in 0..sized(40, 200) {
+    for round in 0..sized(16, 200) {
         let key = format!("sk_test_round_{round:03}");
         activate(&emulator, &["story"], Some(&key)).await;
         if round % 2 == 0 {

@@ -129,6 +129,21 @@ fn the_environment_leads_to_the_emulator() {
     assert!(tls.status.code() == Some(1) && said(&tls).contains("/v1/nothing"), "{tls:?}");
 }
 
+/// The values of variables are bytes, and so are arguments.
+#[test]
+fn what_is_not_utf_8_is_passed_on() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    let odd = OsStr::from_bytes(b"a\xff\xfeb");
+    let mut command =
+        wrs_emulator(&["exec", "--", "sh", "-c", "printf '%s|%s|%s' \"$ODD\" \"$NO_PROXY\" \"$1\"", "sh"]);
+    let output = run(command.arg(odd).env("ODD", odd).env("NO_PROXY", odd));
+    let mut parts = output.stdout.split(|byte| *byte == b'|');
+    assert_eq!(parts.next(), Some(odd.as_bytes()), "{output:?}");
+    assert!(parts.next().is_some_and(|list| list.starts_with(b"a\xff\xfeb,127.0.0.1")), "{output:?}");
+    assert_eq!(parts.next(), Some(odd.as_bytes()), "{output:?}");
+}
+
 /// A proxy that does not exist, in the variables that clients read.
 const NO_SUCH_PROXY: [(&str, &str); 4] = [
     ("http_proxy", "http://127.0.0.1:1"),
@@ -336,8 +351,10 @@ fn deliveries_are_given_time_to_settle_but_no_more_than_is_allowed() {
     assert_eq!(soon.status.code(), Some(0), "{soon:?}");
     let late = exec(&[&repeats[..], &["webhooks.retry.schedule=[\"1h\"]"]].concat(), &script);
     assert!(late.status.code() == Some(1) && said(&late).contains("another is due"), "{late:?}");
-    let hurried =
-        exec(&[&repeats[..], &["webhooks.retry.schedule=[\"2s\", \"1h\"]", "--settle", "50ms"]].concat(), &script);
+    // Were the flag not read, the variable would have it wait for minutes.
+    let flags = [&["exec"], &repeats[..], &["webhooks.retry.schedule=[\"4m\"]", "--settle", "50ms"]].concat();
+    let mut hurried = wrs_emulator(&[&flags[..], &["--", "sh", "-c", &script]].concat());
+    let hurried = run(hurried.env("WRS_EMULATOR_SETTLE", "5m"));
     assert!(hurried.status.code() == Some(1) && said(&hurried).contains("attempt 1 failed"), "{hurried:?}");
     let wrong = exec(&["--settle", "301s"], "echo ran");
     assert_eq!((wrong.status.code(), text(&wrong.stdout).as_str()), (Some(2), ""), "{wrong:?}");
@@ -599,7 +616,7 @@ fn a_report_without_scripts_begins_with_how_the_command_ended() {
 
 #[test]
 fn a_report_has_the_end_of_what_the_command_printed_and_the_command_prints_it_all_the_same() {
-    let script = "echo one; sleep 0.05; echo sk_live_abcdefgh1234 >&2; printf '\\033[31mlast\\033[0m\\n'";
+    let script = "echo one; echo sk_live_abcdefgh1234 >&2; printf '\\033[31mlast\\033[0m\\n'";
     let (output, document) = reported("run.json", &["--quiet"], &["sh", "-c", script]);
     assert_eq!(
         (text(&output.stdout).as_str(), said(&output).as_str()),
@@ -632,7 +649,7 @@ fn a_report_waits_for_what_is_due_and_is_written_when_exec_is_ended() {
 
     // While the command runs, and while the emulator waits for a retry that is due in half a minute.
     let retried = format!("{}; {}; echo $$", subscribe("slow"), fire("slow", "[500]"));
-    for script in ["echo $$; while :; do sleep 0.05; done", &retried] {
+    for script in ["echo $$; exec sleep 1000", &retried] {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("report.html").display().to_string();
         let retry = "webhooks.retry.schedule=[\"4m\"]";
@@ -642,8 +659,8 @@ fn a_report_waits_for_what_is_due_and_is_written_when_exec_is_ended() {
         let mut out = BufReader::new(child.stdout.as_mut().expect("a pipe"));
         out.read_line(&mut process).expect("the command's process");
         let is_there = || std::path::Path::new("/proc").join(process.trim()).exists();
-        while script == retried && is_there() {
-            std::thread::sleep(std::time::Duration::from_millis(10));
+        if script == retried {
+            process::eventually("the command has ended", || !is_there());
         }
         process::signal(&child, "TERM");
         let output = ended(child);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, activate, control, get, get_as, hook, put_scenario, send, start, start_with, started, subscribe,
+    Answer, activate, ask, control, get, get_as, hook, put_scenario, send, start, start_with, started, subscribe,
     subscribe_sink, view,
 };
 
@@ -52,6 +52,28 @@ async fn each_kind_of_answer_names_what_decided() {
             explanation["summary"].as_str().is_some_and(|summary| summary.starts_with(&status.to_string())),
             "{explanation}"
         );
+    }
+}
+
+/// As data, so that a package for tests shows a call of its own instead of a command.
+#[tokio::test]
+async fn what_a_setting_or_a_scenario_would_allow_is_advice() {
+    let emulator = start_with(&[]).await;
+    let announced = json!({
+        "text": "to answer it in an assumed shape:",
+        "advice": { "do": "use_scenarios", "active": ["announced-endpoints"], "key": null },
+    });
+    let allowed = json!({
+        "text": "to accept URLs of plain http:",
+        "advice": { "do": "set", "setting": "webhooks.allow_http", "value": "true" },
+    });
+    for (answer, status, advice) in [
+        (get(&emulator, "/v1/users").await, 404, json!([announced])),
+        (subscribe(&emulator, &hook("http://localhost:3000/hooks")).await, 422, json!([allowed])),
+        (subscribe(&emulator, &hook("ftp://localhost/hooks")).await, 422, Value::Null),
+    ] {
+        assert_eq!(answer.status, status);
+        assert_eq!(explained(&emulator, &answer).await["advice"], advice);
     }
 }
 
@@ -246,6 +268,32 @@ async fn a_scenario_of_the_request_s_key_is_active_for_it() {
         let ended = (format!("{place}; the scenario is no longer active"), None);
         assert_eq!(advised(&emulator, answer).await, [ended]);
     }
+}
+
+/// A live key is masked, and a masked key names nothing: its workspace is named, or nothing is.
+#[tokio::test]
+async fn advice_about_a_live_key_names_what_can_be_named() {
+    const LIVE: &str = "sk_live_abcdefgh";
+    let small = crate::support::builder().set("keys.mode=any").configure(|settings| settings.most_workspaces = 2);
+    let emulator = started(small).await;
+    put_scenario(&emulator, "down", "[[rule]]\nreply = { status = 503 }\n").await;
+    activate(&emulator, &["down"], Some(LIVE)).await;
+    let place = "scenario `down` (given as text, line 1), rule 1, gave this answer";
+    // Others evict its workspace; an operation that needs no key does not open it again.
+    for other in ["sk_test_a", "sk_test_b", "sk_test_c"] {
+        get_as(&emulator, other, "/v1/system/status").await;
+    }
+    let hello = get_as(&emulator, LIVE, "/v1/hello").await;
+    let masked = format!("{place}; to turn it off, activate other scenarios for sk_live_…efgh");
+    assert_eq!(advised(&emulator, &hello).await, [(masked, None)]);
+    let status = get_as(&emulator, LIVE, "/v1/system/status").await;
+    let [(text, Some(advice))] = &advised(&emulator, &status).await[..] else { panic!("one piece of advice") };
+    assert!(
+        text.ends_with("to turn it off:") && advice["key"].as_str().is_some_and(|key| key.starts_with("ws_")),
+        "{advice}"
+    );
+    ask(&emulator, "POST", "scenarios/active", &json!({ "key": advice["key"], "active": [] })).await;
+    assert_eq!(get_as(&emulator, LIVE, "/v1/hello").await.status, 200);
 }
 
 const STORY: &str = r#"

@@ -86,7 +86,7 @@ async fn the_egress_guard_and_the_limits_hold_for_forwards_made_while_running() 
         let refused = outcome(&emulator, KEY).await;
         let detail = refused["outcome"]["detail"].as_str().expect("a detail");
         assert_eq!(refused["outcome"]["failure"], "egress_refused", "{refused}");
-        assert!(detail.contains(failure) && !detail.contains("--forward"), "{detail}");
+        assert!(detail.contains(failure) && refused["outcome"]["hint"].is_null(), "{refused}");
     }
     for (forwards, said) in [
         (json!({ "https://a?x": "http://b" }), "without query and fragment"),
@@ -113,16 +113,20 @@ async fn a_failed_delivery_advises_what_was_not_done_yet_and_keeps_the_port() {
         let failed = outcome(emulator, KEY).await;
         failed["outcome"]["detail"].as_str().unwrap_or_else(|| panic!("it fails: {failed}")).to_owned()
     };
-    let said = detail(&emulator).await;
-    let command = format!("`wrs-emulator forwards add {PUBLIC}=http://localhost:PORT`");
-    assert!(said.contains(&command), "{said}");
+    let failed = outcome(&emulator, KEY).await;
+    let advice = json!({ "do": "forward", "from": PUBLIC, "to": "http://localhost:PORT" });
+    assert_eq!(
+        failed["outcome"]["hint"],
+        json!({ "text": "to deliver to your own machine:", "advice": advice }),
+        "{failed}"
+    );
     // The forward exists, and leads to a name without an address, or to no listener.
     let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     for target in ["http://nothing.example:3000".to_owned(), format!("http://{closed}"), format!("https://{closed}")] {
         patch(&emulator, &json!({ "webhooks": { "forwards": { PUBLIC: target } } })).await;
-        let said = detail(&emulator).await;
-        assert!(said.contains(&format!("deliveries to {PUBLIC} are forwarded to {target}")), "{said}");
-        assert!(!said.contains("--forward"), "{said}");
+        let failed = outcome(&emulator, KEY).await;
+        assert!(failed["dialled"].as_str().is_some_and(|dialled| dialled.starts_with(&target)), "{failed}");
+        assert!(failed["outcome"]["hint"]["advice"].is_null(), "it is forwarded already: {failed}");
     }
     let (certificates, other) = (Certificates::for_localhost(), Certificates::for_localhost());
     let receiver = Receiver::tls(&certificates, &[200]).await;
@@ -141,6 +145,47 @@ async fn a_failed_delivery_advises_what_was_not_done_yet_and_keeps_the_port() {
         let said = detail(&emulator).await;
         assert!(said.contains(advice) && said.contains("--webhook-insecure") && !said.contains(not), "{said}");
     }
+}
+
+/// Forwards that cover no subscription, where they are made and where one is missed.
+#[test]
+fn a_forward_that_cannot_be_used_is_said_where_it_is_met() {
+    let plain = "the forward of `http://app.example.com` is never used: a subscription must use https; forward \
+                 `https://app.example.com`, or set webhooks.allow_http=true";
+    let served = Served::start(&["--forward", "http://app.example.com=http://localhost:3000"]);
+    let added = served.call(&["forwards", "add", "https://app.example.com/hooks/*=3000", "https://b.example=3000"]);
+    let said = text(&added.exits(0).stderr);
+    // That of the start is not new.
+    assert!(!said.contains(plain), "{said}");
+    assert!(
+        said.contains("there are no wildcards, and `https://app.example.com/hooks` covers every path below it"),
+        "{said}"
+    );
+    for (rule, problem) in [
+        (
+            "https://*.example.com=3000",
+            "its URL must name a host of letters, digits, hyphens and dots; there are no wildcards",
+        ),
+        (
+            "https://app.example.com:0=3000",
+            "no subscription can have `https://app.example.com:0/`: its URL must not use port 0",
+        ),
+        ("https://app.example.com=http://localhost:0", "must not use port 0, at which nothing can listen"),
+    ] {
+        for arguments in [&["forwards", "add"][..], &["serve", "--listen", "127.0.0.1:0", "--forward"]] {
+            served.call(&[arguments, &[rule]].concat()).exits(2).says(&[problem]);
+        }
+    }
+    let twice = ["forwards", "add", "https://c.example=3000", "https://C.example/=4000"];
+    served.call(&twice).exits(2).says(&["`https://c.example` is forwarded twice, to http://localhost:3000 and to"]);
+    // A delivery that none of them covers.
+    served.subscribe("https://b.example:8443/in");
+    served.call(&["trigger", "workflow.completed", "--wait"]).exits(1);
+    served.call(&["explain"]).prints(&[
+        "it was not forwarded: the forward of `https://b.example` does not cover it: its port is 443, not 8443",
+    ]);
+    let (_, log) = served.stop();
+    assert!(log.contains(plain), "{log}");
 }
 
 #[test]

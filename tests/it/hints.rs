@@ -93,7 +93,7 @@ fn every_record_of_a_file_can_be_explained() {
     from(&["--key", "sk_test_local"]).exits(0).prints(&["dlv_", "workflow.completed evt_"]);
     let delivery: Value = serde_json::from_slice(&from(&["--key", "sk_test_local", "--json"]).stdout).expect("JSON");
     let event = delivery["delivery"]["event"].as_str().expect("an id").to_owned();
-    from(&[&event]).exits(0).prints(&["it went to 1 of 1 subscriptions", "delivery dlv_"]);
+    from(&[&event]).exits(0).prints(&["it went to 1 of 1 subscription", "delivery dlv_"]);
     from(&["req_none"]).exits(1).says(&["has no record `req_none`"]);
     from(&["--key", "sk_test_none"]).exits(1).says(&["the run has no `sk_test_none`"]);
     run(&["explain", "--from", "/no/such/file"]).exits(2).says(&["cannot use `/no/such/file`"]);

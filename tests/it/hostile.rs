@@ -14,11 +14,12 @@ use serde_json::{Value, json};
 use crate::cli_json::{Form, ROWS, Stage};
 use crate::help::all_help;
 use crate::process::Served;
-use crate::support::{Outcome, finish, piped, text, wrs_emulator};
+use crate::support::{Outcome, finish, piped, sized, text, wrs_emulator};
 
 const MIB: usize = 1024 * 1024;
-/// A title, a color, a reversed direction, a line separator, and a return to the start of the line.
-const ESCAPES: &str = "\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}\u{2028}\r";
+/// A title, a color, a reversed direction, a line separator, a return to the start of the line; and what GitHub executes: a line that
+/// begins with a command, after white space or not, and the other form anywhere.
+const ESCAPES: &str = "\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}\u{2028}\r\n::error::x\n \t\u{a0}::add-mask::x ##[error]x";
 
 /// A server that handles each connection after its first request has been read.
 fn server(handle: impl Fn(Vec<u8>, TcpStream) + Send + Sync + 'static) -> String {
@@ -114,6 +115,10 @@ fn drives(c: char) -> bool {
 fn is_inert(what: &str, output: &Outcome) -> bool {
     let printed = text(&output.stdout) + &text(&output.stderr);
     assert!(!printed.chars().any(drives), "{what}: {printed:?}");
+    let is_command = |line: &str| {
+        ["::error::x", "::add-mask::x"].iter().any(|name| line.trim_start().starts_with(name)) || line.contains("##[")
+    };
+    assert!(!printed.lines().any(is_command), "{what}: {printed:?}");
     ["\\u{1b}", "\\u001b"].iter().any(|escape| printed.contains(escape))
 }
 
@@ -130,6 +135,10 @@ fn nothing_that_a_server_sends_drives_the_terminal() {
                 continue;
             }
             for (flags, arguments) in [(&["--json"][..], done), (&[], done), (&[], refused)] {
+                // JSON where no text is spared, text where an answer keeps its form; each way with both if large.
+                if flags.is_empty() == all && !sized(false, true) {
+                    continue;
+                }
                 let output = finish(&mut stage.command_with(flags, command, arguments, &url));
                 visible += usize::from(is_inert(&format!("{command} {arguments} {flags:?}"), &output));
             }
@@ -140,7 +149,7 @@ fn nothing_that_a_server_sends_drives_the_terminal() {
                 usize::from(is_inert(format, &finish(&mut stage.command_with(&[], "verdict", &arguments, &url))));
         }
     }
-    assert!(visible > 80, "{visible} outputs have escapes in them");
+    assert!(visible > sized(40, 80), "{visible} outputs have escapes in them");
 }
 
 /// The text that a model reads, and the records of a stream.
@@ -222,6 +231,26 @@ fn what_does_not_end_is_not_read_to_its_end() {
         assert!(said.contains(says), "{command:?} {head:?}: {said}");
         let sent = sent.load(Ordering::Relaxed);
         assert!(sent <= most * MIB + BUFFERED, "{command:?} {head:?}: {sent} bytes were taken");
+    }
+}
+
+/// A few bytes of text may be many of memory: such an answer is not read, nor is such a record of the stream.
+#[test]
+fn what_expands_is_not_read() {
+    let objects = format!("[{}]", vec!["{}"; 1_000_000].join(","));
+    let numbers = format!("{{\"data\":[{}]}}", vec!["0"; 6_000_000].join(","));
+    for body in [objects, numbers] {
+        let event = format!("event: request\ndata: {body}\n\n");
+        let url = server(move |_, mut stream| answer(&mut stream, "200 OK", "application/json", &body));
+        for command in [&["verdict"][..], &["requests", "--json"], &["run", "save", "-"], &["explain", "--json"]] {
+            let output = finish(wrs_emulator(command).env("WRS_EMULATOR_URL", &url)).exits(3);
+            output.says(&["its answer cannot be read: it would take more than 512 MiB of memory once it is read"]);
+        }
+        let url = server(move |_, mut stream| answer(&mut stream, "200 OK", "text/event-stream", &event));
+        for flags in [&["requests", "--follow"][..], &["requests", "--follow", "--json"]] {
+            let output = finish(wrs_emulator(flags).env("WRS_EMULATOR_URL", &url)).exits(3);
+            output.says(&["more than 512 MiB of memory"]);
+        }
     }
 }
 

@@ -12,8 +12,8 @@ use wrs_emulator::Emulator;
 use wrs_emulator::state::engine::sink::Receipt;
 
 use crate::support::{
-    Answer, KEY, PATIENCE, START, ask, builder, control, get, get_as, hook, send, started, subscribe, subscribe_as,
-    subscribe_sink, view,
+    Answer, KEY, PATIENCE, START, ask, builder, control, get, get_as, hook, next_due, send, started, subscribe,
+    subscribe_as, subscribe_sink, view,
 };
 use crate::wire::peer::Peer;
 
@@ -55,48 +55,26 @@ fn said(answer: &Answer) -> (u16, String, String) {
     (answer.status, answer.code(), answer.message())
 }
 
-/// Lets the drivers do what they can at this time.
-async fn settle() {
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
-}
-
-/// Moves the clock on in steps until the work is done.
-async fn ticking<T>(emulator: &Emulator, step: Duration, work: impl Future<Output = T>) -> T {
+/// Moves the clock on to what the agenda lists next, until the work is done.
+async fn ticking<T>(emulator: &Emulator, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
+    let clock = emulator.control().clock();
     let done = async {
         loop {
             tokio::select! {
                 biased;
                 done = &mut work => return done,
-                () = tokio::time::sleep(Duration::from_millis(1)) => drop(emulator.control().clock().advance(step)),
-            }
+                due = next_due(emulator) => clock.advance(due.saturating_sub(clock.now().instant.since_start())),
+            };
+            tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(PATIENCE, done).await.expect("it is done in time")
 }
 
-/// Waits until so many attempts have ended, over all deliveries.
-async fn until_attempts(emulator: &Emulator, count: usize) {
-    let enough = async {
-        loop {
-            let deliveries = emulator.control().deliveries().list(None, 2_000, |_| true);
-            if deliveries.iter().map(|(_, delivery)| delivery.attempts.len()).sum::<usize>() >= count {
-                return settle().await;
-            }
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, enough).await.expect("the attempts are made");
-}
-
 /// Moves the clock on and waits for the attempts that are then due; there may be no more than these.
 async fn advance(emulator: &Emulator, millis: u64, attempts: usize) {
-    settle().await;
-    emulator.control().clock().advance(Duration::from_millis(millis));
-    settle().await;
-    until_attempts(emulator, attempts).await;
+    emulator.control().advance(Duration::from_millis(millis)).await;
     assert_eq!(emulator.control().received("app").len(), attempts, "{millis} ms on");
 }
 
@@ -209,7 +187,7 @@ async fn hello_outcome(emulator: &Emulator) -> &'static str {
     let request = "GET /v1/hello HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let mut stream = Peer::sending(emulator, request).await.stream;
     let mut read = Vec::new();
-    let ended = ticking(emulator, Duration::from_millis(500), stream.read_to_end(&mut read)).await;
+    let ended = ticking(emulator, stream.read_to_end(&mut read)).await;
     let text = String::from_utf8_lossy(&read);
     let Some((_, body)) = text.split_once("\r\n\r\n").filter(|_| text.starts_with("HTTP/1.1 200")) else {
         return match (read.is_empty(), ended.is_err()) {
@@ -284,7 +262,7 @@ async fn magic_keys() {
         }
     }
     let began = emulator.control().clock().now().instant;
-    let slow = ticking(&emulator, Duration::from_millis(100), get_as(&emulator, "sk_test_slow", STATUS)).await;
+    let slow = ticking(&emulator, get_as(&emulator, "sk_test_slow", STATUS)).await;
     let took = emulator.control().clock().now().instant.since(began);
     assert!(slow.status == 200 && took >= Duration::from_secs(3), "{took:?}");
     let key = |key: &str| format!("GET {STATUS} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n");
@@ -337,16 +315,15 @@ async fn slow_responses() {
     let mut took = Vec::new();
     for _ in 0..100 {
         let began = emulator.control().clock().now().instant;
-        let answer = ticking(&emulator, Duration::from_millis(100), get(&emulator, HELLO)).await;
+        let answer = ticking(&emulator, get(&emulator, HELLO)).await;
         assert_eq!(answer.status, 200);
         took.push(emulator.control().clock().now().instant.since(began).as_millis());
     }
     let (held_back, others): (Vec<_>, Vec<_>) = took.iter().enumerate().partition(|(at, _)| at % 10 == 9);
     assert!(held_back.iter().all(|(_, millis)| **millis >= 20_000), "each tenth: {held_back:?}");
     let slower = |limit: u128| others.iter().filter(|(_, millis)| **millis > limit).count();
-    // A step of the clock makes each answer up to 100 ms late.
-    assert!((25..=70).contains(&slower(450)), "about half of {others:?}");
-    assert!(slower(3_100) <= 5 && slower(20_000) == 0, "a few of {others:?}");
+    assert!((25..=70).contains(&slower(400)), "about half of {others:?}");
+    assert!(slower(3_000) <= 5 && slower(20_000) == 0, "a few of {others:?}");
 }
 
 #[tokio::test]
@@ -364,10 +341,8 @@ async fn unsupported_event() {
 async fn webhook_duplicates_out_of_order() {
     let emulator = play("webhook-duplicates-out-of-order").await;
     subscribe_sink(&emulator, "app").await;
-    settle().await;
     // From one due instant to the next, so that each event happens at its own.
     ask(&emulator, "POST", "clock", &json!({ "advance": "5s" })).await;
-    until_attempts(&emulator, 10).await;
     let receipts = emulator.control().received("app");
     assert!(receipts.len() == 10 && receipts.iter().all(|receipt| receipt.verified.is_ok()));
     let (first, last) = (receipts[0].at, receipts[9].at);

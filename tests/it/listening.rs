@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::probe_receiver::{self, Does};
 use crate::process::{NOWHERE, Served, eventually, exchange, request};
@@ -114,6 +114,33 @@ fn an_application_that_may_not_be_dialled_is_refused_at_the_start() {
     }
     let arguments = ["--url", NOWHERE, "--forward-to", "http://8.8.8.8:9", "--allow-egress", "8.8.8.8"];
     listen(&arguments).stop();
+}
+
+/// Any client may have set a forward. `listen` looks whether one that another process made still leads anywhere, but not where nothing is
+/// dialled: 0.0.0.0, which would lead to this machine.
+#[test]
+fn a_forward_that_may_not_be_dialled_is_not_tried() {
+    let application = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = application.local_addr().expect("an address").port();
+    let served = Served::start(&["--quiet"]);
+    let leftover = json!({
+        "key": "sk_test_local", "url": "https://listen.localhost:1", "events": ["workflow.completed"], "description": "wrs-emulator listen",
+    });
+    assert_eq!(served.control("POST", "subscriptions", &leftover).0, 200);
+    let to = format!("http://0.0.0.0:{port}");
+    let forward = json!({ "key": "sk_test_local", "webhooks": { "forwards": { "https://listen.localhost:1": to } } });
+    assert_eq!(served.control("PATCH", "profile", &forward).0, 200);
+    let running = forwarding(&served.url, &port.to_string());
+    assert_eq!(subscriptions(&served).len(), 2, "what may not be tried is left alone");
+    // Nor is it tried for a subscription that was lost and made again, or for a delivery.
+    assert_eq!(
+        served.control("POST", "events?wait=20s", &json!({ "key": "sk_test_local", "type": "workflow.completed" })).0,
+        200
+    );
+    running.stop();
+    application.set_nonblocking(true).expect("a listener");
+    let callers = std::iter::from_fn(|| application.accept().ok()).count();
+    assert_eq!(callers, 1, "the delivery of `listen` itself");
 }
 
 #[test]

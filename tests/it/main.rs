@@ -31,6 +31,7 @@ mod due_now;
 mod embedding;
 mod exec;
 mod explain;
+mod facts;
 mod files;
 mod findings;
 mod forgeries;

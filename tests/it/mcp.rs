@@ -459,6 +459,47 @@ fn malformed_messages_are_refused_and_the_session_continues() {
     assert_eq!(near[0]["error"]["message"], "unknown tool `stats`; did you mean `status`?");
 }
 
+/// A line is read up to a bound, however long it is, and the next one is read from its beginning.
+#[test]
+fn a_line_of_any_length_is_one_refusal() {
+    let ping = r#"{"jsonrpc":"2.0","id":"last","method":"ping"}"#;
+    for length in [1024 * 1024, 5_000_000] {
+        let long = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{}\"}}\n{ping}\n", "x".repeat(length));
+        let found = answers(NOWHERE, long.as_bytes());
+        assert_eq!(found.len(), 2, "{length}: {found:?}");
+        let refused = json!({ "code": -32600, "message": "a message has less than 1 MiB" });
+        assert_eq!((&found[0]["error"], &found[0]["id"]), (&refused, &Value::Null));
+        assert_eq!((&found[1]["id"], &found[1]["result"]), (&json!("last"), &json!({})));
+    }
+    let long = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{}\"}}\n", "x".repeat(1_000_000));
+    assert_eq!(answers(NOWHERE, long.as_bytes())[0]["error"]["code"], json!(-32601), "a shorter one is read");
+}
+
+/// What an agent names is masked by the prefixes of the emulator, also where no emulator sees it.
+#[test]
+fn what_an_agent_named_is_masked_as_the_emulator_masks() {
+    const OTHER: &str = "pk-abcdefghijklmnop";
+    let served = Served::start(&[
+        "--quiet",
+        "--set",
+        "keys.live_prefix=pk-",
+        "--set",
+        "keys.test_prefix=tk-",
+        "--set",
+        "keys.mode=any",
+    ]);
+    for (tool, arguments) in [
+        ("reset", json!({ "key": OTHER })),
+        ("check_scenario", json!({ "toml": format!("title = '{OTHER}'\nx = 1 # {OTHER}\n{OTHER}") })),
+        ("assumptions", json!({ "about": OTHER })),
+        ("explain", json!({ "id": OTHER })),
+    ] {
+        let mut session = Session::at(&served.url);
+        let said = session.call(tool, &arguments).to_string();
+        assert!(said.contains("pk-…mnop") && !said.contains(OTHER), "{tool}: {said}");
+    }
+}
+
 /// A tool that waits holds up neither a ping nor a cancellation, and loses nothing.
 #[test]
 fn a_slow_call_loses_no_other() {

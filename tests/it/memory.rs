@@ -170,9 +170,9 @@ fn load(served: &Served, snapshot: &[u8]) -> (u16, String) {
 #[test]
 fn a_snapshot_is_loaded_within_the_bounds_of_the_calls() {
     let served = Served::start(&["--max-workspaces", "100"]);
-    let (status, answer) = load(&served, &snapshot_of(&served, 10_000, true));
+    let (status, answer) = load(&served, &snapshot_of(&served, sized(2_000, 10_000), true));
     assert!(status == 422 && answer.contains("their own settings"), "{status} {answer}");
-    assert_within(&served, 256 * MIB, "10,000 keys with their own settings");
+    assert_within(&served, 256 * MIB, "keys with their own settings");
 
     let own = snapshot_of(&served, 500, true);
     assert_eq!(load(&served, &own).0, 200);
@@ -180,15 +180,15 @@ fn a_snapshot_is_loaded_within_the_bounds_of_the_calls() {
     let saved: Value = serde_json::from_str(&saved).expect("a snapshot");
     let kept = saved["workspaces"].as_array().expect("workspaces").len();
     assert!((90..=100).contains(&kept), "{kept} workspaces are kept");
-    (0..4).for_each(|_| assert_eq!(load(&served, &own).0, 200));
+    (0..sized(2, 4)).for_each(|_| assert_eq!(load(&served, &own).0, 200));
     let before = served.resident();
-    (0..8).for_each(|_| assert_eq!(load(&served, &own).0, 200));
+    (0..sized(3, 8)).for_each(|_| assert_eq!(load(&served, &own).0, 200));
     assert!(served.resident() < 2 * before, "{} bytes became {}", before, served.resident());
 
     // Keys without their own settings share one configuration.
     let shared = Served::start(&[]);
-    assert_eq!(load(&shared, &snapshot_of(&shared, 10_000, false)).0, 200);
-    assert_within(&shared, 0, "10,000 keys");
+    assert_eq!(load(&shared, &snapshot_of(&shared, sized(3_000, 10_000), false)).0, 200);
+    assert_within(&shared, 0, "keys");
     shared.serves();
 }
 
@@ -268,7 +268,7 @@ fn what_is_kept_shares_one_budget() {
 /// As much as the budget allows, of one key: what is saved, sent eight times at once and loaded is never there as a whole again.
 #[test]
 fn a_full_state_is_saved_sent_and_loaded_within_the_budget() {
-    let budget = 32 * MIB;
+    let budget = sized(16, 32) * MIB;
     let folder = tempfile::tempdir().expect("a folder");
     let state = folder.path().join("state.json").display().to_string();
     let most = budget.to_string();
@@ -419,6 +419,75 @@ fn a_verdict_of_long_paths_is_bounded() {
     let verdict: Value = serde_json::from_str(&verdict).expect("JSON");
     let shown = verdict["unmatched"].as_array().expect("a list").len();
     assert!(verdict["counts"]["unmatched"] == 300 && (1..300).contains(&shown), "{shown} are shown");
+}
+
+/// An emulator with 1,001 requests and 100 deliveries, each of which is shown as far more bytes than it has.
+fn with_long_records() -> Served {
+    let served = Served::start(&PLAIN);
+    for number in 0..1_000 {
+        // In JSON twice as long.
+        assert_eq!(served.send("GET", &format!("/v1/{number}{}", "\"".repeat(7_000)), "").0, 404);
+    }
+    // In JSON six times as long.
+    let answer: &str = Box::leak("\u{1}".repeat(16_000).into_boxed_str());
+    served.subscribe(&format!("http://127.0.0.1:{}/", crate::diagnosis::receiver(200, answer)));
+    let events = json!({ "type": "workflow.completed", "count": 100 });
+    assert_eq!(served.control("POST", "events?wait=30s", &events).0, 200);
+    served
+}
+
+/// What a call has waited for may be thousands of records: they are sent one by one, and of a table there is only so much.
+#[test]
+fn what_was_waited_for_takes_bounded_memory() {
+    let served = with_long_records();
+    for (path, count) in [("requests/wait", 1_001), ("deliveries/wait", 100)] {
+        let body = json!({ "count": count }).to_string();
+        let call = |accept: &str| {
+            format!(
+                "POST /_emulator/{path} HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: {accept}\r\n\
+                 Content-Length: {}\r\n\r\n{body}",
+                body.len()
+            )
+        };
+        let mut unread: Vec<TcpStream> = (0..24).map(|_| served.sending(call("*/*"))).collect();
+        let statuses: Vec<String> = unread.iter_mut().map(status).collect();
+        assert!(statuses.iter().all(|status| ["200", "429"].contains(&status.as_str())), "{path}: {statuses:?}");
+        assert_within(&served, 32 * MIB, path);
+        drop(unread);
+        let read = |accept: &str| {
+            let mut answer = String::new();
+            served.sending(call(accept)).read_to_string(&mut answer).expect("text");
+            answer.split_once("\r\n\r\n").expect("an answer").1.to_owned()
+        };
+        let whole: Value = serde_json::from_str(&read("application/json")).expect("JSON");
+        assert_eq!(whole["data"].as_array().map(Vec::len), Some(count), "{path}");
+        let table = read("text/plain");
+        assert!(table.len() < 4 * MIB && table.ends_with(" more\n"), "{path}: {} bytes", table.len());
+    }
+}
+
+/// A page ends after so many bytes, whatever `limit` allows, and the next one continues there.
+#[test]
+fn a_page_is_bounded_in_bytes() {
+    let served = with_long_records();
+    for (path, count) in [("requests?limit=1000", 1_001), ("deliveries?limit=1000", 100)] {
+        let call = format!("GET /_emulator/{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let mut unread: Vec<TcpStream> = (0..24).map(|_| served.sending(&call)).collect();
+        let statuses: Vec<String> = unread.iter_mut().map(status).collect();
+        assert!(statuses.iter().all(|status| status == "200"), "{path}: {statuses:?}");
+        assert_within(&served, 32 * MIB, path);
+        drop(unread);
+        let (mut found, mut cursor) = (std::collections::BTreeSet::new(), String::new());
+        loop {
+            let (status, page) = served.control("GET", &format!("{path}{cursor}"), &Value::Null);
+            assert!(status == 200 && page.len() < 2 * MIB, "{path}: {status}, {} bytes", page.len());
+            let page: Value = serde_json::from_str(&page).expect("JSON");
+            found.extend(page["data"].as_array().expect("rows").iter().map(|row| row["id"].to_string()));
+            let Some(next) = page["next_cursor"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+        }
+        assert!(found.len() == count && !cursor.is_empty(), "{path}: {}", found.len());
+    }
 }
 
 /// A large answer holds its share of the memory for bodies until its client has read it.

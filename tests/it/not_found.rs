@@ -13,6 +13,7 @@ async fn a_404_names_the_path_and_the_nearest_endpoint() {
         ("/v2/hello", "no endpoint `/v2/hello`; did you mean GET /v1/hello?"),
         ("/V1/Events/Subscribe", "no endpoint `/V1/Events/Subscribe`; did you mean POST /v1/events/subscribe?"),
         ("/v1/events/subscriptions", "no endpoint `/v1/events/subscriptions`; did you mean POST /v1/events/subscribe?"),
+        ("/health", "no endpoint `/health`; GET /_emulator/health says whether the emulator is ready"),
         ("/", "no endpoint `/`; GET /_emulator/health says whether the emulator is ready"),
         (
             "/v1/invoices",

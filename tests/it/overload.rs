@@ -85,6 +85,7 @@ pub(crate) const PLAIN: [&str; 4] = ["--set", "webhooks.allow_http=true", "--set
 
 /// More such calls than there are threads for them; each lasts seconds.
 #[test]
+#[ignore = "measures the machine: `.ci/nightly large` runs it"]
 fn a_call_waits_for_no_other_that_fires_thousands_of_events() {
     let served = Served::start(&PLAIN);
     served.serves();
@@ -137,7 +138,8 @@ fn a_stop_waits_for_no_receiver_and_loses_no_pending_delivery() {
     let state = folder.path().join("state.json");
     let state_text = state.to_str().expect("a path of text");
     let (_receiver, hanging) = hanging();
-    let options = [&PLAIN[..], &["--grace", "1s", "--state", state_text]].concat();
+    let patient = ["--set", "webhooks.timeout=1h", "--grace", "1s", "--state", state_text];
+    let options = [&PLAIN[..], &patient].concat();
     let mut served = Served::start(&options);
     for number in 0..20 {
         served.subscribe(&format!("{hanging}/{number}"));
@@ -145,7 +147,7 @@ fn a_stop_waits_for_no_receiver_and_loses_no_pending_delivery() {
     let (status, body) = served.control("POST", "events", &json!({ "type": "workflow.completed", "count": 30 }));
     assert_eq!(status, 200, "{body}");
     served.signal("TERM");
-    assert_eq!(served.exit_code_within(Duration::from_secs(12)), 0);
+    assert_eq!(served.exit_code(), 0);
     let saved: Value = serde_json::from_slice(&std::fs::read(&state).expect("the state is saved")).expect("JSON");
     let pending = saved["workspaces"].as_array().expect("workspaces").iter();
     let pending: usize = pending.filter_map(|workspace| workspace["deliveries"].as_array()).map(Vec::len).sum();
@@ -157,7 +159,7 @@ fn a_stop_saves_the_state_before_it_waits() {
     let folder = tempfile::tempdir().expect("a folder");
     let state = folder.path().join("state.json");
     let (_receiver, hanging) = hanging();
-    let options = [&PLAIN[..], &["--grace", "20s", "--state", state.to_str().expect("a path of text")]].concat();
+    let options = [&PLAIN[..], &["--grace", "1h", "--state", state.to_str().expect("a path of text")]].concat();
     let served = Served::start(&options);
     served.subscribe(&hanging);
     let (status, body) = served.control("POST", "events", &json!({ "type": "workflow.completed" }));
@@ -171,7 +173,7 @@ fn a_stop_saves_the_state_before_it_waits() {
 
 #[test]
 fn a_stop_ends_streams_and_waits_at_once() {
-    let mut served = Served::start(&["--grace", "20s"]);
+    let mut served = Served::start(&["--grace", "1h"]);
     let mut held = Vec::new();
     for (method, path, body) in [
         ("GET", "stream", ""),
@@ -196,7 +198,7 @@ fn a_stop_ends_streams_and_waits_at_once() {
         let rest = String::from_utf8_lossy(&rest).into_owned();
         assert!(rest.contains("the emulator is stopping") || rest.contains("event-stream"), "{rest}");
     }
-    assert_eq!(served.exit_code_within(Duration::from_secs(5)), 0);
+    assert_eq!(served.exit_code(), 0);
 }
 
 #[test]

@@ -40,6 +40,19 @@ async fn settings_change_at_once_for_all_keys_or_one_and_are_taken_back() {
     assert_eq!((setting(&listing, "rate_limit.requests").1, &listing["patch"]), (json!("builder"), &json!({})));
 }
 
+/// Each test of a large suite may have its own settings: those of keys whose test has ended make room.
+#[tokio::test]
+async fn a_thousand_and_one_tests_have_settings_of_their_own() {
+    let emulator = start().await;
+    for number in 1..=1_001 {
+        let key = format!("sk_test_{number}");
+        ask(&emulator, "PATCH", "profile", &json!({ "key": key, "rate_limit.requests": number })).await;
+        let answer = get_as(&emulator, &key, STATUS).await;
+        assert_eq!(answer.header("x-ratelimit-limit"), Some(&*number.to_string()));
+        ask(&emulator, "POST", "outcome", &json!({ "key": key, "test": key, "outcome": "passed" })).await;
+    }
+}
+
 #[tokio::test]
 async fn a_request_that_names_its_scenarios_keeps_the_settings_of_its_key() {
     let emulator = start_with(&["rate_limit.requests=50"]).await;

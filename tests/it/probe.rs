@@ -345,10 +345,13 @@ fn events_have_the_forms_of_the_settings() {
         let event = request.json();
         let is_right = event["id"].as_str().is_some_and(|id| id.len() == "evt_".len() + 36)
             && event["created_at"].as_str().is_some_and(|time| time.len() == "2026-01-31T09:30:00Z".len())
-            && (event["type"] != "reference.matched" || event["data"] == serde_json::json!({ "a": 1 }));
+            && (event["type"] != "reference.matched" || event["data"] == serde_json::json!({ "a": 1 }))
+            && (request.header("user-agent"), request.header("x-environment")) == ("Service/2", "sandbox");
         if request.verifies() && !is_right { Answers(422) } else { sound(request) }
     });
-    let settings = ["--set", "ids.style=uuid", "--set", "time.precision=seconds"];
+    let settings = ["ids.style=uuid", "time.precision=seconds", "webhooks.user_agent=Service/2"];
+    let settings = [&settings[..], &["webhooks.headers={ X-Environment = \"sandbox\" }"]].concat();
+    let settings: Vec<&str> = settings.into_iter().flat_map(|setting| ["--set", setting]).collect();
     let data =
         ["--set", "events.data={ \"reference.matched\" = { a = 1 } }", "--only", "valid,unicode,reference-matched"];
     let (code, report) = report(address, &[&settings[..], &data].concat());
@@ -413,9 +416,14 @@ fn a_receiver_that_refuses_the_valid_delivery_is_diagnosed() {
     let posts = found.iter().filter(|(name, _)| !["get", "head"].contains(name));
     assert!(found.len() > 24 && posts.into_iter().all(|(_, outcome)| *outcome == "redirected"), "{found:?}");
     assert!(
-        redirects["cases"][0]["observed"] == "302 to https://app.example.com/login \"from the \u{1b}receiver\"",
+        redirects["cases"][0]["observed"]
+            == "302 (Location: https://app.example.com/login) \"from the \u{1b}receiver\"",
         "{redirects}"
     );
+    // The URL that it redirects to answers nothing: there is no TLS.
+    let redirects = refused("let it answer at this URL itself", |_| Does::RedirectsToHttps);
+    let observed = redirects["cases"][0]["observed"].as_str().expect("text");
+    assert!(observed.contains("its own address: it refuses plain HTTP"), "{observed}");
 }
 
 #[test]
@@ -534,7 +542,7 @@ fn a_receiver_that_cannot_be_reached_is_one_error() {
         &[&format!("http://{closed}/hooks")],
         &["there is no receiver to probe", &format!("nothing listens on {closed}")],
     );
-    let own = "to call your own machine instead: `--forward https://192.0.2.1.invalid=http://localhost:PORT`";
+    let own = "to deliver to your own machine: `--forward https://192.0.2.1.invalid=http://localhost:PORT`";
     refused(&["https://192.0.2.1.invalid/"], &["192.0.2.1.invalid", own]);
     refused(&["http://93.184.216.34/"], &["must not be probed", "is on the internet", "--allow-egress 93.184.216.34"]);
     refused(&["http://169.254.169.254/", "--allow-egress", "any"], &["must not be probed", "never dialled"]);

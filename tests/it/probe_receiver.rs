@@ -73,6 +73,8 @@ pub(crate) enum Does {
     Answers(u16),
     Says(u16, &'static str),
     Redirects,
+    /// To the same address over https.
+    RedirectsToHttps,
     Resets,
     Hangs,
 }
@@ -105,6 +107,7 @@ fn handle(mut stream: TcpStream, behaviour: &Behaviour) {
             return;
         }
         Does::Redirects => "302 Found\r\nlocation: https://app.example.com/login".to_owned(),
+        Does::RedirectsToHttps => format!("308 Permanent Redirect\r\nlocation: https://{}/", request.header("host")),
         Answers(status) => format!("{status} Whatever"),
         Does::Says(status, text) => {
             body = text;

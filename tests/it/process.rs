@@ -161,12 +161,8 @@ impl Served {
     }
 
     pub(crate) fn exit_code(&mut self) -> i32 {
-        self.exit_code_within(PATIENCE)
-    }
-
-    pub(crate) fn exit_code_within(&mut self, limit: Duration) -> i32 {
         let mut code = None;
-        within(limit, "the process ends", || {
+        eventually("the process ends", || {
             code = self.child.try_wait().expect("a child to wait for");
             code.is_some()
         });
@@ -237,13 +233,9 @@ pub(crate) fn signal(child: &Child, name: &str) {
     assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");
 }
 
-pub(crate) fn eventually(what: &str, holds: impl FnMut() -> bool) {
-    within(PATIENCE, what, holds);
-}
-
-pub(crate) fn within(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let pause = Duration::from_millis(10);
-    let mut left = limit;
+    let mut left = PATIENCE;
     while !holds() {
         left = left.checked_sub(pause).unwrap_or_else(|| panic!("not in time: {what}"));
         sleep(pause);

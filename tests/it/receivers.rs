@@ -11,7 +11,8 @@ use tokio::net::TcpListener;
 use wrs_emulator::Emulator;
 
 use crate::support::{
-    Certificates, KEY, PATIENCE, Received, Receiver, builder, control, fire, started, subscribe, subscribe_url, view,
+    Certificates, KEY, PATIENCE, Received, Receiver, ask, builder, control, fire, started, subscribe, subscribe_url,
+    view,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -119,7 +120,8 @@ async fn hostile_receivers_end_each_with_its_own_reason() {
             Ok(200),
         ),
         ("drip", answering(b"HTTP/1.1 200 OK\r\ncontent-le", false).await, Err("timeout")),
-        ("garbage", answering(b"\x00\xff nothing of HTTP \r\n\r\n", false).await, Err("invalid_answer")),
+        ("garbage", answering(b"\x00\xff nothing of HTTP \r\n\r\n", false).await, Err("not_http")),
+        ("version", answering(b"HTTP/2.0 200 OK\r\n\r\n", false).await, Err("invalid_answer")),
         ("headers", answering(huge.as_bytes(), false).await, Err("invalid_answer")),
         ("bomb", answering(bomb, false).await, Ok(200)),
         ("silent", answering(b"", false).await, Err("timeout")),
@@ -138,15 +140,19 @@ async fn hostile_receivers_end_each_with_its_own_reason() {
     });
     let mut good = Receiver::plain(&[]).await;
     forwards.push(format!("https://app.example.com/good=http://{}", good.address));
-    let start = builder().set("webhooks.timeout=500ms").set("webhooks.retry.preset=none");
+    let start = builder().set("webhooks.retry.preset=none");
     let emulator = started(forwards.iter().fold(start, |builder, rule| builder.forward(rule))).await;
     for (name, _, expected) in &cases {
+        // Only an attempt that has to end by its timeout has a short one.
+        let limit = if *expected == Err("timeout") { "100ms" } else { "1h" };
+        ask(&emulator, "PATCH", "profile", &json!({ "webhooks.timeout": limit })).await;
         let outcome = attempt(&emulator, name).await;
         match expected {
             Ok(status) => assert_eq!(outcome["status"], *status, "{name}: {outcome}"),
             Err(reason) => assert_eq!(outcome["failure"], *reason, "{name}: {outcome}"),
         }
         assert!(outcome["body"].as_str().is_none_or(|body| body.len() <= 16 * 1024), "{name}");
+        ask(&emulator, "PATCH", "profile", &json!({ "webhooks.timeout": "1h" })).await;
         let next = attempt(&emulator, "good").await;
         assert_eq!(next["status"], 200, "after {name}: {next}");
         good.next().await;
@@ -215,10 +221,66 @@ async fn explained(bytes: &'static [u8], settings: &[&str]) -> (Value, String) {
     (delivery["attempts"][0]["outcome"].clone(), step)
 }
 
+/// Each in the attempt and in the explanation, with the command that helps.
+#[tokio::test]
+async fn a_receiver_that_speaks_another_protocol_is_said_in_words() {
+    let add = "`wrs-emulator forwards add https://app.example.com=http";
+    for (bytes, failure, expected) in [
+        (
+            &b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64\x00\x00\x08\x07\x00\x00\x00\x00\x00"[..],
+            "not_http",
+            "the receiver speaks HTTP/2 there, and deliveries are sent over HTTP/1.1: let it accept HTTP/1.1 as well; ",
+        ),
+        (b"\x15\x03\x01\x00\x02\x02\x46", "tls_expected", "the receiver expects TLS there; to deliver over https: "),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "not_http", "SSH answers there, not HTTP; is the port right? "),
+        (b"-ERR unknown command\r\n", "not_http", "Redis answers there, not HTTP; is the port right? "),
+        (b"EFATAL:  unsupported", "not_http", "PostgreSQL answers there, not HTTP; is the port right? "),
+        (b"hello whsec_c2VjcmV0c2VjcmV0\n", "not_http", "it begins with `hello whsec_…`; is the port right? "),
+        (b"\x80\x81\x82", "not_http", "it begins with the bytes 80 81 82; is the port right? "),
+        (b"HTTP/2.0 200 OK\r\n\r\n", "invalid_answer", "; it begins with `HTTP/2.0 200 OK`"),
+    ] {
+        let (outcome, step) = explained(bytes, &[]).await;
+        assert_eq!(outcome["failure"], failure, "{outcome}");
+        assert!(step.contains(expected), "{step}");
+        let next = match failure {
+            "tls_expected" => format!("{add}s://"),
+            "not_http" => "deliveries to https://app.example.com are forwarded to http://127.0.0.1:".to_owned(),
+            _ => String::new(),
+        };
+        assert!(step.contains(&next), "{step}");
+        assert_eq!(outcome["detail"], *step);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_closed_without_a_byte_asks_about_the_protocol() {
+    let closing = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = closing.local_addr().expect("an address");
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = closing.accept().await {
+            let _ = stream.read(&mut [0; 64 * 1024]).await;
+        }
+    });
+    let plain = format!("https://app.example.com/plain=http://{address}");
+    let secure = format!("https://app.example.com/secure=https://{address}");
+    let emulator = started(builder().set("webhooks.retry.preset=none").forward(&plain).forward(&secure)).await;
+    for (path, failure, asked, to) in [
+        ("plain", "connection_reset", "did it crash, or does it not speak HTTP there?", "https://"),
+        ("secure", "tls_failed", "does it speak TLS there?", "http://"),
+    ] {
+        let outcome = attempt(&emulator, path).await;
+        let (detail, add) =
+            (outcome["detail"].as_str().expect("words"), format!("https://app.example.com/{path}={to}"));
+        assert_eq!(outcome["failure"], failure, "{outcome}");
+        assert!(detail.contains(asked) && detail.contains(&add), "{detail}");
+    }
+}
+
 #[tokio::test]
 async fn where_a_redirect_leads_and_a_wait_that_cannot_be_read_are_named() {
     let (outcome, step) = explained(b"HTTP/1.1 308 Go\r\nlocation: /hooks/\r\ncontent-length: 0\r\n\r\n", &[]).await;
     assert_eq!((&outcome["status"], &outcome["note"]), (&json!(308), &json!("Location: /hooks/")));
+    assert_eq!(outcome["location"], "/hooks/");
     assert_eq!(step, "the receiver answered 308 (Location: /hooks/); redirects are failures and not followed");
     let (outcome, step) =
         explained(b"HTTP/1.1 503 No\r\nretry-after: in a while\r\ncontent-length: 0\r\n\r\n", &[]).await;
@@ -261,8 +323,8 @@ async fn a_redirect_to_https_on_the_receivers_own_address_is_explained() {
 #[tokio::test]
 async fn the_body_of_an_answer_has_to_end_in_time_but_may_break_off() {
     let begun = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok";
-    let (outcome, step) = explained(begun, &["webhooks.timeout=500ms"]).await;
-    let said = "the receiver answered 200, but its body did not end within 0.5 s (webhooks.timeout)";
+    let (outcome, step) = explained(begun, &["webhooks.timeout=100ms"]).await;
+    let said = "the receiver answered 200, but its body did not end within 0.1 s (webhooks.timeout)";
     assert_eq!((&outcome["failure"], &outcome["detail"]), (&json!("timeout"), &json!(said)));
     assert_eq!(step, said);
     let (mut outcomes, broken) = (Vec::new(), TcpListener::bind("127.0.0.1:0").await.expect("a port"));

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
 use crate::process::{STATUS, SUBSCRIBE, Served, exchange, request};
-use crate::support::{ask, control, finish, raw, run, send, start, subscribe_sink, text, view, wrs_emulator};
+use crate::support::{ask, control, finish, run, send, start, subscribe_sink, text, view, wrs_emulator};
+use crate::wire::peer::Peer;
 
 /// What must never be shown, each sent in another place.
 const HIDDEN: [&str; 14] = [
@@ -133,12 +134,9 @@ async fn everything_that_the_control_api_shows_is_masked_and_test_keys_are_whole
     ] {
         assert!(shown.contains(whole), "`{whole}` is not shown");
     }
-    let host = emulator.base_url().trim_start_matches("http://").to_owned();
-    let stream = raw(
-        &emulator,
-        format!("GET /_emulator/stream HTTP/1.1\r\nHost: {host}\r\nLast-Event-ID: 0\r\n\r\n").as_bytes(),
-    )
-    .await;
+    emulator.control().note("the last of all");
+    let view = "GET /_emulator/stream HTTP/1.1\r\nHost: localhost\r\nLast-Event-ID: 0\r\n\r\n";
+    let stream = Peer::sending(&emulator, view).await.until("the last of all").await;
     assert!(
         stream.contains("event: attempt")
             && stream.contains("event: notice")
@@ -198,6 +196,40 @@ fn commands_mask_by_the_prefixes_in_force() {
     let output = finish(&mut wrs_emulator(&["doctor", "--url", &served.url, "--key", KEY]));
     let shown = text(&output.stdout) + &text(&output.stderr);
     assert!(shown.contains("pk-…mnop") && !shown.contains(KEY), "{shown}");
+}
+
+/// The command of `exec`, or a person, may change the prefixes meanwhile: what was a live key before is masked, and what is one since.
+#[test]
+fn exec_masks_by_the_prefixes_before_and_after_a_change() {
+    const KEYS: [&str; 2] = ["pk-abcdefghijklmnop", "zk-abcdefghijklmnop"];
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("run.json").display().to_string();
+    let settings = ["--set", "keys.live_prefix=pk-", "--set", "keys.test_prefix=tk-", "--set", "keys.mode=any"];
+    let script = format!(
+        "curl -sf -X PATCH -H 'Content-Type: application/json' -d '{{\"keys\":{{\"live_prefix\":\"zk-\"}}}}' \
+         $WRS_EMULATOR_URL/_emulator/profile >/dev/null || exit 9; echo said {} {}; exit 3",
+        KEYS[0], KEYS[1]
+    );
+    let command = [&["exec", "--report", &report], &settings[..], &["--", "sh", "-c", &script]].concat();
+    run(&command).exits(3);
+    let written = std::fs::read_to_string(&report).expect("a report");
+    assert!(written.contains("said pk-…mnop zk-…mnop"), "{written}");
+    assert!(!KEYS.iter().any(|key| written.contains(key)), "{written}");
+}
+
+/// `listen` names the key whose events it receives.
+#[test]
+fn listen_masks_its_key_as_the_emulator_does() {
+    const KEY: &str = "pk-abcdefghijklmnop";
+    let settings = ["--set", "keys.live_prefix=pk-", "--set", "keys.test_prefix=tk-", "--set", "keys.mode=any"];
+    let served = Served::start(&[&["--quiet"], &settings[..]].concat());
+    let arguments =
+        ["listen", "--listen", "127.0.0.1:0", "--url", &served.url, "--key", KEY, "--forward-to", "localhost:1"];
+    let mut listening = Served::spawn(&mut wrs_emulator(&arguments));
+    let line = listening.line();
+    assert!(line.starts_with("events for pk-…mnop are delivered here"), "{line}");
+    let (_, said) = listening.stop();
+    assert!(!said.contains(KEY), "{said}");
 }
 
 #[tokio::test]

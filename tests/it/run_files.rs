@@ -277,6 +277,61 @@ fn no_text_of_an_edited_run_is_a_command_of_a_ci_system() {
     }
 }
 
+/// A file of bounded length takes bounded memory, whatever is in it: values of any form, records, or JSON as the text of a field, which is
+/// read for what to mask in it.
+#[test]
+fn a_run_takes_bounded_memory() {
+    const MIB: usize = 1024 * 1024;
+    let length = crate::support::sized(16, 60) * MIB;
+    let folder = tempfile::tempdir().expect("a folder");
+    let saved: Value = serde_json::from_slice(&served().call(&["run", "save", "-"]).stdout).expect("JSON");
+    let many = |part: &str, length: usize| format!("[{}]", vec![part; length / (part.len() + 1)].join(","));
+    let with_body = |body: String| {
+        let mut run = saved.clone();
+        run["requests"][0]["body"] = body.into();
+        run.to_string()
+    };
+    let record = saved["requests"][0].to_string();
+    let records = saved.to_string().replacen(
+        &format!("\"requests\":[{record}"),
+        &format!("\"requests\":[{}", {
+            let list = many(&record, 12 * MIB);
+            list[1..list.len() - 1].to_owned()
+        }),
+        1,
+    );
+    let beside =
+        |part: &str, length: usize| saved.to_string().replacen('{', &format!("{{\"x\":{},", many(part, length)), 1);
+    for (what, run, is_shown) in [
+        ("a long text", with_body("x".repeat(length)), true),
+        ("objects in a text", with_body(many("{}", length)), true),
+        ("numbers in a text", with_body(many("0", length)), true),
+        ("records", records, true),
+        ("numbers that nothing reads", beside("0", 8 * MIB), true),
+        ("more of them", beside("0", length), false),
+        ("objects", beside("{}", length), false),
+    ] {
+        let file = path(&folder, "long.json");
+        fs::write(&file, run).expect("it is written");
+        if is_shown {
+            let viewing = view(&[&file]);
+            let peak = viewing.peak() / MIB;
+            #[expect(clippy::print_stdout, reason = "`--nocapture` shows the sums")]
+            {
+                println!("{what}: {peak} MiB");
+            }
+            assert!(peak < 700, "{what}: {peak} MiB");
+            viewing.stop();
+        } else {
+            run_view_refused(&file);
+        }
+    }
+}
+
+fn run_view_refused(file: &str) {
+    run(&["run", "view", file]).exits(2).says(&["it would take more than 512 MiB of memory once it is read"]);
+}
+
 #[test]
 fn what_cannot_be_shown_is_refused_with_what_to_do() {
     let served = served();

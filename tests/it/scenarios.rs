@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use serde_json::json;
-use wrs_emulator::Emulator;
 
 use crate::support::{
-    PATIENCE, activate, ask, builder, control, get, get_as, put_scenario, raw, send, started, subscribe, view,
+    activate, ask, builder, control, get, get_as, next_due, put_scenario, raw, send, started, subscribe, view,
 };
+use crate::wire::peer::Peer;
 
 #[tokio::test]
 async fn a_key_or_a_request_can_have_scenarios_of_its_own() {
@@ -106,31 +106,11 @@ then = "end"
     let garbage = crate::support::raw(&emulator, hello).await;
     assert!(!garbage.is_empty() && !garbage.starts_with("HTTP/"), "{garbage}");
     // The clock stands still, so the delayed answer comes only when it is advanced.
-    let clock = emulator.control().clock().clone();
-    let mut asked = std::pin::pin!(get(&emulator, "/v1/hello"));
-    tokio::select! {
-        answer = &mut asked => panic!("answered before its time: {answer:?}"),
-        () = tokio::time::sleep(Duration::from_millis(100)) => {}
-    }
-    clock.advance(Duration::from_secs(2));
-    assert_eq!(asked.await.status, 200);
-}
-
-/// Waits until this many deliveries have been tried, moving the clock on where it takes time.
-async fn until_received(emulator: &Emulator, sink: &str, count: usize) {
-    let enough = async {
-        while emulator.control().received(sink).len() < count {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, enough).await.expect("the deliveries come");
-}
-
-/// The driver of emissions works in its own task; give it its turn before the clock moves.
-async fn until_planned(_emulator: &Emulator) {
-    for _ in 0..50 {
-        tokio::task::yield_now().await;
-    }
+    let mut delayed = Peer::sending(&emulator, hello).await;
+    assert_eq!(next_due(&emulator).await, Duration::from_secs(2));
+    delayed.has_nothing();
+    emulator.control().advance(Duration::from_secs(2)).await;
+    assert_eq!(delayed.answer().await.status, 200);
 }
 
 #[tokio::test]
@@ -157,13 +137,12 @@ delivery = { duplicate = 2 }
     assert_eq!(get(&emulator, "/v1/system/status").await.status, 200);
     let listed = view(&emulator, "subscriptions").await;
     assert_eq!(listed["data"][0]["url"], "https://given.sink.localhost/x");
-    until_planned(&emulator).await;
-    emulator.control().clock().advance(Duration::from_secs(25));
-    until_received(&emulator, "given", 2).await;
-    emulator.control().clock().advance(Duration::from_mins(1));
-    until_received(&emulator, "given", 3).await;
+    for (seconds, count) in [(25, 2), (60, 3)] {
+        emulator.control().advance(Duration::from_secs(seconds)).await;
+        assert_eq!(emulator.control().received("given").len(), count, "{seconds} s on");
+    }
     ask(&emulator, "POST", "events", &json!({ "emit": "by hand" })).await;
-    until_received(&emulator, "given", 5).await;
+    emulator.control().settle().await;
     let ids: Vec<_> = emulator
         .control()
         .received("given")

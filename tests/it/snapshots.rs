@@ -1,17 +1,15 @@
 //! Snapshots: going on after a load is as never having stopped, whatever was done before and after; what cannot be loaded is
 //! refused and changes nothing.
 
-use std::time::Duration;
-
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use wrs_emulator::{Builder, Emulator};
 
-use crate::process::{Served, within};
+use crate::process::{Served, eventually};
 use crate::support::{
-    KEY, START, activate, ask, builder, control, get, get_as, hook, put_scenario, refused, send, sized, start,
-    start_with, started, subscribe, subscribe_as, subscribe_sink, subscribe_url, view,
+    KEY, PATIENCE, START, activate, ask, builder, control, get, get_as, hook, put_scenario, refused, send, sized,
+    start, start_with, started, subscribe, subscribe_as, subscribe_sink, subscribe_url, view,
 };
 
 const KEYS: [&str; 3] = ["sk_test_a", "sk_test_b", "sk_test_c"];
@@ -431,12 +429,11 @@ async fn state_is_kept_in_a_file_from_one_run_to_the_next() {
 async fn a_snapshot_waits_for_no_key_that_never_rests() {
     let receiver = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/", receiver.local_addr().expect("an address"));
-    let emulator = start_with(&["webhooks.allow_http=true"]).await;
+    let emulator = start_with(&["webhooks.allow_http=true", "webhooks.timeout=1h"]).await;
     subscribe_url(&emulator, KEY, &url).await;
     ask(&emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
     let snapshot = control(&emulator, "GET", "snapshot?key=*", &Value::Null);
-    let snapshot =
-        tokio::time::timeout(Duration::from_secs(5), snapshot).await.expect("the receiver is not waited for");
+    let snapshot = tokio::time::timeout(PATIENCE, snapshot).await.expect("the receiver is not waited for");
     assert_eq!(snapshot.json()["workspaces"][0]["deliveries"].as_array().map(Vec::len), Some(1), "it is made again");
 }
 
@@ -454,7 +451,7 @@ fn a_change_survives_a_kill_soon_after_its_answer() {
         let made = served.subscribe(&format!("https://app.sink.localhost/{number}"));
         secrets.push(made["secret"].as_str().unwrap_or_else(|| panic!("no secret: {made}")).to_owned());
     }
-    within(Duration::from_secs(5), "the changes are on disk", || {
+    eventually("the changes are on disk", || {
         std::fs::read_to_string(&file).is_ok_and(|text| secrets.iter().all(|secret| text.contains(secret)))
     });
     served.kill();
@@ -478,7 +475,7 @@ fn whatever_a_call_changes_is_saved() {
     let sub = format!("subscriptions/{}", made["id"].as_str().expect("an id"));
     let saved = || std::fs::read_to_string(&file).unwrap_or_default();
     let secret = made["secret"].as_str().expect("a secret");
-    within(Duration::from_secs(5), "the subscription is on disk", || saved().contains(secret));
+    eventually("the subscription is on disk", || saved().contains(secret));
     for (method, path, body) in [
         ("POST", format!("{sub}/rotate"), json!({})),
         ("PUT", sub.clone(), json!({ "description": "d" })),
@@ -491,7 +488,7 @@ fn whatever_a_call_changes_is_saved() {
         let before = saved();
         let (status, answer) = served.control(method, &path, &body);
         assert_eq!(status, 200, "{method} {path}: {answer}");
-        within(Duration::from_secs(5), &format!("{method} {path} is on disk"), || saved() != before);
+        eventually(&format!("{method} {path} is on disk"), || saved() != before);
     }
 }
 

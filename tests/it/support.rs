@@ -32,7 +32,7 @@ pub(crate) const KEY: &str = "sk_test_local";
 /// Where the clock of every test stands: 2026-01-31T09:30:00Z.
 pub(crate) const START: Timestamp = Timestamp::constant(1_769_851_800, 0);
 /// The longest wait of a test, which then fails; it never passes by waiting.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How large a test is: with `WRS_TEST_LARGE`, which `.ci/nightly` sets, it looks harder for what a smaller one rarely finds.
 pub(crate) fn sized<T>(usual: T, large: T) -> T {
@@ -396,6 +396,19 @@ pub(crate) fn write_scenario(folder: &Path, name: &str, text: &str) {
     std::fs::write(folder.join(name).with_extension("toml"), text).expect("the file is written");
 }
 
+/// When something is due next, from the start; waits until something is planned.
+pub(crate) async fn next_due(emulator: &Emulator) -> Duration {
+    let planned = async {
+        loop {
+            if let Some(due) = emulator.control().next_due_of_all() {
+                return due.since_start();
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, planned).await.expect("something is planned")
+}
+
 /// Subscribes a sink to both event types.
 pub(crate) async fn subscribe_sink(emulator: &Emulator, name: &str) -> Value {
     let body = json!({ "url": format!("https://{name}.sink.localhost/hooks"), "events": ["workflow.completed", "reference.matched"] });
@@ -409,7 +422,7 @@ pub(crate) async fn fire(emulator: &Emulator, body: &Value) -> Value {
     ask(emulator, "POST", "events?wait=15s", body).await
 }
 
-/// Writes raw bytes and reads until the server closes or `quiet` passes without a byte.
+/// Writes raw bytes and reads until the server closes: a request that would be kept open asks for `Connection: close`.
 pub(crate) async fn raw(emulator: &Emulator, bytes: &[u8]) -> String {
     raw_at(emulator.base_url().trim_start_matches("http://"), bytes).await
 }
@@ -419,20 +432,10 @@ pub(crate) async fn raw_at(address: &str, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.expect("the emulator listens");
     // The server may refuse before everything is written.
     let _ = stream.write_all(bytes).await;
-    read_all(&mut stream).await
-}
-
-pub(crate) async fn read_all(stream: &mut TcpStream) -> String {
     let mut read = Vec::new();
-    let quiet = Duration::from_millis(400);
-    let mut buffer = [0; 4096];
-    while let Ok(Ok(count)) = tokio::time::timeout(quiet, stream.read(&mut buffer)).await {
-        if count == 0 {
-            break;
-        }
-        read.extend_from_slice(&buffer[..count]);
-    }
-    String::from_utf8_lossy(&read).into_owned()
+    // It may also end with a reset.
+    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut read)).await.expect("the server closes");
+    text(&read)
 }
 
 /// A request as a receiver got it.

@@ -1,8 +1,9 @@
 //! `exec --under` on the real binary: suites that each lean on one thing that was never promised are told which, a tolerant one passes
 //! under every reading; the grid in each of its forms; and whatever the command does, it ends.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -202,15 +203,20 @@ fn a_reading_is_a_preset_a_change_or_a_profile_file() {
 #[test]
 fn several_runs_at_a_time_are_listed_in_their_order() {
     let place = Place::new();
-    // Each of the two waits for the other to have begun, and the second ends first.
+    // Each of the two waits for the other to have begun, and the first for the end of the second to be reported.
     let script = "mkdir -p runs; : > runs/$$; [ $(ls runs | wc -l) = 1 ] && exit; \
                   while [ $(ls runs | wc -l) != 3 ]; do sleep 0.05; done; \
-                  case $(curl -s -H \"authorization: Bearer $WRS_API_KEY\" $WRS_BASE_URL/v1/system/status) in '{\"ok\"'*) sleep 1;; esac";
-    place
-        .run("friendly,key-order", &["--jobs", "2"], script)
-        .exits(0)
-        .prints(&["exit  problems  first failed test\ncontract   0     1         -\nfriendly   0     0         -\nkey-order  0 "])
-        .says(&["[2/3] key-order: passed\n", "[3/3] friendly: passed\n"]);
+                  case $(curl -s -H \"authorization: Bearer $WRS_API_KEY\" $WRS_BASE_URL/v1/system/status) in '{\"ok\"'*) \
+                  until grep -q '2/3' said; do sleep 0.05; done;; esac";
+    let said = std::fs::File::create(place.path("said")).expect("a file");
+    let mut command = place.command("friendly,key-order", &["--jobs", "2"], &["sh", "-c", script]);
+    let child = command.process_group(0).stdout(Stdio::piped()).stderr(said).spawn().expect("the binary runs");
+    let output = ended(child);
+    Outcome::new(&command, output).exits(0).prints(&[
+        "exit  problems  first failed test\ncontract   0     1         -\nfriendly   0     0         -\nkey-order  0 ",
+    ]);
+    let ends = &place.notes("said")[1..];
+    assert_eq!(ends, ["note: [2/3] key-order: passed", "note: [3/3] friendly: passed"]);
 }
 
 #[test]

@@ -5,13 +5,17 @@ use wrs_emulator::Emulator;
 
 use crate::support::{
     KEY, PATIENCE, activate, ask, builder, control, fire, get, get_as, raw, send, start, start_with, started,
-    subscribe_sink, subscribe_url, view,
+    subscribe_sink, subscribe_url, text, view,
 };
 
 const STATUS: &str = "/v1/system/status";
 
 async fn verdict(emulator: &Emulator, query: &str) -> Value {
     view(emulator, &format!("verdict{query}")).await
+}
+
+async fn verdict_text(emulator: &Emulator) -> String {
+    text(&send(emulator, "GET", "/_emulator/verdict", &[("accept", "text/plain")], "").await.body)
 }
 
 /// What is told of one kind: its sentences.
@@ -33,17 +37,19 @@ async fn requests_that_led_to_no_endpoint_are_unmatched() {
     assert_eq!(get_as(&emulator, "sk_test_other", "/v1/workflows").await.status, 404);
     assert_eq!(send(&emulator, "DELETE", STATUS, &[], "").await.status, 405);
     assert!(raw(&emulator, b"nonsense\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
-    assert!(raw(&emulator, b"GET * HTTP/1.1\r\nHost: a\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
+    assert!(
+        raw(&emulator, b"GET * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.starts_with("HTTP/1.1 400 ")
+    );
     // What a browser asks for by itself says nothing about the client under test.
     assert_eq!(send(&emulator, "GET", "/favicon.ico", &[], "").await.status, 404);
-    for poll in ["GET", "HEAD"] {
-        assert_eq!(send(&emulator, poll, "/", &[], "").await.status, 404);
+    for (poll, path) in [("GET", "/"), ("HEAD", "/"), ("GET", "/?probe=1"), ("GET", "/healthz")] {
+        assert_eq!(send(&emulator, poll, path, &[], "").await.status, 404);
     }
     let preflight = [("origin", "https://a.example"), ("access-control-request-method", "POST")];
     assert_eq!(send(&emulator, "OPTIONS", STATUS, &preflight, "").await.status, 405);
     let rows = view(&emulator, "requests?key=*").await;
     let incidental = rows["data"].as_array().expect("rows").iter().filter(|row| row["incidental"] == true);
-    assert_eq!(incidental.count(), 4, "{rows}");
+    assert_eq!(incidental.count(), 6, "{rows}");
     let reported = verdict(&emulator, "?key=*").await;
     let found = messages(&reported, "unmatched");
     assert_eq!(found.len(), 5, "{found:#?}");
@@ -177,7 +183,8 @@ async fn a_verdict_waits_for_planned_events_that_are_due() {
         let builder = if frozen { builder() } else { Emulator::builder().seed(7) };
         let emulator = started(builder.scenario_text(&scenario)).await;
         assert_eq!(get(&emulator, STATUS).await.status, 200);
-        let reported = tokio::time::timeout(PATIENCE, verdict(&emulator, "?wait=60s")).await.expect("no needless wait");
+        let reported =
+            tokio::time::timeout(PATIENCE, verdict(&emulator, "?wait=300s")).await.expect("no needless wait");
         (reported["judged_deliveries"].clone(), messages(&reported, "undelivered").len())
     };
     assert_eq!(judged("300ms", false).await, (json!(2), 0), "both events were sent and awaited");
@@ -340,4 +347,29 @@ async fn a_key_with_its_own_scenarios_is_judged_by_them() {
     subscribe_url(&emulator, "sk_test_b", "https://app.sink.localhost/x").await;
     let met = verdict(&emulator, "?key=sk_test_b").await;
     assert_eq!((scenarios(&met), &met["unfinished"][0]["left"]), (vec!["rate-limit-burst".to_owned()], &json!(4)));
+}
+
+#[tokio::test]
+async fn of_many_keys_the_first_are_named_and_all_are_counted() {
+    let emulator = start().await;
+    for number in 0..23 {
+        assert_eq!(get_as(&emulator, &format!("sk_test_{number:02}"), "/v1/helo").await.status, 404);
+    }
+    let judged = verdict(&emulator, "").await;
+    let cause = &judged["causes"][0];
+    assert_eq!((cause["keys"].as_array().map(Vec::len), &cause["key_count"]), (Some(20), &json!(23)), "{judged}");
+    let shown = verdict_text(&emulator).await;
+    assert!(shown.contains("key sk_test_04 and 18 more\n"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_text_has_ten_causes_and_the_command_that_lists_the_others() {
+    let emulator = start().await;
+    for number in 0..13 {
+        assert_eq!(get(&emulator, &format!("/v1/nothing-{number}")).await.status, 404);
+    }
+    let shown = verdict_text(&emulator).await;
+    assert!(shown.contains("\n10. GET ") && !shown.contains("\n11. "), "{shown}");
+    let more = "… and 3 more causes; `wrs-emulator verdict --json --url http://127.0.0.1:";
+    assert!(shown.contains(more) && shown.contains("` lists them\n"), "{shown}");
 }

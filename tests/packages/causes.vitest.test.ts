@@ -35,6 +35,10 @@ const causes: Record<string, (wrs: Emulator) => Promise<void>> = {
     }
   },
 
+  async refused(wrs) {
+    await wrs.set({ rate_limit: { request: 5 } });
+  },
+
   async silent() {
     expect([]).toEqual(["reported"]);
   },

@@ -274,6 +274,24 @@ def test_secret(wrs):
     wrs.script_sink(401)
     wrs.trigger("workflow.completed")
     assert False
+
+def sent(wrs, path, body=None):
+    import urllib.request
+    return urllib.request.urlopen(urllib.request.Request(wrs.url + path, body, {**wrs.headers, "Content-Type": "application/json"}))
+
+def test_own_call(wrs):
+    try:
+        sent(wrs, "/v1/helo")
+    except OSError:
+        wrs.set(rate_limit={"request": 5})
+
+def test_plain_http(wrs):
+    sent(wrs, "/v1/events/subscribe", b'{"url": "http://plain.example", "events": ["workflow.completed"]}')
+
+def test_nobody_there(wrs):
+    wrs.post("subscriptions", url="https://8.8.8.8/hooks")
+    wrs.trigger("workflow.completed")
+    assert False
 """
 
 
@@ -315,6 +333,10 @@ def pytest():
     refused = "the Bearer token does not have the prefix of an API key; send a test key, for example sk_test_local; it came without a valid key while the test ran"
     check("pytest: a test whose client sent another key shows how that was refused", "; req_" in shown and refused in shown, shown)
     check("pytest: a refused webhook is shown with the question to ask", "; only 2xx accepts an event; does your receiver use the secret of this subscription" in shown, shown)
+
+    own = "cause: the test's own control call was refused: PATCH profile: 422 "
+    check("pytest: a control call of the test itself that was refused is the cause", own in shown and "correct this call" in shown, shown)
+    check("pytest: advice is a call of the fixture", '`wrs.set(webhooks={"allow_http": True})`' in shown and '`wrs.forward("https://8.8.8.8", "http://localhost:PORT")`' in shown and "`wrs-emulator forwards" not in shown and "`wrs-emulator profile" not in shown, shown)
 
     module = [sys.executable, "-m", "wrs_emulator"]
     version = run([binary, "--version"], folder).stdout
@@ -438,6 +460,15 @@ def red():
             report = reports / f"{cause}-{runner}.html"
             result = run([binary, "exec", "--report", report, "--", *command], folder, **more)
             check(f"{runner}: {cause} is a red run with a report", result.returncode == 1 and report.exists(), result)
+    (python / "test_refused.py").write_text("def test_refused(wrs):\n    wrs.set(rate_limit={'request': 5})\n")
+    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_refused.py"]
+    for runner, folder, command, more in (
+        ("pytest", python, pytest, {"PYTHONPATH": str(site)}), ("vitest", node, [modules / ".bin/vitest", "run"], {"CAUSE": "refused"}),
+    ):
+        run([binary, "exec", "--report", "run.json", "--", *command], folder, **more)
+        causes = json.loads((folder / "run.json").read_text())["verification"]["causes"]
+        told = [(one["kind"], one["remedy"], "rate_limit.requests" in one["sentence"]) for one in causes if one["tests"]]
+        check(f"{runner}: a refused control call is why a test failed, and no missing request", told == [("runner", None, True)], causes)
 
 
 def unpacked_wheel():

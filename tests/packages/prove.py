@@ -195,7 +195,7 @@ def red_job(runner, command, folder, path, passing=1):
     result = run(["wrs-emulator", "exec", "--report", "red.html", "--", *command], folder, path, must=False)
     report = run_document(folder / "red.html")
     silent = [one["key"] for one in report["keys"] if one["requests"] == 0]
-    reasons = (REASON, "GET /v1/system/status?include_checks=True  req_", "429 Too Many Requests because the quota is used up", "accepted, although it is forged", "no request carried the key", "cause: GET /v1/system/status was refused with 422 Unprocessable Entity: `include_checks` must be")
+    reasons = (REASON, "GET /v1/system/status?include_checks=True  req_", "429 Too Many Requests because the quota is used up", "to send it from now on: `wrs.set(", "accepted, although it is forged", "no request carried the key", "cause: GET /v1/system/status was refused with 422 Unprocessable Entity: `include_checks` must be")
     told = all(reason in printed for reason in reasons for printed in (result.stdout, report["exec"]["output"]))
     good = result.returncode == 1 and told and any("never_calls" in key for key in silent) and report["verification"]["counts"]["forged"] == 1
     check(f"{runner}: a red job names its four causes", good, result)

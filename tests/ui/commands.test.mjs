@@ -13,7 +13,7 @@ import { test } from "node:test";
 import "./dom.mjs";
 import { TEXTS, randomOf, requestOf } from "./hostile.mjs";
 
-const { attemptLine, curlLine, repeatLine } = await import("../../src/ui/assets/command.js");
+const { attemptLine, commandOfAdvice, curlLine, optionOfAdvice, repeatLine } = await import("../../src/ui/assets/command.js");
 const { testsOf } = await import("../../src/ui/assets/again.js");
 
 const SHELLS = { bash: ["--norc", "--noprofile", "-i"], dash: ["-i"], zsh: ["-f", "-i"] };
@@ -127,4 +127,16 @@ test("actions as curl send their body", async () => {
   for (const [i, { method, body }] of bodies.entries()) {
     check("dash", i, { line: lines[i], expected: { method, target: `/_emulator/profile?key=a~${i}`, headers: [["content-type", "application/json"], ["authorization", "Bearer t' t"]], body: latin1(JSON.stringify(body)) } }, found.get(String(i)));
   }
+});
+
+test("advice is a command with the emulator's address, and in a report, whose emulator may have ended, an option of the next run", () => {
+  const forward = { do: "forward", from: "https://a.example", to: "http://localhost:3000" };
+  assert.equal(commandOfAdvice(forward, "http://127.0.0.1:9771"), "wrs-emulator forwards add https://a.example=http://localhost:3000 --url http://127.0.0.1:9771");
+  for (const [advice, option] of [
+    [forward, "--forward https://a.example=http://localhost:3000"],
+    [{ do: "set", setting: "webhooks.allow_http", value: "true" }, "--set webhooks.allow_http=true"],
+    [{ do: "use_scenarios", active: ["rate-limit-burst"], key: null }, "--scenario rate-limit-burst"],
+    [{ do: "use_scenarios", active: [], key: null }, null],
+    [{ do: "explain", id: "req_1" }, null],
+  ]) assert.equal(optionOfAdvice(advice), option);
 });

@@ -35,23 +35,34 @@ __tracebackhide__ = True
 MOST_ANSWER = 64 * 1024 * 1024
 
 
-def in_test(text: str) -> str:
-    """The text with commands as calls of `wrs`: by the time that it is read, the emulator has ended, and its address was another than a command's default."""
-
-    def changed(found: "re.Match[str]") -> str:
-        section, name, value = found.groups()
-        literal = {"true": "True", "false": "False"}.get(value) or (value if value.isdigit() else repr(value))
-        return f"`wrs.set({section}={{\"{name}\": {literal}}})`"
-
-    text = re.sub(r"`wrs-emulator profile set (\w+)\.(\w+)=([^`\s]+)`", changed, text)
-    text = re.sub(r"`wrs-emulator forwards add '?([^`'=\s]+)=([^`'\s]+)'?`(, or --forward at the start)?", r'`wrs.forward("\1", "\2")`', text)
-    text = text.replace("`wrs-emulator forwards add`", "`wrs.forward(…)`")
-    return re.sub(r"`wrs-emulator scenarios use ([^`\s]+)`", r'`wrs.scenario("\1")`', text)
+def in_test(text: str, advice: Optional[Dict[str, Any]]) -> Optional[str]:
+    """A hint with the call of `wrs` that follows its advice in the next run of the test; nothing if there is no such call."""
+    kind = advice and advice["do"]
+    if kind == "set":
+        section, *inner = advice["setting"].split(".")
+        value = advice["value"]
+        literal = {"true": "True", "false": "False"}.get(value) or (value if value.isdigit() else json.dumps(value))
+        for name in reversed(inner):
+            literal = f'{{"{name}": {literal}}}'
+        call = f"set({section}={literal})"
+    elif kind == "forward":
+        call = f"forward({json.dumps(advice['from'])}, {json.dumps(advice['to'])})"
+    elif kind == "use_scenarios" and advice["active"]:
+        call = f"scenario({', '.join(map(json.dumps, advice['active']))})"
+    else:
+        return None
+    return f"{text} `wrs.{call}`"
 
 
 def visible(text: str) -> str:
-    """A text with what drives a terminal as escapes; line ends are kept."""
-    return "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    """A text with what drives a terminal as escapes, and what GitHub executes: `##[`, and `::name` where a line begins. Line ends are kept."""
+    text = "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return re.sub(r"(?m)^([^\S\n]*):(?=:[A-Za-z])", r"\1\\x3a", text.replace("##[", r"#\x23["))
+
+
+def one_line(text: str) -> str:
+    """The same, with line ends as escapes."""
+    return visible(text).replace("\n", r"\n")
 
 
 def first_line(text: str) -> str:
@@ -64,11 +75,12 @@ def first_line(text: str) -> str:
 
 
 class ControlError(Exception):
-    """A refused control call: `status`, `code`, and the whole answer in `body`."""
+    """A refused control call: `status`, `code`, the `reason`, and the whole answer in `body`."""
 
     def __init__(self, call: str, status: int, body: Dict[str, Any]) -> None:
-        self.status, self.body, self.code = status, body, body["error"]["code"]
-        super().__init__(visible(f"{call}: {status} {self.code}: {body['error']['message']}"))
+        self.call, self.status, self.body, self.code = call, status, body, body["error"]["code"]
+        self.reason = body["error"]["message"]
+        super().__init__(one_line(f"{call}: {status} {self.code}: {self.reason}"))
 
 
 class Plain(urllib.request.HTTPHandler):
@@ -114,7 +126,7 @@ class Emulator:
         except urllib.error.HTTPError as error:
             answer = error
         except OSError as error:
-            raise ConnectionError(visible(f"{method} {request.full_url}: {getattr(error, 'reason', error)}")) from None
+            raise ConnectionError(one_line(f"{method} {request.full_url}: {getattr(error, 'reason', error)}")) from None
         with answer:
             status, data = answer.getcode(), answer.read(MOST_ANSWER + 1)
         if len(data) > MOST_ANSWER:
@@ -128,7 +140,7 @@ class Emulator:
         except (ValueError, LookupError, TypeError, RecursionError):
             first = first_line(text)[:200]
             problem = f"{method} {request.full_url}: status {status} with an answer that is not the emulator's: {first}"
-            raise ConnectionError(visible(problem)) from None
+            raise ConnectionError(one_line(problem)) from None
         if refusal:
             raise refusal
         return parsed
@@ -175,10 +187,11 @@ class Emulator:
             return self.control("POST", "events?wait=20s", {"key": self.key, "type": event_type, **fields})["deliveries"]
         except ControlError as error:
             if error.code == "no_match":
-                error.args = (
+                error.reason = (
                     f"no subscription of this test's key is for {event_type}: let the client under test subscribe first, "
-                    'or subscribe for it with `wrs.post("subscriptions", url=wrs.sink_url)`',
+                    'or subscribe for it with `wrs.post("subscriptions", url=wrs.sink_url)`'
                 )
+                error.args = (error.reason,)
             raise
 
     def forward(self, origin: str, to: str) -> records.PatchProfileAnswer:
@@ -226,12 +239,20 @@ class Emulator:
         """Why a request (`req_…`) was answered so, or how an event or delivery came about: one sentence."""
         return self.control("GET", f"explain/{identifier}")["summary"]
 
-    def ended(self, test: str, failure: Optional[str] = None, output: Optional[str] = None) -> records.TestOutcome:
-        """Reports how the test with this key ended, so that the report of the run puts it first if it failed."""
+    def ended(
+        self, test: str, failure: Optional[str] = None, output: Optional[str] = None, refused: Optional[BaseException] = None
+    ) -> records.TestOutcome:
+        """Reports how the test with this key ended, so that the report of the run puts it first if it failed. `refused` is the error
+        that it failed of: a refused control call of its own is the cause then."""
         # More than is kept, so that credentials are masked before the rest is cut. Lone surrogates become question marks.
         valid = (text and text.encode(errors="replace").decode() for text in (test, failure and failure[:2000], output and output[-32768:]))
         test, failure, output = valid
-        return self.post("outcome", test=test, outcome="failed" if failure else "passed", message=failure, output=output)
+        outcome = {"test": test, "outcome": "failed" if failure else "passed", "message": failure, "output": output}
+        # The error of a wait that timed out is about what did not happen.
+        if isinstance(refused, ControlError) and refused.status != 408:
+            call = refused.call.partition("?")[0]
+            outcome["refused"] = {"call": call, "status": refused.status, "code": refused.code, "message": refused.reason}
+        return self.post("outcome", **outcome)
 
     def story(self) -> str:
         """Why the test with this key failed, if that was reported; its last requests, each with the reason for its answer; and the
@@ -245,10 +266,19 @@ class Emulator:
             for row in reversed(self.get("deliveries", limit=10)["data"])
             if (row["forgery"] or row["status"]) not in ("delivered", "refused")
         )
-        lines = [f"{what}  {identifier}: {self.explain(identifier)}" for what, identifier in (*requests, *deliveries)]
+
+        def explained(identifier: str) -> str:
+            found = self.control("GET", f"explain/{identifier}")
+            hints = [in_test(hint["text"], hint.get("advice")) for hint in found.get("advice") or ()]
+            return "; ".join(filter(None, (found["summary"], *hints)))
+
+        def remedy(cause: Dict[str, Any]) -> Optional[str]:
+            return in_test(cause["remedy"], cause.get("advice")) or cause["remedy"]
+
+        lines = [f"{what}  {identifier}: {explained(identifier)}" for what, identifier in (*requests, *deliveries)]
         causes = [cause for cause in self.get("verdict")["causes"] if cause["tests"]][:1]
-        first = ["cause: " + "; ".join(filter(None, (cause["sentence"], cause["remedy"], *cause["records"][:1]))) for cause in causes]
-        return visible(in_test("\n".join([*first, *(lines or [f"no request carried the key {self.key}"])])))
+        first = ["cause: " + "; ".join(filter(None, (cause["sentence"], remedy(cause), *cause["records"][:1]))) for cause in causes]
+        return visible("\n".join([*first, *(lines or [f"no request carried the key {self.key}"])]))
 
 
 class Clock:

@@ -159,11 +159,8 @@ def pytest_runtest_makereport(item, call):
         lines = (call.excinfo.exconly() if call.excinfo else report.longreprtext).splitlines()
         # Of a syntax error, the first lines are the place.
         message = next((line for line in lines if line.strip() and not line.startswith(" ")), "failed without a message")
-        emulator.ended(item.nodeid, message, report.longreprtext)
-        # The error of a wait that timed out explains itself.
-        own = call.excinfo and isinstance(call.excinfo.value, ControlError) and call.excinfo.value.status != 408
-        story = f"the test's own control call was refused, see above; before that: {emulator.story()}" if own else emulator.story()
-        report.sections.append(("wrs-emulator", story))
+        emulator.ended(item.nodeid, message, report.longreprtext, call.excinfo and call.excinfo.value)
+        report.sections.append(("wrs-emulator", emulator.story()))
     except ControlError as error:
         report.sections.append(("wrs-emulator", f"refused: {error}"))
     # Whatever it is: an error here would end the whole session.

@@ -20,19 +20,19 @@ use tokio::task::JoinHandle;
 use url::{Host, Url};
 
 use super::arguments::{Target, address, bound, examples, is_webhook_url};
-use super::client::{Call, in_background, run_task, runtime};
-use super::failure::{Code, Failure, note, note_with, warn};
+use super::client::{ControlClient, in_background, run_task, runtime};
+use super::failure::{Failure, FailureCode, note, note_with, warn};
 use super::output::{print, ready_line};
-use super::profile::{forwards_in_force, patch_of_forwards};
+use super::profile::{forwards_in_force, mask_as, patch_of_forwards};
 use super::signals::{Adopted, Signals};
-use super::signatures::{Signing, SigningArgs, check_url};
+use super::signatures::{ResolvedSigning, SigningArgs, check_url};
 use super::stream::Stream;
-use crate::contract::DEFAULT_URL;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::{self, ControlCall as _};
 use crate::http::handler::Limits;
 use crate::http::serve;
 use crate::http::tls::{ServerTls, TlsSetting};
+use crate::redact::Redactor;
 use crate::settings::Forwards;
 use crate::state::workspace::FailureReason;
 use crate::util::flag::Flag;
@@ -87,7 +87,7 @@ pub(super) struct ListenArgs {
 }
 
 pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
-    let signing = Signing::resolve(&args.signing)?;
+    let signing = ResolvedSigning::resolve(&args.signing)?;
     args.webhook_url.as_deref().map(check_url).transpose()?;
     let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
     let tls = args.tls.as_ref().map(|setting| ServerTls::new(setting, &names)).transpose();
@@ -95,7 +95,7 @@ pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
     run_task(listen(args, signing, tls))?
 }
 
-async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) -> Result<ExitCode, Failure> {
+async fn listen(args: ListenArgs, mut signing: ResolvedSigning, tls: Option<ServerTls>) -> Result<ExitCode, Failure> {
     // Installed before the ready line, because a signal may follow it at once.
     let mut signals = Signals::install()?;
     Adopted::watch()?.reap_all();
@@ -110,6 +110,8 @@ async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) 
     let (emulator, secret, here) = (args.registration, signing.secrets.first().cloned(), url.clone());
     let subscribes = application.is_some();
     let (registration, nothing_delivered) = in_background(move || {
+        // The key that is named below may have its own prefix. Without an emulator there is none.
+        let _ = mask_as(&emulator.target);
         Ok(if subscribes {
             (registered(emulator, secret, &here, local)?, None)
         } else {
@@ -174,7 +176,8 @@ fn ready_text(url: &str, registration: Option<&Registration>, is_json: bool) -> 
         // With the secret the application can verify deliveries itself.
         Some(Registration { subscription, secret, key, .. }) => format!(
             "wrs-emulator listening on {url}\n\
-             events for {key} are delivered here, by {subscription}; its signing secret is {secret} (reuse it with --secret)\n"
+             events for {key} are delivered here, by {subscription}; its signing secret is {secret} (reuse it with --secret)\n",
+            key = Redactor::default().text(key),
         ),
     }
 }
@@ -308,7 +311,7 @@ impl Registration {
             description: Some(DESCRIPTION.to_owned()),
             ..Default::default()
         };
-        let created = Call::new(&self.target).send(&api::Body { body })?;
+        let created = ControlClient::new(&self.target).send(&api::Body { body })?;
         self.subscription = created.subscription.id.0;
         // Asked for, because the answer has it only if it was generated now.
         self.secret = self.shown()?.secret.unwrap_or_default();
@@ -319,7 +322,7 @@ impl Registration {
         let path = api::SubscriptionPath { id: self.subscription.clone() };
         let query = api::ShowSubscriptionQuery { secret: true, ..Default::default() };
         let request = api::ShowSubscription { path, query };
-        Call::new(&self.target).limit(LIMIT).send(&request)
+        ControlClient::new(&self.target).limit(LIMIT).send(&request)
     }
 
     /// Subscribes again if the subscription is gone; returns what there is to report.
@@ -332,7 +335,7 @@ impl Registration {
                     format!("no emulator answers at {url} any more; events are delivered here again once one does");
                 return (!std::mem::replace(&mut self.is_lost, true)).then_some(message);
             }
-            Err(failure) if failure.code != Code::NotFound => return None,
+            Err(failure) if failure.code != FailureCode::NotFound => return None,
             Ok(_) | Err(_) => std::mem::replace(&mut self.is_lost, false),
         };
         let cause = if was_lost { "the emulator answers again" } else { "the emulator lost the subscription" };
@@ -347,8 +350,9 @@ impl Registration {
 
     /// Removes what others of its kind left behind, and warns of other subscriptions, which also get each event.
     fn tidy_up(&self) -> Result<(), Failure> {
-        let send =
-            |request: &_| Call::new(&self.target).limit(LIMIT).send::<api::Query<api::ListSubscriptions>>(request);
+        let send = |request: &_| {
+            ControlClient::new(&self.target).limit(LIMIT).send::<api::Query<api::ListSubscriptions>>(request)
+        };
         let listed = api::ListSubscriptions::all(self.key.as_str().into(), send)?;
         let forwards = forwards_in_force(&self.target, &self.key.as_str().into(), LIMIT)?;
         for row in listed.iter().filter(|row| row.id.0 != self.subscription) {
@@ -366,11 +370,12 @@ impl Registration {
                 let rule = format!("{origin}={}", self.here);
                 warn(&format!(
                     "{key} has another subscription, {id} to {url}, so each event is delivered twice, signed with two secrets; \
-                     to have only that one's deliveries here, run `wrs-emulator forwards add {rule}` and give its secret as --secret",
+                     to have only that one's deliveries here, run `wrs-emulator forwards add {rule}{at}` and give its secret as --secret",
                     key = self.key,
                     id = row.id.0,
                     url = row.url,
-                    rule = shell_word(&rule)
+                    rule = shell_word(&rule),
+                    at = self.target.option(),
                 ));
             }
         }
@@ -380,13 +385,13 @@ impl Registration {
     /// Forwards deliveries for a URL; null removes the forward.
     fn forward(&self, url: &str, to: Value) -> Result<(), Failure> {
         let patch = patch_of_forwards(self.key.as_str().into(), [(url.to_owned(), to)].into_iter().collect());
-        Call::new(&self.target).send(&patch).map(drop)
+        ControlClient::new(&self.target).send(&patch).map(drop)
     }
 
     fn delete(&self, id: &str) -> Result<(), Failure> {
         let path = api::SubscriptionPath { id: id.to_owned() };
         let request = api::DeleteSubscription { path, body: api::OnlyKey::default() };
-        Call::new(&self.target).exchange(&request.sent()).map(drop)
+        ControlClient::new(&self.target).exchange(&request.sent()).map(drop)
     }
 
     /// Removes the subscription and the forward.
@@ -417,7 +422,8 @@ const EXAMPLE: &str = "https://app.example.com";
 fn undelivered(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
     let RegistrationArgs { target, key } = args;
     let asked = forwards_in_force(target, &key.as_str().into(), LIMIT).and_then(|forwards| {
-        let send = |request: &_| Call::new(target).limit(LIMIT).send::<api::Query<api::ListSubscriptions>>(request);
+        let send =
+            |request: &_| ControlClient::new(target).limit(LIMIT).send::<api::Query<api::ListSubscriptions>>(request);
         Ok((forwards, api::ListSubscriptions::all(key.as_str().into(), send)?))
     });
     let (forwards, subscriptions) = match asked {
@@ -439,7 +445,7 @@ fn undelivered(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result
     if targets.chain(urls.iter().cloned()).any(|url| leads_to(&url, local)) {
         return Ok(None);
     }
-    let at = if target.url == DEFAULT_URL { String::new() } else { format!(" --url {}", shell_word(&target.url)) };
+    let at = target.option();
     let outside = urls.iter().find(|url| !url.host_str().is_some_and(|host| host.ends_with(".localhost")));
     let from = outside.map_or_else(|| EXAMPLE.to_owned(), |url| url.origin().ascii_serialization());
     let rule = format!("{from}={here}");

@@ -21,7 +21,7 @@ use url::Url;
 
 use crate::cli::failure::{Failure, warn};
 use crate::cli::output::{bytes_field, cell, compact, print};
-use crate::cli::signatures::{Signing, rejected};
+use crate::cli::signatures::{ResolvedSigning, rejected};
 use crate::cli::stream::Stream;
 use crate::clock::{Instant, Now, machine};
 use crate::contract::signature::{Evidence, Rejection, Remedy, TOLERANCE_SECONDS};
@@ -61,7 +61,7 @@ pub(super) struct DeliveryCounts {
 }
 
 pub(super) struct Receiver {
-    pub(super) signing: Signing,
+    pub(super) signing: ResolvedSigning,
     /// The URL of this receiver, without a path.
     pub(super) base: String,
     /// The URL of the subscription, if it is not this receiver's.
@@ -419,7 +419,33 @@ impl Application {
                 Forwarded { status, body, headers: passed.collect(), to, problem: None, note }
             }
             AttemptOutcome::Answered { status, .. } => Forwarded::failed(to, format!("it answered {status}")),
-            AttemptOutcome::Failed { detail, .. } => Forwarded::failed(to, detail),
+            AttemptOutcome::Failed { detail, hint, .. } => {
+                let hint = hint.map(|hint| format!("; {}", hint.text));
+                Forwarded::failed(to, detail + &hint.unwrap_or_default())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The guard is asked for each delivery, not only at the start: a name may lead elsewhere by then.
+    #[tokio::test]
+    async fn each_delivery_is_dialled_by_the_guard() {
+        for (url, why) in [
+            ("http://169.254.169.254/hooks", "never dialled"),
+            ("http://0.0.0.0:9", "never dialled"),
+            ("http://8.8.8.8", "is on the internet"),
+        ] {
+            let application =
+                Application::new(Url::parse(url).expect("a URL"), "http://127.0.0.1:9780".to_owned(), &[]);
+            for _ in 0..2 {
+                let forwarded = application.forward("/", &HeaderMap::new(), Bytes::new()).await;
+                let problem = forwarded.problem.unwrap_or_default();
+                assert!(forwarded.status == 502 && problem.contains(why), "{url}: {problem}");
+            }
         }
     }
 }

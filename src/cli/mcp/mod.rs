@@ -20,6 +20,7 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::{Target, examples};
 use super::failure::note;
+use super::output::compact;
 use super::stream::Stream;
 use crate::util::pipe::Patient;
 use tools::{Session, TOOLS, Tool, shown};
@@ -55,8 +56,8 @@ pub(super) struct McpArgs {
 }
 
 /// What a client sent.
-enum Message {
-    Request(Request),
+enum ClientMessage {
+    Request(ToolRequest),
     /// The client has cancelled the request with this id.
     Cancelled(Value),
     /// Another notification, or an answer, as this server asks nothing.
@@ -65,7 +66,7 @@ enum Message {
     Invalid(Value),
 }
 
-struct Request {
+struct ToolRequest {
     id: Value,
     method: String,
     params: Map<String, Value>,
@@ -85,18 +86,18 @@ pub(super) fn run(args: McpArgs) -> ExitCode {
         let mut input = BufReader::new(Patient(std::io::stdin()));
         while let Some(line) = next_line(&mut input) {
             let message = match line {
-                Line::Whole(line) => Message::read(&line),
-                Line::TooLong => Message::too_long(),
+                InputLine::Whole(line) => ClientMessage::read(&line),
+                InputLine::TooLong => ClientMessage::too_long(),
             };
             let continues = match message {
-                Message::Request(request) if request.method == "ping" => write(&session.answer(request)),
-                Message::Request(request) => requests.send(request).is_ok(),
-                Message::Cancelled(id) => {
+                ClientMessage::Request(request) if request.method == "ping" => write(&session.answer(request)),
+                ClientMessage::Request(request) => requests.send(request).is_ok(),
+                ClientMessage::Cancelled(id) => {
                     cancelled.lock().insert(id.to_string());
                     true
                 }
-                Message::Other => true,
-                Message::Invalid(refusal) => write(&refusal),
+                ClientMessage::Other => true,
+                ClientMessage::Invalid(refusal) => write(&refusal),
             };
             if !continues {
                 break;
@@ -107,24 +108,24 @@ pub(super) fn run(args: McpArgs) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-enum Line {
+enum InputLine {
     Whole(Vec<u8>),
     TooLong,
 }
 
 /// The next line; `None` at the end.
-fn next_line(input: &mut impl BufRead) -> Option<Line> {
+fn next_line(input: &mut impl BufRead) -> Option<InputLine> {
     let mut line = Vec::new();
     let count = input.take(MAX_LINE).read_until(b'\n', &mut line).ok()?;
     if count as u64 == MAX_LINE && line.last() != Some(&b'\n') {
         input.skip_until(b'\n').ok()?;
-        return Some(Line::TooLong);
+        return Some(InputLine::TooLong);
     }
-    (count > 0).then_some(Line::Whole(line))
+    (count > 0).then_some(InputLine::Whole(line))
 }
 
 /// Answers requests until stdin has ended or stdout is closed.
-fn answer_in_order(session: &Session, cancelled: &Cancelled, requests: Receiver<Request>) {
+fn answer_in_order(session: &Session, cancelled: &Cancelled, requests: Receiver<ToolRequest>) {
     for request in requests {
         let id = request.id.to_string();
         let is_cancelled = || cancelled.lock().remove(&id);
@@ -141,7 +142,7 @@ fn answer_in_order(session: &Session, cancelled: &Cancelled, requests: Receiver<
 
 /// Writes a response. Returns whether anybody still reads.
 fn write(response: &Value) -> bool {
-    Stream::Out.write(format!("{response}\n"))
+    Stream::Out.write(compact(response) + "\n")
 }
 
 /// An error of the protocol.
@@ -170,7 +171,7 @@ fn response(id: Value, outcome: Result<Value, Problem>) -> Value {
     }
 }
 
-impl Message {
+impl ClientMessage {
     fn too_long() -> Self {
         let message = format!("a message has less than {} MiB", MAX_LINE / (1024 * 1024));
         Self::Invalid(response(Value::Null, Err(Problem::new(INVALID_REQUEST, message))))
@@ -199,7 +200,7 @@ impl Message {
             Some(_) => return invalid(id.unwrap_or_default(), INVALID_REQUEST, "params: expected an object"),
         };
         match (message.remove("method"), id) {
-            (Some(Value::String(method)), Some(id)) => Self::Request(Request { id, method, params }),
+            (Some(Value::String(method)), Some(id)) => Self::Request(ToolRequest { id, method, params }),
             (Some(Value::String(method)), None) if method == "notifications/cancelled" => {
                 Self::Cancelled(params.get("requestId").cloned().unwrap_or_default())
             }
@@ -211,8 +212,8 @@ impl Message {
 }
 
 impl Session {
-    fn answer(&self, request: Request) -> Value {
-        let Request { id, method, params } = request;
+    fn answer(&self, request: ToolRequest) -> Value {
+        let ToolRequest { id, method, params } = request;
         let outcome = match meta_of(&method, &params) {
             None => self.result(&method, params),
             Some(meta) => check(meta).and_then(|()| self.stateless_result(&method, params)),

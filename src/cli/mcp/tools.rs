@@ -6,8 +6,9 @@ use rand::Rng as _;
 use serde_json::{Map, Value, json};
 
 use crate::cli::arguments::Target;
-use crate::cli::client::{Call, SHORT, parsed};
+use crate::cli::client::{ControlClient, SHORT, parsed};
 use crate::cli::failure::Failure;
+use crate::cli::profile::mask_as;
 use crate::clock::{Random, Seed};
 use crate::contract::nearest;
 use crate::control::api::{
@@ -58,6 +59,9 @@ impl Session {
         let (mut text, is_error) = match tool.call(self, arguments) {
             Ok(text) => (text, false),
             Err(failure) => {
+                if !failure.is_unreachable() {
+                    self.mask();
+                }
                 let message = failure.text();
                 let hint = failure.hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
                 let text = format!("error: {message}{hint}");
@@ -72,9 +76,14 @@ impl Session {
         Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }))
     }
 
+    /// What an agent named is masked as the emulator masks. One that cannot be asked knows no other prefixes.
+    fn mask(&self) {
+        let _ = mask_as(&self.target);
+    }
+
     /// A call whose advice is worded for an agent.
-    fn asking(&self) -> Call<'_> {
-        Call::new(&self.target).for_agent().limit(MAX_WAIT + SHORT)
+    fn asking(&self) -> ControlClient<'_> {
+        ControlClient::new(&self.target).for_agent().limit(MAX_WAIT + SHORT)
     }
 
     /// The text that a call answers.
@@ -97,7 +106,7 @@ pub(super) struct Tool {
     waits: Option<(&'static str, &'static str, &'static str)>,
     /// An argument that its call requires and the tool does not, and its default.
     default: Option<(&'static str, &'static str)>,
-    key: Key,
+    key: ToolScope,
     run: fn(&Session, &Tool, Arguments) -> Result<String, Failure>,
 }
 
@@ -115,7 +124,7 @@ enum Effect {
 
 /// Whose records or state a tool is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Key {
+enum ToolScope {
     /// It has no key.
     None,
     /// All keys, or one.
@@ -137,7 +146,7 @@ const TOOL: Tool = Tool {
     own: &[],
     waits: None,
     default: None,
-    key: Key::Any,
+    key: ToolScope::Any,
     run: called,
 };
 
@@ -148,7 +157,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "Is the emulator running, and what does it play?",
         description: "Start here. Reports whether the emulator is ready, its clock, your own API key for programs under test, \
                       and every scenario; active ones are marked `*`.",
-        key: Key::None,
+        key: ToolScope::None,
         run: status,
         ..TOOL
     },
@@ -182,7 +191,7 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Checks the TOML text of a scenario without playing it: every problem with its place and a hint. Needs no \
                       running emulator. `wrs-emulator scenarios schema` prints the JSON Schema of the language.",
         own: &[("toml", "The text of the scenario, as in a scenario file", true)],
-        key: Key::None,
+        key: ToolScope::None,
         run: checked,
         ..TOOL
     },
@@ -194,7 +203,7 @@ pub(super) const TOOLS: &[Tool] = &[
         effect: Effect::Sets,
         call: Some(AnyCall::of::<Body<Activate>>),
         own: &[("toml", "The text of a scenario of your own, which is played after those in `active`", false)],
-        key: Key::One,
+        key: ToolScope::One,
         run: played,
         ..TOOL
     },
@@ -205,7 +214,7 @@ pub(super) const TOOLS: &[Tool] = &[
                       generated, only once. A URL that is subscribed already is updated.",
         effect: Effect::Adds,
         call: Some(AnyCall::of::<Body<Subscribe>>),
-        key: Key::One,
+        key: ToolScope::One,
         ..TOOL
     },
     Tool {
@@ -216,7 +225,7 @@ pub(super) const TOOLS: &[Tool] = &[
         effect: Effect::Adds,
         call: Some(AnyCall::of::<Fire>),
         waits: Some(("wait", "How long to wait for the receivers' answers", "5s")),
-        key: Key::One,
+        key: ToolScope::One,
         run: fired,
         ..TOOL
     },
@@ -228,7 +237,7 @@ pub(super) const TOOLS: &[Tool] = &[
         effect: Effect::Destroys,
         call: Some(AnyCall::of::<Body<MoveClock>>),
         waits: Some(("timeout", "How long to wait until everything due is done", "50s")),
-        key: Key::One,
+        key: ToolScope::One,
         ..TOOL
     },
     Tool {
@@ -263,7 +272,7 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Restores a key of this session to the state before its first request: subscriptions, quota, clock, \
                       scenarios, journal. Keys that the session did not make are refused.",
         effect: Effect::Destroys,
-        key: Key::One,
+        key: ToolScope::One,
         call: Some(AnyCall::of::<Body<Reset>>),
         run: reset,
         ..TOOL
@@ -314,9 +323,9 @@ impl Tool {
             arguments.insert(name, text(&format!("{what}: {default} if left out, at most {most}s")));
         }
         let key = match self.key {
-            Key::None => return arguments,
-            Key::Any => text("Only what belongs to this API key; all keys if left out"),
-            Key::One => text("The API key to act on, never all; the session's own if left out"),
+            ToolScope::None => return arguments,
+            ToolScope::Any => text("Only what belongs to this API key; all keys if left out"),
+            ToolScope::One => text("The API key to act on, never all; the session's own if left out"),
         };
         arguments.insert("key".to_owned(), key);
         arguments
@@ -357,13 +366,13 @@ impl Tool {
         }
         let of_all = arguments.get("key").is_some_and(|key| key == "*");
         match self.key {
-            Key::None => {}
-            Key::Any => drop(arguments.entry("key").or_insert_with(|| "*".into())),
-            Key::One if of_all => {
+            ToolScope::None => {}
+            ToolScope::Any => drop(arguments.entry("key").or_insert_with(|| "*".into())),
+            ToolScope::One if of_all => {
                 let failure = Failure::usage("key: a tool changes one key at a time, never all of them");
                 return Err(failure.with_hint(format!("leave it out for your own, `{}`", session.key)));
             }
-            Key::One => drop(arguments.entry("key").or_insert_with(|| session.key.clone().into())),
+            ToolScope::One => drop(arguments.entry("key").or_insert_with(|| session.key.clone().into())),
         }
         if let Some((name, default)) = self.default {
             arguments.entry(name).or_insert_with(|| default.into());
@@ -424,6 +433,7 @@ fn checked(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<Stri
     let (_, found) = check_text(&session.scenario, &take(&mut arguments, "toml").unwrap_or_default());
     let errors = found.iter().filter(|problem| problem.is_error()).count();
     let counts = format!("{}, {}\n", counted(errors, "error"), counted(found.len() - errors, "warning"));
+    session.mask();
     let text: String = found.iter().map(|problem| format!("{}\n", problem.render(false))).chain([counts]).collect();
     Ok(Redactor::default().text(&text).into_owned())
 }
@@ -461,6 +471,7 @@ fn assumed(session: &Session, tool: &Tool, arguments: Arguments) -> Result<Strin
     let about = arguments.get("about").and_then(Value::as_str).unwrap_or_default().to_owned();
     let found = called(session, tool, arguments)?;
     if found.is_empty() {
+        session.mask();
         return Ok(format!("no setting's name contains `{}`\n", Redactor::default().text(&about)));
     }
     Ok(found)
@@ -478,7 +489,7 @@ fn reset(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String,
     // So that nothing is left of the session; refused while another of its keys still plays the scenario.
     let path = ScenarioPath { name: session.scenario.clone() };
     let remove = RemoveScenario { path, body: OnlyKey::default() };
-    let _ = Call::new(&session.target).exchange(&remove.sent());
+    let _ = ControlClient::new(&session.target).exchange(&remove.sent());
     Ok(text)
 }
 

@@ -149,7 +149,7 @@ impl Evidence<'_> {
         for secret in self.secrets {
             let (secret, found) = undecorated(secret);
             plain.push(secret.to_owned());
-            for change in found.into_iter().map(Change::Secret) {
+            for change in found.into_iter().map(|decoration| Change::Secret(decoration.what)) {
                 if !decorations.contains(&change) {
                     decorations.push(change);
                 }

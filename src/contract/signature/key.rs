@@ -169,11 +169,17 @@ const SHORT: usize = 16;
 /// What Standard Webhooks asks of a key, in bytes; some of its libraries refuse any other.
 const STANDARD_LENGTHS: std::ops::RangeInclusive<usize> = 24..=64;
 
-/// Why a receiver might read `secret` as another key than [`SigningKey::read`] does here.
-///
-/// Short sentences for people, without a final period, each naming the setting that decides; empty
-/// for a secret that [`SigningKey::read`] refuses.
-pub fn secret_warnings(secret: &str, scheme: &Scheme, reading: KeyReading) -> Vec<String> {
+/// Why a receiver may not use a secret as it was meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretWarning {
+    /// True if the key is too short or too long; else receivers may read another key.
+    pub is_of_length: bool,
+    /// A short sentence without a final period, which names the setting that decides.
+    pub text: String,
+}
+
+/// What may go wrong with `secret` at a receiver; empty for one that [`SigningKey::read`] refuses.
+pub fn secret_warnings(secret: &str, scheme: &Scheme, reading: KeyReading) -> Vec<SecretWarning> {
     let Ok(key) = SigningKey::read(secret, scheme, reading) else {
         return Vec::new();
     };
@@ -182,18 +188,20 @@ pub fn secret_warnings(secret: &str, scheme: &Scheme, reading: KeyReading) -> Ve
     let tail = secret.strip_prefix(PREFIX);
     let decoded = STANDARD.decode(tail.unwrap_or(secret)).ok();
     let mut found = Vec::new();
-    if key.len() < SHORT {
+    let of_length = if key.len() < SHORT {
         let bytes = counted(key.len(), "byte");
-        found.push(format!("the secret makes a key of {bytes}, and fewer than {SHORT} can be guessed"));
+        Some(format!("the secret makes a key of {bytes}, and fewer than {SHORT} can be guessed"))
     } else if reads_base64(scheme) && !STANDARD_LENGTHS.contains(&key.len()) {
         let (bytes, least, most) = (key.len(), STANDARD_LENGTHS.start(), STANDARD_LENGTHS.end());
-        found.push(format!(
+        Some(format!(
             "the secret makes a key of {bytes} bytes, and some {name} libraries refuse all but {least} to {most}"
-        ));
-    }
+        ))
+    } else {
+        None
+    };
     let (plain, decorations) = undecorated(secret);
     // Only a secret in quotes or white space is odd whatever it is; punctuation and a name may belong to a password.
-    for what in decorations.iter().filter(|what| plain.starts_with(PREFIX) || what.ends_with("around it")) {
+    for Decoration { what, .. } in decorations.iter().filter(|it| plain.starts_with(PREFIX) || it.is_around) {
         found.push(format!("the secret includes {what}, which many receivers remove"));
     }
     // Most hexadecimal texts would pass for base64 as well, and are not meant as base64.
@@ -223,32 +231,54 @@ pub fn secret_warnings(secret: &str, scheme: &Scheme, reading: KeyReading) -> Ve
         Some(tail) if key == tail.as_bytes() => "uses the text after `whsec_`",
         _ => "decodes it",
     };
-    found.iter().map(|warning| format!("{warning}; `{setting} = \"{reading}\"` {taken}")).collect()
+    let warning = |is_of_length, text| SecretWarning {
+        is_of_length,
+        text: format!("{text}; `{setting} = \"{reading}\"` {taken}"),
+    };
+    let of_length = of_length.map(|text| warning(true, text));
+    of_length.into_iter().chain(found.into_iter().map(|text| warning(false, text))).collect()
 }
 
-/// A secret without what came with it from a file or a page, and what that was, in words that complete "the secret without …".
-pub fn undecorated(secret: &str) -> (&str, Vec<&'static str>) {
+/// What came with a secret from a file or a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decoration {
+    /// In words that complete "the secret without …".
+    pub what: &'static str,
+    /// True if it is at both ends.
+    pub is_around: bool,
+}
+
+/// A secret without its decorations, and these.
+pub fn undecorated(secret: &str) -> (&str, Vec<Decoration>) {
     type Strip = fn(&str) -> Option<&str>;
-    const DECORATIONS: [(&str, Strip); 7] = [
-        ("the white space around it", |text| Some(text.trim())),
-        ("the invisible characters around it", |text| Some(text.trim_matches(['\u{feff}', '\u{200b}', '\u{2060}']))),
-        ("the `\\n` at its end", |text| text.strip_suffix("\\n")),
-        ("the punctuation at its end", |text| Some(text.trim_end_matches([',', ';']))),
-        ("the name in front of it", without_name),
-        ("the quotes around it", |text| {
+    const fn around(what: &'static str, strip: Strip) -> (Decoration, Strip) {
+        (Decoration { what, is_around: true }, strip)
+    }
+    const fn at_one_end(what: &'static str, strip: Strip) -> (Decoration, Strip) {
+        (Decoration { what, is_around: false }, strip)
+    }
+    const DECORATIONS: [(Decoration, Strip); 7] = [
+        around("the white space around it", |text| Some(text.trim())),
+        around("the invisible characters around it", |text| {
+            Some(text.trim_matches(['\u{feff}', '\u{200b}', '\u{2060}']))
+        }),
+        at_one_end("the `\\n` at its end", |text| text.strip_suffix("\\n")),
+        at_one_end("the punctuation at its end", |text| Some(text.trim_end_matches([',', ';']))),
+        at_one_end("the name in front of it", without_name),
+        around("the quotes around it", |text| {
             let pairs = [('"', '"'), ('\'', '\''), ('`', '`'), ('“', '”'), ('‘', '’')];
             pairs.into_iter().find_map(|(open, close)| text.strip_prefix(open)?.strip_suffix(close))
         }),
-        ("the `v1,` in front of it", |text| text.strip_prefix("v1,")),
+        at_one_end("the `v1,` in front of it", |text| text.strip_prefix("v1,")),
     ];
     let (mut rest, mut found) = (secret, Vec::new());
-    while let Some((what, shorter)) = DECORATIONS.iter().find_map(|(what, strip)| {
+    while let Some((decoration, shorter)) = DECORATIONS.iter().find_map(|(decoration, strip)| {
         let shorter = strip(rest).filter(|shorter| shorter.len() < rest.len() && !shorter.is_empty())?;
-        Some((*what, shorter))
+        Some((*decoration, shorter))
     }) {
         rest = shorter;
-        if !found.contains(&what) {
-            found.push(what);
+        if !found.contains(&decoration) {
+            found.push(decoration);
         }
     }
     (rest, found)
@@ -379,6 +409,7 @@ mod tests {
         let cases: Vec<Case> = serde_json::from_str(include_str!("../../../tests/ui/secrets.json")).unwrap();
         for (secret, plain, decorations) in &cases {
             let (found, named) = undecorated(secret);
+            let named: Vec<&str> = named.iter().map(|decoration| decoration.what).collect();
             assert_eq!(
                 (found, named),
                 (plain.as_str(), decorations.iter().map(String::as_str).collect()),
@@ -409,9 +440,9 @@ mod tests {
             let context = format!("{scheme:?} {reading}: {warnings:#?}");
             assert_eq!(warnings.len(), expected.len(), "{context}");
             for (warning, expected) in warnings.iter().zip(expected) {
-                assert!(warning.contains(expected), "{expected:?} in {context}");
-                assert!(warning.contains("webhooks.secret_key"), "{context}");
-                assert!(!warning.contains(secret), "{context}");
+                assert!(warning.text.contains(expected), "{expected:?} in {context}");
+                assert!(warning.text.contains("webhooks.secret_key"), "{context}");
+                assert!(!warning.text.contains(secret), "{context}");
             }
         };
         let marked = &format!("{PREFIX}{BASE64}");
@@ -457,6 +488,6 @@ mod tests {
         check(PHRASE, Custom, Auto, &[]);
         let own = CustomScheme { key: Utf8, ..CustomScheme::default() };
         let warnings = secret_warnings("short", &Scheme::new(Custom, &own), Auto);
-        assert!(warnings[0].ends_with("`webhooks.custom.key = \"utf8\"` uses its whole text"), "{warnings:?}");
+        assert!(warnings[0].text.ends_with("`webhooks.custom.key = \"utf8\"` uses its whole text"), "{warnings:?}");
     }
 }

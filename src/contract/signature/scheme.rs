@@ -15,8 +15,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::contract::headers::is_of_deliveries;
 use crate::contract::named::named;
-use crate::contract::reserved_headers::is_of_deliveries;
 
 named! {
     /// The name of a signature scheme, as `webhooks.scheme` spells it (lower case).

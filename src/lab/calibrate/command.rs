@@ -20,7 +20,7 @@ use super::run::Calibration;
 use crate::cli::arguments::OutputFile;
 use crate::cli::arguments::examples;
 use crate::cli::client::run_task;
-use crate::cli::failure::{Code, Failure, note, warn};
+use crate::cli::failure::{Failure, FailureCode, note, warn};
 use crate::cli::output::{cell, print, print_json};
 use crate::cli::profile::load_profile;
 use crate::cli::signals::Signals;
@@ -169,7 +169,7 @@ fn invalid(flag: &str, path: &Path, problem: &impl std::fmt::Display) -> Failure
 }
 
 fn variable(name: &str, content: &str) -> Result<String, Failure> {
-    let value = std::env::var(name).ok().filter(|value| !value.is_empty());
+    let value = std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
     let unset =
         || Failure::usage(format!("{name} is not set")).with_hint(format!("set it to {content}; it has no flag"));
     value.ok_or_else(unset)
@@ -240,7 +240,7 @@ async fn until_stopped(calibration: &Calibration, call_log: &mut CallLog) -> Res
     let progress = |call: &Exchange| note(&format!("call {}: {} after {} ms", call.number, ended(call), call.took_ms));
     tokio::select! {
         result = calibration.run(call_log, progress) => return result.map_err(|problem| {
-            Failure::new(2, Code::Unreachable, format!("`{}` does not answer: {problem}", calibration.url))
+            Failure::new(2, FailureCode::Unreachable, format!("`{}` does not answer: {problem}", calibration.url))
         }),
         _ = signals.wait() => call_log.interrupted = true,
     }

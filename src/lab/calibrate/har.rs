@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use url::form_urlencoded;
 
 use super::call_log::{ALTERED, CallKey, CallLog, Exchange, KEY, OTHER, RecordedAnswer};
@@ -44,7 +45,7 @@ impl CallLog {
         let base = self.url.trim_end_matches('/');
         let entries = self.calls.iter().map(|call| entry(base, call)).collect();
         let archive = Archive::new(env!("CARGO_PKG_VERSION"), entries, OwnLog { calibration: self });
-        serde_json::to_string_pretty(&archive).expect("texts and numbers are JSON") + "\n"
+        format!("{:#}\n", json!(archive))
     }
 }
 

@@ -13,8 +13,8 @@ use super::promises::{Promise, UNAUTHORIZED, is_published};
 use super::quota;
 use crate::contract::clauses;
 use crate::contract::error::{ERROR_FIELDS, ErrorKind};
+use crate::contract::headers::OWN_PREFIX;
 use crate::contract::ids::IdKind;
-use crate::contract::reserved_headers::OWN_PREFIX;
 use crate::contract::types::EVENT_TYPES;
 
 type Inference = fn(&CallLog) -> Observation;

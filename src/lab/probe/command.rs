@@ -11,13 +11,14 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::{CASES, Expectation, MAX, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase, check_events};
+use crate::advice::Audience;
 use crate::cli::arguments::{OutputFile, examples};
 use crate::cli::client::run_task;
-use crate::cli::failure::{Code, Failure, note};
+use crate::cli::failure::{Failure, FailureCode, note};
 use crate::cli::output::{cell, show_list, table};
 use crate::cli::profile::with_forwards;
 use crate::cli::report::{ReportCase, ReportRow, RunReport, TableReport};
-use crate::cli::signatures::{Signing, SigningArgs};
+use crate::cli::signatures::{ResolvedSigning, SigningArgs};
 use crate::control::api::List;
 use crate::http::tls::Trust;
 use crate::state::workspace::FailureReason;
@@ -91,11 +92,15 @@ pub(crate) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
     };
     let probe = probe(&args, url)?;
     let results = args.junit.as_deref().map(|path| OutputFile::at("--junit", path)?.cleared()).transpose()?;
-    let probed = run_task(with_progress(&probe))?.map_err(|DialProblem { reason, detail, .. }| {
-        let detail = probe.target.without_emulator(&detail);
+    let probed = run_task(with_progress(&probe))?.map_err(|DialProblem { reason, detail, hint }| {
+        // It calls the receiver without an emulator, and forwards by its own option.
+        let hint = hint.map(|hint| format!("; {}", hint.line(&Audience::Nobody)));
+        let detail = detail + &hint.unwrap_or_default();
         match reason {
             FailureReason::EgressRefused => Failure::usage(format!("`{url}` must not be probed: {detail}")),
-            _ => Failure::new(2, Code::Unreachable, format!("there is no receiver to probe at `{url}`: {detail}")),
+            _ => {
+                Failure::new(2, FailureCode::Unreachable, format!("there is no receiver to probe at `{url}`: {detail}"))
+            }
         }
     })?;
     report(&probed).publish(args.json.then_some(&probed), results.as_ref())?;
@@ -114,7 +119,7 @@ async fn with_progress(probe: &Probe) -> Result<ProbeReport, DialProblem> {
 }
 
 fn probe(args: &ProbeArgs, url: &str) -> Result<Probe, Failure> {
-    let (signing, scheme) = Signing::resolve_one(&args.signing)?;
+    let (signing, scheme) = ResolvedSigning::resolve_one(&args.signing)?;
     let layered = with_forwards(signing.settings.clone(), &args.forward)?;
     let webhooks = &layered.profile().webhooks;
     let egress = Arc::new(Egress::new(&args.allow_egress));

@@ -24,6 +24,8 @@ use crate::settings::Profile;
 const MAX_VARIATIONS: usize = 48;
 /// How many of them have a body in another form before the rarest differences are tried.
 const COMMON_REWRITES: usize = 8;
+/// The `User-Agent` of what is no delivery; deliveries have that of the settings.
+const USER_AGENT: &str = concat!("wrs-emulator/", env!("CARGO_PKG_VERSION"), " probe");
 
 /// What every delivery of a probe is signed with.
 #[derive(Clone, Debug)]
@@ -130,7 +132,7 @@ pub(super) fn is_applicable(case: &Case, signing: &ProbeSigning, occasion: Occas
 
 pub(super) fn make(sending: &Sending, signing: &ProbeSigning, occasion: Occasion<'_>) -> ProbeRequest {
     match sending.event {
-        EventShape::None => request(sending, Vec::new(), Vec::new()),
+        EventShape::None => request(sending, vec![("user-agent".to_owned(), USER_AGENT.to_owned())], Vec::new()),
         event => delivery(sending, signing, occasion, body(event, occasion).into_bytes()),
     }
 }
@@ -144,7 +146,12 @@ fn delivery(sending: &Sending, signing: &ProbeSigning, occasion: Occasion<'_>, b
         SignatureVariant::Tampered(tamper) => tamper.falsify_body(&body).unwrap_or(body),
         _ => body,
     };
+    let webhooks = &occasion.profile.webhooks;
     let mut headers = vec![("content-type".to_owned(), sending.content_type.to_owned())];
+    if !webhooks.user_agent.is_empty() {
+        headers.push(("user-agent".to_owned(), webhooks.user_agent.clone()));
+    }
+    headers.extend(webhooks.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone())));
     headers.push(if sending.is_chunked {
         ("transfer-encoding".to_owned(), "chunked".to_owned())
     } else {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt as _, stream};
 use hyper::Request;
 use hyper::body::Bytes;
-use hyper::header::{AUTHORIZATION, HOST, USER_AGENT};
+use hyper::header::{AUTHORIZATION, HOST};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -32,7 +32,7 @@ use crate::contract::named::named;
 use crate::http::body::ResponseBody;
 use crate::redact::Redactor;
 use crate::settings::Profile;
-use crate::state::workspace::{AttemptOutcome, FailureReason};
+use crate::state::workspace::{AttemptOutcome, FailureReason, status_text};
 use crate::util::html;
 use crate::util::wording::shorten;
 use crate::webhook::client::{Progress, send_once};
@@ -128,7 +128,7 @@ impl Probe {
         let addresses = looked_up.unwrap_or_else(|_| {
             let (host, limit) = (self.target.host_text(), self.timeout.as_secs_f64());
             let detail = format!("the look-up of the name `{host}` did not end within {limit} s (--timeout)");
-            Err(DialProblem { reason: FailureReason::Timeout, detail })
+            Err(DialProblem::new(FailureReason::Timeout, detail))
         })?;
         let name = format!("probe{:016x}", u64::from_be_bytes(machine::entropy()));
         let (started, began) = (machine::wall_time(), machine::monotonic());
@@ -201,10 +201,10 @@ impl Run<'_> {
         for (at, sending) in case.requests.iter().enumerate() {
             event += usize::from(at > 0 && !sending.repeats);
             let request = self.request(case, at, event);
-            let (reply, took) = self
-                .send(request.clone())
-                .await
-                .unwrap_or_else(|DialProblem { reason, detail }| (Reply::Failed { reason, detail }, Duration::ZERO));
+            let (reply, took) =
+                self.send(request.clone()).await.unwrap_or_else(|DialProblem { reason, detail, .. }| {
+                    (Reply::Failed { reason, detail }, Duration::ZERO)
+                });
             let is_unsent = matches!(reply, Reply::Unsent(_));
             exchanges.push((request, reply, took));
             if is_unsent {
@@ -231,7 +231,9 @@ impl Run<'_> {
                     "it answered 404 to a POST; check the path of the URL, and that it does not look for the workflow of the event"
                 }
                 405 => "it answered 405 to a POST; check the path of the URL",
-                300..=399 => "it redirects deliveries; probe the URL that it redirects to",
+                300..=399 => {
+                    "it redirects deliveries, and redirects are not followed: let it answer at this URL itself, or probe the URL that answers"
+                }
                 400..=499 => return self.accepted_variation(reply).await,
                 _ => return format!("it answered {status} to the valid delivery; look at its log"),
             },
@@ -287,15 +289,12 @@ impl Run<'_> {
         let request = (outgoing(target, request), letters);
         let sent = send_once(target, &self.addresses, reach, limit / 2, request, &progress);
         let reply = match timeout(limit, sent).await {
-            Ok(Ok(answered)) => {
-                let location = answered.location();
-                match answered.outcome {
-                    AttemptOutcome::Answered { status, body, .. } => {
-                        Reply::Answered { status, location, text: beginning(&body) }
-                    }
-                    AttemptOutcome::Failed { reason, detail } => Reply::Failed { reason, detail },
+            Ok(Ok(answered)) => match answered.outcome {
+                AttemptOutcome::Answered { status, body, note, .. } => {
+                    Reply::Answered { status, note, text: beginning(&body) }
                 }
-            }
+                AttemptOutcome::Failed { reason, detail, .. } => Reply::Failed { reason, detail },
+            },
             Ok(Err(problem)) => return Err(problem),
             Err(_) if limit < self.probe.timeout && limit < ENOUGH => over("no answer before"),
             Err(_) => Reply::Failed {
@@ -381,7 +380,6 @@ fn outgoing(target: &DialTarget, request: ProbeRequest) -> Request<ResponseBody>
         (false, false) => request.body.into(),
     };
     let mut head = Request::builder().method(request.method).uri(target.uri.clone()).header(HOST, target.host.clone());
-    head = head.header(USER_AGENT, concat!("wrs-emulator/", env!("CARGO_PKG_VERSION"), " probe"));
     if let Some(authorization) = &target.authorization {
         head = head.header(AUTHORIZATION, authorization.clone());
     }
@@ -413,14 +411,12 @@ fn in_pieces(body: Bytes) -> ResponseBody {
 enum Reply {
     Answered {
         status: u16,
-        location: Option<String>,
+        /// What else there is to say: where it redirects to, or that its body broke off.
+        note: Option<Box<str>>,
         text: String,
     },
     /// No connection, no answer in time, or a connection that broke.
-    Failed {
-        reason: FailureReason,
-        detail: String,
-    },
+    Failed { reason: FailureReason, detail: String },
     /// It was not sent, or not given the time that it may take; why.
     Unsent(String),
 }
@@ -441,11 +437,8 @@ impl Reply {
 impl fmt::Display for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Answered { status, location, text } => {
-                write!(f, "{status}")?;
-                if let Some(location) = location {
-                    write!(f, " to {location}")?;
-                }
+            Self::Answered { status, note, text } => {
+                f.write_str(&status_text(*status, note.as_deref()))?;
                 let page = html::is_page(text.as_bytes()).then(|| html::visible_text(text).unwrap_or_default());
                 let shown = page.as_deref().or_else(|| text.lines().next());
                 match shown.map(str::trim).filter(|line| !line.is_empty()) {
@@ -487,7 +480,7 @@ impl Outcome {
             Self::Slow => {
                 "answer first and work later: after its timeout the service counts the delivery as failed and retries"
             }
-            Self::Redirected => "subscribe with the URL that answers: redirects are not followed",
+            Self::Redirected => "answer at the subscribed URL itself, or subscribe with the URL that answers: redirects are not followed",
             Self::Crashed if case.expects == Expectation::Refused => {
                 "refuse with a 4xx: after a 5xx or a closed connection the delivery is sent again, and it may be a crash"
             }

@@ -15,7 +15,7 @@ use super::kinds::{
 };
 use super::reader::{Parser, Table};
 use crate::contract::error::ErrorKind;
-use crate::contract::reserved_headers::is_unscriptable;
+use crate::contract::headers::is_unscriptable;
 use crate::scenario::action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedQuota, ScriptedReply};
 
 /// Most body bytes that a fault names.

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use toml::de::DeValue;
 
 use crate::contract::error::ErrorKind;
+use crate::contract::headers::{FRAMING, OWN_PREFIX};
 use crate::contract::nearest;
-use crate::contract::reserved_headers::{FRAMING, OWN_PREFIX};
 use crate::contract::rules::url_schema;
 use crate::util::duration::parse_duration;
 use crate::util::wording::shorten;

@@ -118,13 +118,13 @@ fn problems_of_syntax(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic>
     let is_curly = |c: &char| matches!(c, '“' | '”' | '„' | '‘' | '’' | '‚' | '«' | '»');
     let mut problems: Vec<(SyntaxCause, Diagnostic)> = syntax_problems(text, errors)
         .into_iter()
-        .map(|SyntaxProblem { span, message, hint }| {
+        .map(|SyntaxProblem { span, message, hint, missing_quote }| {
             let first = text.get(span.clone()).and_then(|text| text.chars().next());
             if let Some(quote) = first.filter(is_curly) {
                 let hint = "write strings in straight quotes: \"…\" or '…'";
                 return (SyntaxCause::Quotes, at(span, format!("`{quote}` is not a quote in TOML"), hint));
             }
-            if let Some((_, quote)) = message.split_once("string, expected ") {
+            if let Some(quote) = missing_quote {
                 let message = format!("the string is not closed; expected {quote}");
                 return (SyntaxCause::Quotes, at(span, message, "write the quote where the string ends"));
             }

@@ -9,6 +9,7 @@ use super::parse::{Expression, Filter, PathPart, Piece, Source, TemplateFunction
 use crate::clock::Random;
 use crate::contract::ids::{IdKind, IdStyle, make_id};
 use crate::contract::timestamp::{Precision, format_timestamp};
+use crate::util::wording::shorten;
 
 /// Longest text that one template makes, in bytes.
 pub const MAX_TEXT: usize = 64 * 1024;
@@ -253,11 +254,12 @@ fn path_text(root: &str, parts: &[PathPart<'_>]) -> String {
             PathPart::Field(name) => format!("{path}.{name}"),
             PathPart::Position(at) => format!("{path}[{at}]"),
         };
-        if path.len() > MAX_PATH {
-            return path.chars().take(MAX_PATH).chain(['…']).collect();
+        // What lies beyond is not shown.
+        if path.len() > 4 * MAX_PATH {
+            break;
         }
     }
-    path
+    shorten(&path, MAX_PATH).into_owned()
 }
 
 fn integer(value: &Value) -> Option<i64> {

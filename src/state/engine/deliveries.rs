@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use url::Url;
 
 use crate::clock::{Clock, Instant};
 use crate::state::budget::{Budget, History};
@@ -18,7 +19,7 @@ pub const MAX_FINISHED: usize = 10_000;
 /// look for them.
 const MAX_FAILED: usize = MAX_FINISHED / 2;
 const MAX_CHANGES: usize = 16_384;
-/// Why a delivery was cancelled whose receiver ran as long as the command of `exec`.
+/// Why a delivery was cancelled whose receiver has ended.
 pub const RECEIVER_ENDED: &str = "nothing listened there after the command had ended";
 
 /// One event on its way to one subscription.
@@ -195,6 +196,15 @@ impl DeliveryStore {
         let state = self.state.lock();
         let below = state.by_serial.range(..before.unwrap_or(u64::MAX)).rev();
         below.filter(|(_, record)| pick(record)).take(most).map(|(serial, record)| (*serial, record.clone())).collect()
+    }
+
+    /// True if an attempt of any delivery reached the address of this URL.
+    pub fn was_reached(&self, dialled: &str) -> bool {
+        let origin = |url: &str| Url::parse(url).ok().map(|url| url.origin());
+        let address = origin(dialled);
+        let reached =
+            |attempt: &Arc<AttemptRecord>| !attempt.outcome.is_unreached() && origin(&attempt.dialled) == address;
+        self.count(|delivery| delivery.attempts.iter().any(reached)) > 0
     }
 
     /// Passes on every delivery that is not settled, oldest first.

@@ -71,8 +71,8 @@ pub struct Engine {
     pub blocking: Blocking,
     runtime: Handle,
     stopping: Flag,
-    /// Set once the command that the emulator was started for has ended, and with it the receivers that it ran.
-    command_ended: AtomicBool,
+    /// Set once nothing starts a receiver on this machine again.
+    receivers_ended: AtomicBool,
     /// Receives each workspace that needs a delivery worker.
     to_deliver: UnboundedSender<Arc<Workspace>>,
     /// How many changes by [`Engine::begin_write`] have ended.
@@ -133,7 +133,7 @@ impl Engine {
             blocking: Blocking::default(),
             runtime: Handle::current(),
             stopping,
-            command_ended: AtomicBool::new(false),
+            receivers_ended: AtomicBool::new(false),
             to_deliver,
             writes: Arc::default(),
             reload: Mutex::default(),
@@ -144,13 +144,14 @@ impl Engine {
         (Arc::new(engine), workspaces)
     }
 
-    /// Records that the command that the emulator was started for has ended.
-    pub fn end_command(&self) {
-        self.command_ended.store(true, Ordering::SeqCst);
+    /// From now on, a receiver on this machine that was reached before and does not listen any more has ended.
+    pub fn end_receivers(&self) {
+        self.receivers_ended.store(true, Ordering::SeqCst);
     }
 
-    pub fn has_command_ended(&self) -> bool {
-        self.command_ended.load(Ordering::SeqCst)
+    /// True if nothing will listen again at the address of this URL, which is on this machine and refuses connections.
+    pub fn has_receiver_ended(&self, dialled: &str) -> bool {
+        self.receivers_ended.load(Ordering::SeqCst) && self.deliveries.was_reached(dialled)
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -350,6 +351,7 @@ impl Engine {
     /// Logs the problems found in the files at the start.
     pub fn log_start(&self) {
         self.log_problems(&[]);
+        self.profile_for(None).idle_forwards().into_iter().for_each(|idle| self.note(None, idle, true));
     }
 
     /// Logs the problems that were not known before.
@@ -361,7 +363,7 @@ impl Engine {
                 self.note(None, problem, true);
             }
             if more > 0 {
-                self.note(None, format!("{more} more {what}; `wrs-emulator scenarios list` shows all"), true);
+                self.note(None, format!("{more} more {what}; the list of scenarios names all"), true);
             }
         }
     }

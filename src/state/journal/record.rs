@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::advice::Hint;
 use crate::contract::timestamp::{Precision, format_timestamp};
 use crate::state::workspace::{DeliveryStatus, Forgery};
 
@@ -341,7 +342,10 @@ pub(crate) enum AttemptResult {
         accepted: bool,
         status: u16,
         body: Bytes,
-        /// Where a redirect leads; a `Retry-After` that cannot be read.
+        /// Where a redirect leads.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        location: Option<String>,
+        /// The same in words; a `Retry-After` that cannot be read.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<String>,
     },
@@ -349,6 +353,9 @@ pub(crate) enum AttemptResult {
         accepted: bool,
         failure: String,
         detail: String,
+        /// What to do about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hint: Option<Hint>,
     },
 }
 

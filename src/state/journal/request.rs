@@ -10,9 +10,10 @@ use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
 use jiff::Timestamp;
 
+use crate::advice::Advice;
 use crate::contract::error::{ErrorKind, FieldProblem};
 use crate::contract::keys::{KeyRefusal, KeyRules, Keys, bearer_token, check_key};
-use crate::contract::routes::Operation;
+use crate::contract::routes::{Operation, is_poll};
 use crate::contract::types::Environment;
 use crate::scenario::TriedRules;
 use crate::state::quota::QuotaCheck;
@@ -74,18 +75,19 @@ impl WrittenAt {
 
 impl RequestRecord {
     /// True if it matched no endpoint and asks nothing of the API: an icon that a browser requests by itself, a CORS preflight, or a poll
-    /// of `/` that waits for a server to be ready.
+    /// that waits for a server to be ready.
     pub fn is_incidental(&self) -> bool {
         let (method, target) = self.transcript.request_line();
         let is_preflight = || {
             let mut headers = self.transcript.headers();
             headers.any(|(name, _)| name.eq_ignore_ascii_case("access-control-request-method"))
         };
+        let path = target.split('?').next().unwrap_or_default();
         self.operation.is_none()
-            && match (method, target) {
-                ("GET", "/favicon.ico") | ("GET" | "HEAD", "/") => true,
+            && match (method, path) {
+                ("GET", "/favicon.ico") => true,
                 ("OPTIONS", _) => is_preflight(),
-                _ => false,
+                _ => is_poll(method, path),
             }
     }
 }
@@ -140,7 +142,8 @@ pub enum Reason {
     Invalid(Vec<FieldProblem>),
     NotFound(Box<str>),
     /// An operation that the contract announces and that is switched off.
-    Announced(&'static str),
+    /// With the scenario that answers it, unless that is active.
+    Announced(&'static str, Option<Advice>),
     /// The path exists with other methods: the `Allow` value.
     MethodNotAllowed(String),
     /// Refused before the contract's rules: not a valid HTTP request, too large, too slow.

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
+use crate::advice::Hint;
 use crate::clock::Instant;
 use crate::contract::signature::Tamper;
 use crate::settings::Profile;
@@ -324,15 +325,19 @@ pub enum AttemptOutcome {
         retry_after: Option<Duration>,
         /// Its `Date`: what time it is for the receiver.
         date: Option<Timestamp>,
-        /// Where a redirect leads; a `Retry-After` that cannot be read.
+        /// Where a redirect leads.
+        location: Option<Box<str>>,
+        /// The same in words; a `Retry-After` that cannot be read.
         note: Option<Box<str>>,
         /// Its body, read to 16 KiB.
         body: Bytes,
     },
     Failed {
         reason: FailureReason,
-        /// The cause in the user's terms, with the flag that fixes it.
+        /// The cause in the user's terms.
         detail: String,
+        /// What to do about it.
+        hint: Option<Box<Hint>>,
     },
 }
 
@@ -353,6 +358,16 @@ impl AttemptOutcome {
         use FailureReason::{ConnectTimeout, ConnectionRefused, NameNotFound, SubscriptionGone};
         let reasons = [ConnectionRefused, ConnectTimeout, NameNotFound, SubscriptionGone];
         matches!(self, Self::Failed { reason, .. } if reasons.contains(reason))
+    }
+
+    /// True if there was a connection, and no TLS over it.
+    pub fn is_tls_problem(&self) -> bool {
+        use FailureReason::{
+            CertificateExpired, CertificateNameMismatch, NotTls, TlsFailed, TlsTimeout, UnknownCertificateAuthority,
+        };
+        let of_certificate = [UnknownCertificateAuthority, CertificateNameMismatch, CertificateExpired];
+        let others = [NotTls, TlsTimeout, TlsFailed];
+        matches!(self, Self::Failed { reason, .. } if of_certificate.contains(reason) || others.contains(reason))
     }
 
     pub fn is_refusal(&self) -> bool {
@@ -381,6 +396,11 @@ pub enum FailureReason {
     Timeout,
     /// The connection was closed or reset before an answer.
     ConnectionReset,
+    /// The peer speaks TLS where the URL is one of plain HTTP.
+    TlsExpected,
+    /// The peer speaks another protocol than HTTP/1.1.
+    NotHttp,
+    /// The answer is one of HTTP, but broken.
     InvalidAnswer,
     /// The subscription was deleted or disabled before the attempt.
     SubscriptionGone,

@@ -23,7 +23,7 @@ pub use events::{
     AttemptOutcome, AttemptRecord, DeliveryStatus, EventRecord, FailureReason, FireRequest, Forgery, HookUrl, Origin,
     PlannedDelivery, SignedContent, SkipReason, SkippedSubscription, is_elsewhere, status_text,
 };
-pub use outcome::{Ending, TestOutcome};
+pub use outcome::{Ending, RefusedCall, TestOutcome};
 pub use queue::{AfterAttempt, Job, Queue};
 pub use registry::{MAX_WORKSPACES, Registry};
 pub use snapshot::{

@@ -17,6 +17,20 @@ pub struct TestOutcome {
     pub message: Option<String>,
     /// The end of what its runner shows of the failure.
     pub output: Option<String>,
+    /// The control call of the test itself that was refused, if the test failed of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<RefusedCall>,
+}
+
+/// A call of the control API that the emulator refused.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RefusedCall {
+    /// Its method and path, below `/_emulator/`.
+    pub call: String,
+    pub status: u16,
+    pub code: String,
+    pub message: String,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
@@ -35,7 +49,8 @@ impl TestOutcome {
     /// The same with the start of its lines and the end of its output, where they are too long.
     #[must_use]
     pub fn shortened(mut self) -> Self {
-        for line in [Some(&mut self.test), self.message.as_mut()].into_iter().flatten() {
+        let refused = self.refused.iter_mut().flat_map(|it| [&mut it.call, &mut it.code, &mut it.message]);
+        for line in [Some(&mut self.test), self.message.as_mut()].into_iter().flatten().chain(refused) {
             line.truncate(line.floor_char_boundary(MAX_LINE_BYTES));
         }
         if let Some(output) = &mut self.output {

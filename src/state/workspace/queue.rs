@@ -254,7 +254,7 @@ mod tests {
 
     fn answered(status: u16, retry_after: Option<u64>) -> AttemptOutcome {
         let retry_after = retry_after.map(Duration::from_secs);
-        AttemptOutcome::Answered { status, retry_after, date: None, note: None, body: Bytes::new() }
+        AttemptOutcome::Answered { status, retry_after, date: None, location: None, note: None, body: Bytes::new() }
     }
 
     /// A queue with one delivery for each of these: its id, whose first letter is its subscription, and the second at which it is due.
@@ -369,8 +369,10 @@ mod tests {
 
     #[test]
     fn a_subscription_that_is_gone_loses_what_waits() {
-        let failed = AttemptOutcome::Failed { reason: FailureReason::SubscriptionGone, detail: String::new() };
-        let reset = AttemptOutcome::Failed { reason: FailureReason::ConnectionReset, detail: String::new() };
+        let failed =
+            AttemptOutcome::Failed { reason: FailureReason::SubscriptionGone, detail: String::new(), hint: None };
+        let reset =
+            AttemptOutcome::Failed { reason: FailureReason::ConnectionReset, detail: String::new(), hint: None };
         for (outcome, expected, pending) in [
             (answered(410, None), "gone: a2 a3", 1),
             (failed, "gone: a2 a3", 1),

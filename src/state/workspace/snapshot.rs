@@ -154,12 +154,14 @@ impl Snapshot {
         Self { format, version, clock, whole, workspaces, _key: IgnoredAny }
     }
 
-    pub fn write(&self, to: impl io::Write) -> io::Result<()> {
+    pub fn write(&self, to: &mut dyn io::Write) -> io::Result<()> {
         serde_json::to_writer(to, self).map_err(io::Error::from)
     }
 
     pub fn written(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("strings and numbers always serialise")
+        let mut written = Vec::new();
+        self.write(&mut written).expect("strings and numbers always serialise");
+        written
     }
 
     /// Reads a document, for as long as there is room for what it becomes.
@@ -167,13 +169,13 @@ impl Snapshot {
         check_version(&mut document, budget)?;
         let unreadable = |error: &dyn fmt::Display| SnapshotProblem(format!("the snapshot cannot be read: {error}"));
         document.rewind().map_err(|error| unreadable(&error))?;
-        let mut json = serde_json::Deserializer::from_reader(Metered::pieces(document, budget));
+        let mut json = serde_json::Deserializer::from_reader(Metered::pieces(&mut document, budget));
         serde_path_to_error::deserialize(&mut json).map_err(|error| unreadable(&error))
     }
 }
 
 /// Refuses documents that are not snapshots of this version.
-fn check_version(document: impl Read, budget: &Budget) -> Result<(), SnapshotProblem> {
+fn check_version(document: &mut dyn Read, budget: &Budget) -> Result<(), SnapshotProblem> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Frame {
@@ -200,18 +202,18 @@ fn check_version(document: impl Read, budget: &Budget) -> Result<(), SnapshotPro
 }
 
 /// Reads only while there is room.
-struct Metered<'b, R> {
-    from: R,
-    budget: &'b Budget,
+struct Metered<'a> {
+    from: &'a mut dyn Read,
+    budget: &'a Budget,
 }
 
-impl<'b, R: Read> Metered<'b, R> {
-    fn pieces(from: R, budget: &'b Budget) -> BufReader<Self> {
+impl<'a> Metered<'a> {
+    fn pieces(from: &'a mut dyn Read, budget: &'a Budget) -> BufReader<Self> {
         BufReader::with_capacity(PIECE_BYTES, Self { from, budget })
     }
 }
 
-impl<R: Read> Read for Metered<'_, R> {
+impl Read for Metered<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.budget.room_to_load().map_err(io::Error::other)?;
         self.from.read(into)

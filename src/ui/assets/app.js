@@ -308,6 +308,11 @@ class App {
     if (isList) this.activity.list.draw();
     // Its row may come later, with the whole journal.
     if (isList && this.hidden && this.activity.list.reveal(this.hidden)) this.hidden = '';
+    const chosen = isList || !this.hidden ? null : document.querySelector('#main .chosen');
+    if (chosen) {
+      chosen.scrollIntoView?.({ block: 'nearest' });
+      this.hidden = '';
+    }
     if (this.isMoved) this.settle();
     this.watchWidth();
     [this.shownRun, this.shownPhase, this.shownDetail, this.isMoved] = [store.run, store.phase, detail, false];

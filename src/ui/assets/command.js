@@ -154,6 +154,8 @@ export function commandOfAdvice(advice, base) {
       return cliLine(['scenarios', 'follow', ...keyWords(advice.key ?? '')], base);
     case 'list_scenarios':
       return cliLine(['scenarios', 'list'], base);
+    case 'forward':
+      return cliLine(['forwards', 'add', `${advice.from}=${advice.to}`], base);
     case 'subscribe':
       return cliLine(['subscriptions', 'create', advice.url], base);
     case 'listen':
@@ -178,6 +180,20 @@ export function commandOfAdvice(advice, base) {
     }
     default:
       return cliLine(/** @type {Action} */ (actionOf(advice, null)).cli, base);
+  }
+}
+
+/** Advice as an option of the next run, for a report whose emulator may have ended; null if there is none. @param {Advice} advice @returns {string | null} */
+export function optionOfAdvice(advice) {
+  switch (advice.do) {
+    case 'forward':
+      return commandOf(['--forward', `${advice.from}=${advice.to}`]);
+    case 'set':
+      return commandOf(['--set', `${advice.setting}=${advice.value}`]);
+    case 'use_scenarios':
+      return advice.active.length === 1 && !advice.key ? commandOf(['--scenario', advice.active[0]]) : null;
+    default:
+      return null;
   }
 }
 

@@ -1,6 +1,6 @@
 // Parts that several views are made of: commands to copy, actions, status marks, headers, bodies.
 
-import { actionOf, cliLine, commandOfAdvice, curlLine } from './command.js';
+import { actionOf, cliLine, commandOfAdvice, curlLine, optionOfAdvice } from './command.js';
 import { foreign, h, icon, prose, s } from './element.js';
 import { bytesText, capital, messageOf, oneLine, prettyBody, statusOf } from './text.js';
 
@@ -64,11 +64,15 @@ export function commandLine(page, line, what) {
 
 /** What to do next: a command that the page can carry out is a button. @param {Page} page @param {Explanation} explanation @returns {Node | null} */
 export function adviceList(page, { advice, request }) {
-  const doing = (/** @type {Advice} */ one) => {
-    const action = page.isDocument ? null : actionOf(one, request?.scenario ?? null);
-    return action ? h('div.actions', null, actionButton(page, action), copyMenu(page, action.id, commandsOf(page, [action]))) : commandLine(page, commandOfAdvice(one, page.base), 'the command');
-  };
-  return advice?.length ? h('section.next', null, h('h3', null, 'What to do'), h('ul.advice', null, advice.map((one) => h('li', null, prose(capital(one.text)), one.advice ? doing(one.advice) : null)))) : null;
+  return advice?.length ? h('section.next', null, h('h3', null, 'What to do'), h('ul.advice', null, advice.map((one) => h('li', null, prose(capital(one.text)), one.advice ? adviceDone(page, one.advice, request?.scenario ?? null) : null)))) : null;
+}
+
+/** Advice as a button, or else as a command; in a report as an option of the next run. @param {Page} page @param {Advice} advice @param {string | null} scenario @returns {Node} */
+export function adviceDone(page, advice, scenario) {
+  const option = page.isDocument ? optionOfAdvice(advice) : null;
+  if (option) return commandLine(page, option, 'the option of the next run');
+  const action = page.isDocument ? null : actionOf(advice, scenario);
+  return action ? h('div.actions', null, actionButton(page, action), copyMenu(page, action.id, commandsOf(page, [action]))) : commandLine(page, commandOfAdvice(advice, page.base), 'the command');
 }
 
 /** A button that sends one request which needs no key, where the emulated API is on the same address. @param {Page} page @returns {Node | null} */

@@ -111,7 +111,7 @@ function settingPart(page, settingName, setting, row) {
     const isNow = /** @type {HTMLDetailsElement} */ (event.target).open;
     if (isNow !== (page.route.id === settingName) && (isNow || page.route.id === settingName)) page.go({ id: isNow ? settingName : '' }, true);
   };
-  return h('div.setting', { key: settingName },
+  return h(isOpen ? 'div.setting.chosen' : 'div.setting', { key: settingName },
     h('div', null,
       h('p.actions', null, h('b', null, foreign(titleOf(settingName))), isChanged ? mark(setting.source === 'control API' ? 'changed' : `from ${oneLine(setting.source, 60)}`, 'info') : null,
         isChanged && !page.isDocument ? h('button.plain.value', { type: 'button', 'aria-label': `Undo the change of ${settingName}`, onclick: undo }, icon('undo'), 'Undo') : null),

@@ -3,7 +3,7 @@
 import { causesOf, isFailed } from './causes.js';
 import { exampleLine } from './command.js';
 import { foreign, guarded, h, prose } from './element.js';
-import { commandLine, copyMenu, emptyState, fold, link, mark, pairs, pre, saveReport, section, testButton } from './parts.js';
+import { adviceDone, commandLine, copyMenu, emptyState, fold, link, mark, pairs, pre, saveReport, section, testButton } from './parts.js';
 import { gridPart } from './grid.js';
 import { failing, readiness } from './review.js';
 import { progress } from './scenarios.js';
@@ -16,8 +16,9 @@ import { timeline } from './timeline.js';
 /** The width of the sections, and the margin beside them, as in the style. */
 const MOST_WIDTH = 1080;
 const MARGIN = 24;
-/** Most causes with a card in a section. */
-const MOST_CAUSES = 50;
+/** Most causes with a card in a section, and most others with their sentence. */
+const MOST_CAUSES = 10;
+const MOST_SENTENCES = 200;
 /** Most tests and occurrences named in a card. */
 const MOST_NAMED = 12;
 
@@ -57,8 +58,13 @@ function fourNumbers(page, run) {
 function commandFor(page, { kind, records }) {
   if (!records.length || kind === 'finding') return '';
   if (!page.isDocument) return page.cli(['explain', records[0]]);
+  return commandOf(['wrs-emulator', 'explain', records[0], '--from', fileOf(page)]);
+}
+
+/** The name of the file that is shown. @param {Page} page @returns {string} */
+function fileOf(page) {
   const file = page.store.run?.viewing ?? decodeURIComponent(location.pathname.split('/').pop() ?? '');
-  return commandOf(['wrs-emulator', 'explain', records[0], '--from', /\.html?$|\.json$/.test(file) ? file : 'report.html']);
+  return /\.html?$|\.json$/.test(file) ? file : 'report.html';
 }
 
 /** @param {Page} page @param {Cause} cause @returns {Node} */
@@ -71,18 +77,19 @@ function causePart(page, cause) {
   const outputs = tests.slice(0, 3).flatMap(({ key }) => run.keys?.find((one) => one.key === key)?.test ?? []).filter(({ output }) => output);
   const messages = [...new Set(tests.map(({ message }) => message ?? ''))].filter((message) => message && !sentence.startsWith(message));
   const command = commandFor(page, cause);
+  const keyCount = Math.max(cause.key_count ?? 0, keys.length);
   /** @type {Parameters<typeof pairs>[0]} */
   const facts = [];
   if (cause.count > 1) facts.push(['How often', count(cause.count, 'time')]);
   if (names.length) facts.push([names.length === 1 ? 'Test' : 'Tests', h('ul.tests', null, names.slice(0, MOST_NAMED).map((name) => h('li', null, foreign(name))), names.length > MOST_NAMED ? h('li.quiet', null, `and ${names.length - MOST_NAMED} more`) : null)]);
-  else if (keys.length) facts.push([keys.length === 1 ? 'Key' : 'Keys', h('span', null, keys.slice(0, MOST_NAMED).flatMap((key, i) => [i ? ', ' : '', link(page, { view: 'activity', id: '', key, filter: '' }, key)]), keys.length > MOST_NAMED ? ` and ${keys.length - MOST_NAMED} more` : '')]);
+  else if (keys.length) facts.push([keys.length === 1 ? 'Key' : 'Keys', h('span', null, keys.slice(0, MOST_NAMED).flatMap((key, i) => [i ? ', ' : '', link(page, { view: 'activity', id: '', key, filter: '' }, key)]), keyCount > MOST_NAMED ? ` and ${keyCount - MOST_NAMED} more` : '')]);
   if (messages.length) facts.push(['Message', h('span', null, messages.slice(0, 3).map((message) => h('code', null, foreign(message))))]);
   if (outcome) facts.push(['Since', foreign(outcome)]);
   if (also.length) facts.push(['Also', h('ul', null, also.map((one) => h('li', null, prose(one))))]);
   if (records.length) facts.push([view === 'deliveries' ? 'Delivery' : 'Request', link(page, { view: view === 'deliveries' ? view : 'activity', id: records[0], filter: '' }, records[0])]);
   if (entries.length) facts.push([entries.length > 1 ? 'First, last' : 'When', h('span', null, see(entries[0]), entries.length > 1 ? [' – ', see(entries[entries.length - 1])] : null)]);
   const codes = page.store.findings ? findings.flatMap((code) => [' ', link(page, { view: 'review', id: code, filter: '' }, code)]) : [];
-  if (remedy || codes.length) facts.push(['What to do', h('span', null, remedy ? prose(capital(remedy)) : null, ...codes)]);
+  if (remedy || codes.length) facts.push(['What to do', h('span', null, remedy ? prose(capital(remedy)) : null, cause.advice ? adviceDone(page, cause.advice, null) : null, ...codes)]);
   const isFailure = cause.standing === 'failed';
   return h(isFailure ? 'article.card.cause.bad-cause' : 'article.card.cause.warn', { key: cause.id },
     h('h4.title', null, h('span', null, prose(sentence)), isFailure ? null : mark('warning', 'warn')),
@@ -91,10 +98,19 @@ function causePart(page, cause) {
     outputs.map((test) => h('details', null, h('summary', null, 'Output of ', foreign(test.test)), pre(`Output of ${test.test}`, test.output ?? ''))));
 }
 
+/** The causes beyond the first, by their sentences, and the command that lists them. @param {Page} page @param {Cause[]} more @returns {Node | null} */
+function moreCauses(page, more) {
+  if (!more.length) return null;
+  const all = ['verdict', '--json'];
+  const command = page.isDocument ? commandOf(['wrs-emulator', ...all, '--from', fileOf(page)]) : page.cli(all);
+  return h('details', null, h('summary', null, `And ${count(more.length, 'more cause')}`),
+    h('ul', null, more.slice(0, MOST_SENTENCES).map(({ id, sentence }) => h('li', { key: id }, prose(sentence)))),
+    commandLine(page, command, 'the command that lists them'));
+}
+
 /** @param {Page} page @param {string} title @param {Cause[]} causes @returns {Node | null} */
 function causesPart(page, title, causes) {
-  const more = causes.length - MOST_CAUSES;
-  return causes.length ? section(title, h('div.causes', null, causes.slice(0, MOST_CAUSES).map((cause) => guarded(() => causePart(page, cause), cause.id))), more > 0 ? h('p.quiet', null, `And ${count(more, 'more cause')}.`) : null) : null;
+  return causes.length ? section(title, h('div.causes', null, causes.slice(0, MOST_CAUSES).map((cause) => guarded(() => causePart(page, cause), cause.id))), moreCauses(page, causes.slice(MOST_CAUSES))) : null;
 }
 
 /** Parts of active scenarios that did not happen: information, unless the verdict was asked for them. @param {Page} page @param {RunDocument} run @returns {Node | null} */

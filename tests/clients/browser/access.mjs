@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
-import { openTab, rows } from "./site.mjs";
+import { openTab, rows, visit } from "./site.mjs";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa", "best-practice"];
@@ -34,8 +34,7 @@ async function walkAll(emulator, options) {
   const { page } = tab;
   await rows(page).first().waitFor();
   for (const address of await addresses(emulator)) {
-    await page.evaluate((hash) => { location.hash = hash; }, `#/${address}`);
-    await page.waitForTimeout(150);
+    await visit(page, address);
     await page.waitForFunction(() => !document.body.textContent.includes("Loading…"));
     // Whatever can be opened is looked at too.
     await page.evaluate(() => document.querySelectorAll("main details:not([name])").forEach((one) => { one.open = true; }));

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";
 
-import { Emulator, KEY, openTab, rows, until } from "./site.mjs";
+import { Emulator, KEY, openTab, rows, until, visit } from "./site.mjs";
 
 const FLAG = "globalThis.pwned=1";
 const MARKUP = [
@@ -76,8 +76,7 @@ const strangers = () => ({
 export async function lookAround(page, ids, views) {
   const check = async (where) => assert.deepEqual(await page.evaluate(strangers), { elements: [], pwned: undefined, blank: false }, where);
   for (const view of views) {
-    await page.evaluate((hash) => { location.hash = hash; }, `#/${view}`);
-    await page.waitForTimeout(120);
+    await visit(page, view);
     await check(view);
   }
   for (const id of ids) {
@@ -153,8 +152,7 @@ export async function oddRecord(emulator) {
   await page.getByText(/"code": "odd"/).waitFor();
   await page.getByRole("article").first().waitFor();
   for (const view of ["subscriptions", "scenarios", "scenarios/odd", "keys", "settings", "time", "trigger", "summary"]) {
-    await page.evaluate((hash) => { location.hash = hash; }, `#/${view}`);
-    await page.waitForTimeout(120);
+    await visit(page, view);
     assert.ok((await page.getByRole("main").textContent()).length > 100, view);
     assert.ok(await page.getByRole("navigation").isVisible());
   }

@@ -12,7 +12,7 @@ import { pathToFileURL } from "node:url";
 
 import { objections } from "./access.mjs";
 import { STRINGS, lookAround, poison } from "./hostile.mjs";
-import { Emulator, binary, openTab, rows } from "./site.mjs";
+import { Emulator, binary, openTab, rows, visit } from "./site.mjs";
 
 /** Runs with a folder for files that is removed afterwards. */
 async function withFolder(use) {
@@ -49,8 +49,7 @@ async function walk(tab) {
   // A report acts on nothing.
   for (const name of ["Send it again", "Pause", "Reset", "Freeze", "Activate for all keys"]) assert.equal(await page.getByRole("button", { name }).count(), 0, name);
   for (const view of ["keys", "time", "settings/rate_limit.requests?filter=rate_limit", "scenarios/rate-limit-burst", "subscriptions"]) {
-    await page.evaluate((hash) => { location.hash = hash; }, `#/${view}`);
-    await page.waitForTimeout(120);
+    await visit(page, view);
     assert.equal(await page.getByRole("main").getByRole("button", { name: /^(Set|Undo|Trigger|Play|Rotate)/ }).count(), 0, view);
     assert.ok((await main.textContent()).length > 60, view);
   }

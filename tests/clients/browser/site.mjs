@@ -212,6 +212,16 @@ export function rows(page) {
   return page.getByRole("listbox", { name: /newest first/ }).getByRole("option");
 }
 
+/** Goes to a view, and returns once it is drawn, which the page does in the first frame after its address changed. */
+export async function visit(page, address) {
+  await page.evaluate((hash) => new Promise((drawn) => {
+    const next = () => requestAnimationFrame(() => drawn());
+    if (location.hash === hash) return next();
+    addEventListener("hashchange", next, { once: true });
+    location.hash = hash;
+  }), `#/${address}`);
+}
+
 /** Waits until a condition in the page holds. */
 export async function until(page, condition, argument, timeout = 15_000) {
   await page.waitForFunction(condition, argument, { timeout });

@@ -557,6 +557,8 @@ export async function linked() {
   for (let i = 0; i < 200; i++) await emulator.client(`/v1/hello?n=${i}`);
   await emulator.client("/v1/nothing");
   const { id } = (await emulator.control("GET", "requests?key=*&limit=300")).data.find((one) => one.query === "n=40");
+  for (let i = 0; i < 30; i++) await emulator.control("POST", "subscriptions", { key: "sk_test_local", url: `https://s${i}.sink.localhost/h`, events: ["workflow.completed"] });
+  const subscriptions = (await emulator.control("GET", "subscriptions?key=*")).data;
   for (const [width, height] of [[1440, 900], [390, 844]]) {
     const { page, verify } = await openTab(`${emulator.page}#/requests/${id}`, { width, height });
     const details = page.getByRole("region", { name: "Details" });
@@ -569,6 +571,15 @@ export async function linked() {
     await page.goto(`${emulator.page}#/activity?filter=404`);
     await page.getByRole("img", { name: /^Timeline: 1 mark / }).waitFor();
     await verify();
+    // Views that are no lists scroll to what is chosen as well.
+    for (const place of ["settings/variation.header_names", `subscriptions/${subscriptions.at(-1).id}`]) {
+      const tab = await openTab(`${emulator.page}#/${place}`, { width, height });
+      await until(tab.page, () => {
+        const box = document.querySelector("#main .chosen")?.getBoundingClientRect();
+        return box && box.top >= 0 && box.top < innerHeight;
+      });
+      await tab.verify();
+    }
   }
   await emulator.stop();
 }

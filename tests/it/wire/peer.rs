@@ -76,6 +76,17 @@ impl Peer {
         Answer { body: body.into(), ..head }
     }
 
+    /// Everything that has come once this text has.
+    pub(crate) async fn until(&mut self, text: &str) -> String {
+        loop {
+            let read = String::from_utf8_lossy(&self.read).into_owned();
+            if read.contains(text) {
+                return read;
+            }
+            assert!(self.read_more().await, "the end before {text:?}: {read}");
+        }
+    }
+
     /// Everything up to an orderly end, whatever it is.
     pub(crate) async fn rest(&mut self) -> Vec<u8> {
         while self.read_more().await {}

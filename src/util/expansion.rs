@@ -1,14 +1,15 @@
 //! How much memory a JSON text takes once it is read. A text of bounded length may be a value that takes a hundred times as much, such as
 //! millions of empty objects; it is refused before it is read.
 
-/// Most bytes that a value may take.
-const MOST: usize = 512 * 1024 * 1024;
+/// Most bytes that a document or an answer may take, and JSON that is the text of a field in one.
+pub const MOST: usize = 512 * 1024 * 1024;
+pub const MOST_INNER: usize = 64 * 1024 * 1024;
 /// Upper estimates, in bytes, of the memory of any value, and of what an object takes in addition.
 const VALUE: usize = 100;
 const OBJECT: usize = 500;
 
-/// Refuses a text that would take too much memory. Knows only where texts and values begin, so it need not be valid JSON.
-pub(super) fn check_expansion(json: &[u8]) -> Result<(), String> {
+/// Refuses a text that would take more memory. Knows only where texts and values begin, so it need not be valid JSON.
+pub fn check_expansion(json: &[u8], most: usize) -> Result<(), String> {
     let (mut cost, mut in_text, mut is_escaped) = (json.len(), false, false);
     for byte in json {
         match byte {
@@ -21,10 +22,10 @@ pub(super) fn check_expansion(json: &[u8]) -> Result<(), String> {
             _ => {}
         }
     }
-    if cost <= MOST {
+    if cost <= most {
         return Ok(());
     }
-    Err(format!("it would take more than {} MiB of memory once it is read", MOST / (1024 * 1024)))
+    Err(format!("it would take more than {} MiB of memory once it is read", most / (1024 * 1024)))
 }
 
 #[cfg(test)]
@@ -41,7 +42,7 @@ mod tests {
             (format!("\"{}\"", "{,\\\"[".repeat(3_000_000)), false),
             (format!("{{\"a\":\"{}\"}}", "x".repeat(60_000_000)), false),
         ] {
-            assert_eq!(check_expansion(json.as_bytes()).is_err(), is_refused, "{}", &json[..20]);
+            assert_eq!(check_expansion(json.as_bytes(), MOST).is_err(), is_refused, "{}", &json[..20]);
         }
     }
 }

@@ -1,6 +1,9 @@
-//! The headers that HTTP, a delivery or an answer sends itself, so that no setting and no scenario may send them.
+//! Names of headers: those that HTTP, a delivery or an answer sends itself, so that no setting and no scenario may send them; and one as a
+//! setting gives it, sent and compared as HTTP does, without regard to case, and shown as written.
 
 use hyper::header::HeaderName;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 /// Headers of a message's framing: another value would break the connection.
 pub const FRAMING: [&str; 5] = ["content-length", "transfer-encoding", "connection", "upgrade", "trailer"];
@@ -30,6 +33,34 @@ pub fn is_of_answers(name: &HeaderName) -> bool {
 
 fn is_of_messages(name: &HeaderName) -> bool {
     is_unscriptable(name) || OF_MESSAGES.contains(&name.as_str())
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(with = "String")]
+#[serde(try_from = "String")]
+pub struct HeaderSetting {
+    as_written: String,
+    name: HeaderName,
+}
+
+impl HeaderSetting {
+    pub fn as_written(&self) -> &str {
+        &self.as_written
+    }
+
+    pub fn name(&self) -> &HeaderName {
+        &self.name
+    }
+}
+
+impl TryFrom<String> for HeaderSetting {
+    type Error = String;
+
+    fn try_from(as_written: String) -> Result<Self, String> {
+        let name = HeaderName::from_bytes(as_written.as_bytes())
+            .map_err(|_| format!("expected an HTTP field name, found \"{}\"", as_written.escape_debug()))?;
+        Ok(Self { as_written, name })
+    }
 }
 
 #[cfg(test)]
