@@ -26,7 +26,7 @@ pub struct Layered {
 
 static DEFAULT: LazyLock<Layered> = LazyLock::new(|| Layered {
     profile: Arc::new(Profile::default()),
-    table: Arc::new(Table::try_from(default_values::<Profile>()).expect("JSON without null is TOML")),
+    table: Arc::new(default_values::<Profile>()),
     sources: BTreeMap::new(),
 });
 
