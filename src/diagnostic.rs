@@ -39,7 +39,7 @@ pub struct Diagnostic {
     pub message: String,
     // As the user named it; `None` for text that came without one.
     pub file: Option<String>,
-    #[schemars(with = "Span")]
+    #[schemars(with = "ByteRange")]
     pub span: Range<usize>,
     /// From 1; 0 if the problem is the file as a whole.
     pub line: usize,
@@ -58,7 +58,7 @@ pub struct Diagnostic {
 #[derive(JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 #[expect(dead_code, reason = "a schema")]
-struct Span {
+struct ByteRange {
     start: usize,
     end: usize,
 }

@@ -28,8 +28,8 @@ fn served() -> &'static Served {
             let builder = Emulator::builder().seed(7).set("rate_limit.enabled=false");
             // Little is kept, so that memory says something about one input and not about all of them.
             let builder = builder.configure(|settings| {
-                settings.most_journal_entries = 100;
-                settings.most_workspaces = 20;
+                settings.max_journal_entries = 100;
+                settings.max_workspaces = 20;
             });
             builder.start().await.expect("the emulator starts")
         });

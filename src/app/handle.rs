@@ -78,7 +78,7 @@ impl ControlHandle {
     /// Moves the emulator's clock forward and returns when everything that was due on the way is done, in order.
     pub async fn advance(&self, by: Duration) -> Now {
         let _writing = self.engine.begin_write();
-        self.engine.mover(None).advance(by).await
+        self.engine.clock_driver(None).advance(by).await
     }
 
     /// Waits until every event and delivery attempt that is due now has finished.

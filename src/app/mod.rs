@@ -291,8 +291,8 @@ fn new_engine(settings: &Settings, seed: Seed, stopping: Flag) -> (Arc<Engine>, 
         ClockSetting::Frozen(at) => Clock::frozen(at.unwrap_or_else(machine::wall_time)),
         ClockSetting::Auto(at) => Clock::auto(at.unwrap_or_else(machine::wall_time)),
     };
-    let journal = Arc::new(Journal::new(settings.most_journal_entries, &Budget::new(settings.most_memory_bytes)));
-    let registry = Registry::new(seed, clock, settings.most_workspaces, Arc::clone(&journal));
+    let journal = Arc::new(Journal::new(settings.max_journal_entries, &Budget::new(settings.max_memory_bytes)));
+    let registry = Registry::new(seed, clock, settings.max_workspaces, Arc::clone(&journal));
     let library = ScenarioStore::new(settings.profile.clone());
     Engine::new(library, registry, journal, settings.scenario_folders.clone(), stopping)
 }

@@ -71,12 +71,12 @@ pub struct Settings {
     /// Limits on connections and requests.
     pub limits: Limits,
     /// Most entries in the journal.
-    pub most_journal_entries: usize,
+    pub max_journal_entries: usize,
     /// The budget of memory in bytes. It is measured by [`measure_memory_by`](crate::measure_memory_by): without that, as in a test that
     /// embeds emulators, only the limits on numbers and sizes bound what is kept.
-    pub most_memory_bytes: usize,
+    pub max_memory_bytes: usize,
     /// Most workspaces.
-    pub most_workspaces: usize,
+    pub max_workspaces: usize,
     /// How long a stop may take.
     pub grace: Duration,
     /// The file that keeps the state between runs.
@@ -104,9 +104,9 @@ impl Default for Settings {
             allow_egress: Vec::new(),
             look_up: LookUp::default(),
             limits: Limits::default(),
-            most_journal_entries: MAX_ENTRIES,
-            most_memory_bytes: DEFAULT_BYTES,
-            most_workspaces: MAX_WORKSPACES,
+            max_journal_entries: MAX_ENTRIES,
+            max_memory_bytes: DEFAULT_BYTES,
+            max_workspaces: MAX_WORKSPACES,
             grace: Duration::from_secs(5),
             state: None,
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::StartError;
-use crate::state::engine::{Engine, Mark};
+use crate::state::engine::{ChangeStamp, Engine};
 use crate::util::file::Claim;
 use crate::util::tasks::spawn_blocking;
 
@@ -25,7 +25,7 @@ pub(super) struct StateFile {
     claim: Claim,
     /// What the file has; `None` if the last save failed. Held while a state is taken and written, so that an older one never
     /// replaces a newer one.
-    saved: Mutex<Option<Mark>>,
+    saved: Mutex<Option<ChangeStamp>>,
 }
 
 /// The state could not be saved when the emulator stopped; everything else ended normally.
@@ -48,7 +48,7 @@ impl StateFile {
         let mut is_failing = false;
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
-            if *self.saved.lock() == Some(self.engine.mark()) {
+            if *self.saved.lock() == Some(self.engine.change_stamp()) {
                 continue;
             }
             let pause = tokio::time::sleep(PAUSE);
@@ -93,7 +93,7 @@ impl StateFile {
 
     fn save_now(&self) -> io::Result<()> {
         let mut saved = self.saved.lock();
-        let mark = Some(self.engine.mark());
+        let mark = Some(self.engine.change_stamp());
         if *saved != mark || !self.claim.is_kept() {
             *saved = None;
             self.claim.write(|to| self.engine.snapshot(None).write(to))?;

@@ -151,7 +151,7 @@ impl<'a> Runner<'a> {
     ) -> Result<EndedCommand, Failure> {
         let ExecArgs { command, serve, verbose, .. } = self.args;
         let (emulator, log) = start(serve, settings, port_file, *verbose).await?;
-        // Of several runs the first, whose output is shown, has them.
+        // The first of several runs, whose output is shown, has them.
         let notes = !serve.quiet && streams != Streams::Kept;
         if log.is_none() && notes {
             emulator.control().warnings().iter().for_each(|warning| warn(warning));

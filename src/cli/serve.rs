@@ -431,9 +431,9 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
             write_timeout: limits.write_timeout,
             ..Limits::default()
         },
-        most_journal_entries: limits.max_journal_entries,
-        most_memory_bytes: limits.max_memory_bytes,
-        most_workspaces: limits.max_workspaces,
+        max_journal_entries: limits.max_journal_entries,
+        max_memory_bytes: limits.max_memory_bytes,
+        max_workspaces: limits.max_workspaces,
         grace: args.grace,
         state: args.state.clone(),
     })

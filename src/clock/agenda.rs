@@ -15,11 +15,11 @@ use crate::clock::Instant;
 /// The agenda of one workspace; a cheap handle.
 #[derive(Clone, Debug)]
 pub struct Agenda {
-    shared: Arc<Shared>,
+    shared: Arc<AgendaState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct AgendaState {
     notes: Mutex<Notes>,
     changed: Notify,
     any_due_changed: Arc<Notify>,
@@ -41,7 +41,7 @@ impl Agenda {
     /// all the time, and who waits for one waits for its workspace's agenda.
     pub fn new(any_due_changed: Arc<Notify>) -> Self {
         let (notes, changed, moving) = (Mutex::default(), Notify::new(), Arc::default());
-        Self { shared: Arc::new(Shared { notes, changed, any_due_changed, moving }) }
+        Self { shared: Arc::new(AgendaState { notes, changed, any_due_changed, moving }) }
     }
 
     /// Records that something is running until the returned guard is dropped.
@@ -187,7 +187,7 @@ mod tests {
         Instant::after_start(Duration::from_secs(second))
     }
 
-    /// Whether it is settled, idle, and settled inside, ten seconds after the start.
+    /// True for each of settled, idle, and settled inside, ten seconds after the start.
     #[track_caller]
     fn check(agenda: &Agenda, expected: [bool; 3]) {
         let now = at(10);

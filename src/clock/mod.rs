@@ -150,11 +150,11 @@ impl SavedClock {
 /// A cheap handle to one clock: the emulator's own, or a workspace's, which follows the emulator's until it is moved separately.
 #[derive(Clone, Debug)]
 pub struct Clock {
-    shared: Arc<Shared>,
+    shared: Arc<Timekeeper>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Timekeeper {
     base: Base,
     /// The state in which it was stopped at the start, to which a restart returns it; `None` if it was running.
     origin: Option<(Stopped, Timestamp)>,
@@ -235,7 +235,7 @@ impl Clock {
             Base::Machine(_) => Arc::default(),
         };
         let (state, changed) = (RwLock::new(state), Notify::new());
-        Self { shared: Arc::new(Shared { base, origin, plain, life, state, changed, mode_changed }) }
+        Self { shared: Arc::new(Timekeeper { base, origin, plain, life, state, changed, mode_changed }) }
     }
 
     pub fn now(&self) -> Now {
@@ -372,7 +372,7 @@ impl Clock {
     }
 
     /// Shows another wall time from now on. Nothing that waits becomes due sooner or later because of it.
-    pub fn relabel(&self, wall: Timestamp) -> Now {
+    pub fn set_wall_time(&self, wall: Timestamp) -> Now {
         self.change(|state, now| {
             let now = Now { wall, ..now };
             state.stopped.map_or_else(|| self.running_from(now), |how| ClockState::stopped(how, now))

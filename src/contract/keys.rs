@@ -98,8 +98,8 @@ named! {
 }
 
 impl KeyRefusal {
-    /// True if a token came at all: decides `error="invalid_token"` in the challenge (RFC 6750 §3).
-    pub fn token_came(self) -> bool {
+    /// Decides `error="invalid_token"` in the challenge (RFC 6750 §3).
+    pub fn has_token(self) -> bool {
         !matches!(self, Self::Missing | Self::InApiKeyHeader | Self::OtherScheme | Self::Empty)
     }
 
@@ -189,7 +189,7 @@ pub fn check_key(key: &str, rules: KeyRules<'_>) -> Result<(), KeyRefusal> {
 }
 
 /// Longest text that is shown in full although it is not a key: a secret of any kind is longer.
-const MAX_SLIP: usize = 20;
+const MAX_UNMASKED: usize = 20;
 
 /// Why a text is not a key, for a person who typed it instead of one.
 pub fn not_a_key(text: &str, refusal: KeyRefusal, rules: KeyRules<'_>) -> String {
@@ -207,7 +207,7 @@ pub fn not_a_key(text: &str, refusal: KeyRefusal, rules: KeyRules<'_>) -> String
         _ => format!("keys begin with `{prefix}`"),
     };
     // A typing error must be visible; what may be a secret is masked.
-    let is_slip = text.len() <= MAX_SLIP || text.starts_with(&keys.test_prefix);
+    let is_slip = text.len() <= MAX_UNMASKED || text.starts_with(&keys.test_prefix);
     let slip = || shorten(text, 80).escape_debug().to_string();
     let shown = if is_slip && !text.starts_with(&keys.live_prefix) { slip().into() } else { mask_key(text, keys) };
     format!("`{shown}` is not an API key: {reason}")

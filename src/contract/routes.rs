@@ -178,9 +178,9 @@ pub fn is_poll(method: &str, path: &str) -> bool {
 
 /// Why no route has this path, and which was probably meant, or else which there are and how a scenario can answer it.
 pub fn no_endpoint(method: &Method, path: &str) -> String {
-    let shown = repeated(path);
+    let shown = echoed(path);
     if let Some((above, _)) = path.split_once("/_emulator").filter(|(above, _)| !above.is_empty()) {
-        let above = repeated(above);
+        let above = echoed(above);
         return format!(
             "no endpoint `{shown}`; the control API is at `/_emulator`, so leave `{above}` out of the emulator's URL"
         );
@@ -204,11 +204,11 @@ pub fn nearest_route(method: &Method, path: &str) -> Option<&'static Route> {
     if path.len() > MAX_COMPARED {
         return None;
     }
-    let sent = meant(path);
+    let sent = comparable_path(path);
     if sent.is_empty() {
         return None;
     }
-    let likeness = |route: &Route| strsim::normalized_damerau_levenshtein(&sent, &meant(route.path));
+    let likeness = |route: &Route| strsim::normalized_damerau_levenshtein(&sent, &comparable_path(route.path));
     let ranked = ROUTES.iter().map(|route| (likeness(route), route.method == *method, route));
     // The first of several that are equal.
     let best = ranked.rev().max_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
@@ -216,7 +216,7 @@ pub fn nearest_route(method: &Method, path: &str) -> Option<&'static Route> {
 }
 
 /// What is left of a path without its version, its empty segments and its case, which are what people get wrong first.
-fn meant(path: &str) -> String {
+fn comparable_path(path: &str) -> String {
     let lower = path.to_ascii_lowercase();
     let segments = lower.split('/').filter(|segment| !segment.is_empty());
     let is_version = |segment: &str| {
@@ -226,7 +226,7 @@ fn meant(path: &str) -> String {
 }
 
 /// The beginning of a path, safe to repeat: everything but letters, digits and the punctuation of plain paths is percent-encoded.
-fn repeated(path: &str) -> String {
+fn echoed(path: &str) -> String {
     let mut shown = String::new();
     for byte in path.bytes().take(MAX_REPEATED) {
         if byte.is_ascii_alphanumeric() || b"/-._~%:@!$*+,;=".contains(&byte) {

@@ -104,12 +104,12 @@ impl Problems {
 }
 
 /// The parameters of a query; names and values are percent-decoded.
-pub(super) struct Query<'q> {
+pub(super) struct QueryParameters<'q> {
     values: Vec<(Cow<'q, str>, Cow<'q, str>)>,
     problems: Problems,
 }
 
-impl<'q> Query<'q> {
+impl<'q> QueryParameters<'q> {
     pub(super) fn read(query: Option<&'q str>) -> Self {
         let values = form_urlencoded::parse(query.unwrap_or_default().as_bytes()).collect();
         Self { values, problems: Problems::default() }
@@ -129,7 +129,7 @@ impl<'q> Query<'q> {
 }
 
 pub fn parse_status_query(query: Option<&str>, validation: &Validation) -> Result<StatusQuery, Error> {
-    let mut query = Query::read(query);
+    let mut query = QueryParameters::read(query);
     let include_checks = query.take("include_checks", |text| {
         parse_boolean(text, validation.lenient_booleans)
             .ok_or_else(|| format!("must be true or false, found {}", quoted(text)))

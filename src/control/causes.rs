@@ -187,7 +187,7 @@ impl Fact {
     }
 }
 
-/// True if a text has a number as a word of its own.
+/// True if a text has a number as a separate word.
 fn names_number(text: &str, number: u16) -> bool {
     let number = number.to_string();
     text.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == number)
@@ -678,7 +678,7 @@ impl Cause {
         (!named.is_empty()).then(|| format!("{}{more}", named.join(", ")))
     }
 
-    /// Whether two tests that failed so failed of one cause: not if only their runner knows.
+    /// True if two tests that failed so failed of one cause; false if only their runner knows.
     fn is_shared(&self) -> bool {
         match self.kind {
             CauseKind::Runner => false,

@@ -181,7 +181,7 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 
 fn show(Query { query: request }: Query<ShowClock>, cx: &Context) -> Result<ClockView, ControlError> {
     // The emulator's clock without a key or with `*`.
-    let mover = cx.mover(request.key.scope(cx)?.0);
+    let mover = cx.clock_driver(request.key.scope(cx)?.0);
     Ok(shown(&mover, mover.clock().now(), cx.redactor()))
 }
 
@@ -189,7 +189,7 @@ async fn change(request: MoveClock, cx: Arc<Context>) -> Result<ClockView, Contr
     // The whole call is validated before anything changes.
     let limit = timeout(request.timeout.as_ref(), TIMEOUT)?;
     let step = ClockChange::of(&request)?;
-    let mover = cx.mover(request.key.scope_soon(&cx).await?.0);
+    let mover = cx.clock_driver(request.key.scope_soon(&cx).await?.0);
     let now = take(step, &cx, &mover, limit).await?;
     if let Some(workspace) = &mover.workspace {
         // Following the emulator's clock again may have moved it.
@@ -262,7 +262,7 @@ async fn take(step: ClockChange, cx: &Context, mover: &ClockDriver, limit: Durat
         // A step back only changes the time shown; nothing is undone.
         ClockChange::Set(at) if at < wall => {
             log(format!("set back to {}", time(at)));
-            clock.relabel(at)
+            clock.set_wall_time(at)
         }
         ClockChange::Set(at) => {
             log(format!("set forward to {}", time(at)));

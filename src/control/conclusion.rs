@@ -59,7 +59,7 @@ pub(super) fn conclude(
     headline(causes, judged, exec)
 }
 
-/// Whether a cause failed the run; without a command, failed tests and webhooks do.
+/// True if a cause failed the run; without a command, failed tests and webhooks do.
 fn has_failed_run(cause: &Cause, tests: usize, exec: Option<&ExecFacts>) -> bool {
     let Some(exec) = exec else {
         return !cause.tests.is_empty() || matches!(cause.kind, CauseKind::Forged | CauseKind::Undelivered);

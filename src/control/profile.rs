@@ -18,9 +18,9 @@ use super::scenarios::refused;
 use super::{Control, ControlError};
 use crate::advice::Audience;
 use crate::redact::Redactor;
-use crate::scenario::{EffectiveConfig, PATCH_SOURCE, SettingPatch, generation_text};
+use crate::scenario::{EffectiveConfig, generation_text};
 use crate::settings::api_document::document;
-use crate::settings::{LedgerRow, ledger};
+use crate::settings::{LedgerRow, PATCH_SOURCE, SettingPatch, ledger};
 use crate::util::wording::shorten;
 
 /// The points that the contract leaves open, and the assumptions about them.

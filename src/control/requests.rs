@@ -27,7 +27,7 @@ use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
 use crate::contract::routes::{Operation, plain_path};
 use crate::redact::Redactor;
-use crate::state::journal::record::{Answer, Bytes, Connection, Headers, QuotaState, Request, RequestWhole, time};
+use crate::state::journal::record::{AnswerView, Bytes, Connection, Headers, QuotaState, Request, RequestWhole, time};
 use crate::state::journal::{Entry, Interest, Journal, Reason, RequestInterest, RequestRecord};
 use crate::state::quota::QuotaCheck;
 use crate::util::wording::shorten;
@@ -408,7 +408,7 @@ pub(super) fn whole(request: &RequestRecord, redactor: Redactor<'_>) -> RequestW
         row: row(request, redactor),
         headers: shown_headers(redactor, request.transcript.headers()),
         body: request_body(request, redactor),
-        answer: Answer {
+        answer: AnswerView {
             status: request.status,
             headers: shown_headers(redactor, request.transcript.answer_headers()),
             body: answer_body(request, redactor),

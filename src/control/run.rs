@@ -239,7 +239,7 @@ pub(crate) struct NextCursors {
     pub(crate) deliveries: Option<String>,
 }
 
-/// Why records are not in a document that has at most so many.
+/// Why records are not in a document, whose size is capped.
 pub(crate) fn document_bound() -> String {
     format!("a document has at most {MAX_RECORDS} records, or {} MiB, of each kind", MAX_BYTES / (1024 * 1024))
 }
@@ -308,7 +308,7 @@ fn run(control: &Control, scope: &KeyScope, limit: Option<usize>, redactor: Reda
     // Read first, so that a viewer who then follows the stream misses nothing; duplicates share an id.
     let history = EntriesByKind::read(control, scope, redactor.key_settings());
     let snapshot = control.library.load();
-    let mover = control.mover(scope.0.clone());
+    let mover = control.clock_driver(scope.0.clone());
     let name = scope.key();
     // Judging reads every record, so a call for a part of the document, as the page makes all the time, does without it.
     let findings = limit.is_none().then(|| findings::judge(control, scope));
@@ -466,7 +466,7 @@ fn keys(
         }
     }
     let own_clock = |workspace: &Arc<Workspace>| -> Option<ClockView> {
-        let mover = control.mover(Some(Arc::clone(workspace)));
+        let mover = control.clock_driver(Some(Arc::clone(workspace)));
         (!workspace.clock().follows()).then(|| clock::shown(&mover, mover.clock().now(), redactor))
     };
     let base = generation.config_for(scope.key().as_deref());

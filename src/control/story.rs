@@ -88,7 +88,7 @@ pub(crate) fn request_line(method: &str, target: &str) -> String {
     if method.is_empty() { "bytes that are not an HTTP request".to_owned() } else { format!("{method} {target}") }
 }
 
-/// The answer, as the begin of a sentence.
+/// The answer, as the beginning of a sentence.
 pub(super) fn answer_text(request: &RequestRecord) -> String {
     let status = request.status;
     let words = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());

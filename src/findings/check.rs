@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::traffic::{Subject, Traffic};
+use super::traffic::{JudgedRequest, Traffic};
 use crate::advice::{Advice, Audience};
 use crate::contract::named::named;
 use crate::state::engine::deliveries::DeliveryRecord;
@@ -68,7 +68,7 @@ pub struct Check {
     pub exercise: &'static str,
     /// The commands for that.
     pub advice: fn() -> Vec<Advice>,
-    pub(super) rule: Rule,
+    pub(super) rule: FindingRule,
 }
 
 impl Check {
@@ -85,7 +85,7 @@ impl Check {
             cwe: None,
             exercise: "",
             advice: Vec::new,
-            rule: Rule::Request(|_| None),
+            rule: FindingRule::Request(|_| None),
         }
     }
 
@@ -117,24 +117,24 @@ impl Check {
         Self { advice, ..self }
     }
 
-    pub(super) const fn rule(self, rule: Rule) -> Self {
+    pub(super) const fn rule(self, rule: FindingRule) -> Self {
         Self { rule, ..self }
     }
 }
 
 /// How traffic is judged.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Rule {
+pub(super) enum FindingRule {
     /// Each request by itself.
-    Request(fn(&Subject<'_>) -> Outcome),
+    Request(fn(&JudgedRequest<'_>) -> Assessment),
     /// Each delivery by itself.
-    Delivery(fn(&DeliveryRecord, &Traffic<'_>) -> Outcome),
+    Delivery(fn(&DeliveryRecord, &Traffic<'_>) -> Assessment),
     /// All requests and deliveries together.
     All(fn(&Traffic<'_>) -> Judged),
 }
 
 /// `None` if something has nothing to do with a rule, `Some(None)` if it is sound.
-pub(super) type Outcome = Option<Option<Observation>>;
+pub(super) type Assessment = Option<Option<Occurrence>>;
 
 /// What a rule found in the traffic.
 #[derive(Debug, Default)]
@@ -142,21 +142,21 @@ pub(super) struct Judged {
     /// How many requests or deliveries could have shown the finding.
     pub(super) subjects: usize,
     /// Those that did, oldest first.
-    pub(super) found: Vec<Observation>,
+    pub(super) found: Vec<Occurrence>,
     /// True if there were some, but their pauses mean nothing because the clock stood still.
     pub(super) without_time: bool,
 }
 
 /// One request or delivery that shows a finding.
 #[derive(Debug)]
-pub(super) struct Observation {
+pub(super) struct Occurrence {
     pub(super) confidence: Confidence,
     pub(super) shown: Shown,
 }
 
 impl Judged {
     /// Counts one outcome.
-    pub(super) fn count(&mut self, outcome: Outcome) {
+    pub(super) fn count(&mut self, outcome: Assessment) {
         if let Some(outcome) = outcome {
             self.subjects += 1;
             self.found.extend(outcome);
@@ -164,7 +164,7 @@ impl Judged {
     }
 }
 
-impl Observation {
+impl Occurrence {
     /// The detail contains no secret.
     pub(super) fn new(confidence: Confidence, id: &str, detail: impl Into<String>) -> Self {
         /// Most characters of a detail, before `…`: URLs and paths may be as long as a body.

@@ -14,8 +14,8 @@ mod traffic;
 
 pub use check::{Check, Confidence, Severity};
 pub(crate) use check::{Finding, Findings, NotExercised, ShownGroup};
-use check::{Judged, Rule};
-use traffic::Subject;
+use check::{FindingRule, Judged};
+use traffic::JudgedRequest;
 pub(crate) use traffic::Traffic;
 
 use crate::advice::Advice;
@@ -41,9 +41,9 @@ pub(crate) fn is_about_credentials(code: &str) -> bool {
 pub(crate) fn judge(traffic: &Traffic<'_>) -> Findings {
     let mut results: Vec<(&Check, Judged)> = checks().map(|check| (check, Judged::default())).collect();
     for request in traffic.requests() {
-        let subject = Subject::read(request, traffic.profile);
+        let subject = JudgedRequest::read(request, traffic.profile);
         for (check, judged) in &mut results {
-            if let Rule::Request(rule) = check.rule {
+            if let FindingRule::Request(rule) = check.rule {
                 judged.count(rule(&subject));
             }
         }
@@ -56,11 +56,11 @@ pub(crate) fn judge(traffic: &Traffic<'_>) -> Findings {
     };
     for (check, mut judged) in results {
         match check.rule {
-            Rule::Request(_) => {}
-            Rule::Delivery(rule) => {
+            FindingRule::Request(_) => {}
+            FindingRule::Delivery(rule) => {
                 traffic.deliveries().for_each(|delivery| judged.count(rule(delivery, traffic)));
             }
-            Rule::All(rule) => judged = rule(traffic),
+            FindingRule::All(rule) => judged = rule(traffic),
         }
         if judged.subjects == 0 {
             let (exercise, advice) = if judged.without_time {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::time::Duration;
 
-use super::check::{Check, Confidence, DELIVER, Judged, Observation, Outcome, Rule, Severity};
+use super::check::{Assessment, Check, Confidence, DELIVER, FindingRule, Judged, Occurrence, Severity};
 use super::traffic::Traffic;
 use crate::advice::Advice;
 use crate::contract::clauses;
@@ -23,7 +23,7 @@ pub(super) const CHECKS: [Check; 7] = [
         .cwe(345)
         .exercise("fire a forged event")
         .advice(|| vec![forged("signature")])
-        .rule(Rule::Delivery(accepted_forged)),
+        .rule(FindingRule::Delivery(accepted_forged)),
     Check::new(
         "receiver-accepts-stale",
         Severity::High,
@@ -35,7 +35,7 @@ pub(super) const CHECKS: [Check; 7] = [
     .cwe(294)
     .exercise("fire a forged event")
     .advice(|| vec![forged("timestamp")])
-    .rule(Rule::Delivery(accepted_stale)),
+    .rule(FindingRule::Delivery(accepted_stale)),
     Check::new("receiver-accepts-unsigned", Severity::Critical, "A receiver accepts a delivery without a signature")
         .why("Anybody who knows its URL can make it act.")
         .clause(clauses::SIGNED)
@@ -43,7 +43,7 @@ pub(super) const CHECKS: [Check; 7] = [
         .cwe(306)
         .exercise("fire a forged event")
         .advice(|| vec![forged("headers")])
-        .rule(Rule::Delivery(accepted_unsigned)),
+        .rule(FindingRule::Delivery(accepted_unsigned)),
     Check::new("receiver-refuses-valid", Severity::Medium, "A receiver refuses a delivery with a valid signature")
         .why("Events are lost once the retries are used up.")
         .clause(clauses::DELIVERY)
@@ -51,7 +51,7 @@ pub(super) const CHECKS: [Check; 7] = [
         .confidence("likely, because the receiver may have had another reason")
         .exercise(DELIVER)
         .advice(|| vec![Advice::fire(WORKFLOW_COMPLETED)])
-        .rule(Rule::Delivery(refused_valid)),
+        .rule(FindingRule::Delivery(refused_valid)),
     Check::new(
         "receiver-refuses-duplicate",
         Severity::Medium,
@@ -62,14 +62,14 @@ pub(super) const CHECKS: [Check; 7] = [
     .remedy("acknowledge a known event with 2xx, and do nothing else")
     .exercise("fire an event that is delivered twice")
     .advice(twice)
-    .rule(Rule::All(refused_duplicate)),
+    .rule(FindingRule::All(refused_duplicate)),
     Check::new("receiver-redirects", Severity::Medium, "A receiver redirects")
         .why("Senders of webhooks do not follow redirects.")
         .clause(clauses::DELIVERY)
         .remedy("let the receiver answer at the registered URL itself, or register the URL that answers")
         .exercise(DELIVER)
         .advice(|| vec![Advice::fire(WORKFLOW_COMPLETED)])
-        .rule(Rule::Delivery(redirected)),
+        .rule(FindingRule::Delivery(redirected)),
     Check::new("receiver-slow", Severity::Medium, "A receiver is slow to acknowledge")
         .why("A delivery that times out is sent again, although it was received.")
         .clause("Events: delivery timeouts are not shown; Standard Webhooks: answer within seconds")
@@ -77,7 +77,7 @@ pub(super) const CHECKS: [Check; 7] = [
         .confidence("certain if an attempt timed out; likely if it took three seconds")
         .exercise(DELIVER)
         .advice(|| vec![Advice::fire(WORKFLOW_COMPLETED)])
-        .rule(Rule::Delivery(slow)),
+        .rule(FindingRule::Delivery(slow)),
 ];
 
 fn forged(tamper: &str) -> Advice {
@@ -91,7 +91,7 @@ fn twice() -> Vec<Advice> {
 /// A slower receiver does its work before it acknowledges.
 const SLOW: Duration = Duration::from_secs(3);
 
-impl Observation {
+impl Occurrence {
     /// A sighting in a delivery; the detail begins with its URL.
     fn of_delivery(confidence: Confidence, delivery: &DeliveryRecord, what: impl Display) -> Self {
         Self::new(confidence, &delivery.planned.id, format!("{} {what}", delivery.planned.url))
@@ -99,23 +99,23 @@ impl Observation {
 }
 
 /// Judges a delivery that was forged in one of these ways and answered.
-fn accepted(delivery: &DeliveryRecord, forgeries: &[Tamper]) -> Outcome {
+fn accepted(delivery: &DeliveryRecord, forgeries: &[Tamper]) -> Assessment {
     let tamper = delivery.event.tamper.filter(|tamper| forgeries.contains(tamper))?;
     let forgery = delivery.forgery()?;
     let status = delivery.attempts.last().and_then(|attempt| attempt.outcome.status()).unwrap_or_default();
     let what = || format!("answered {status} to a delivery forged by `{}`", tamper.name());
-    Some((forgery == Forgery::Accepted).then(|| Observation::of_delivery(Confidence::Certain, delivery, what())))
+    Some((forgery == Forgery::Accepted).then(|| Occurrence::of_delivery(Confidence::Certain, delivery, what())))
 }
 
-fn accepted_forged(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Outcome {
+fn accepted_forged(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Assessment {
     accepted(delivery, &[Tamper::Body, Tamper::Signature, Tamper::Secret])
 }
 
-fn accepted_stale(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Outcome {
+fn accepted_stale(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Assessment {
     accepted(delivery, &[Tamper::Timestamp, Tamper::FutureTimestamp])
 }
 
-fn accepted_unsigned(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Outcome {
+fn accepted_unsigned(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Assessment {
     accepted(delivery, &[Tamper::Headers])
 }
 
@@ -125,10 +125,10 @@ fn answers(delivery: &DeliveryRecord) -> impl Iterator<Item = u16> + '_ {
     delivery.attempts.iter().filter(move |_| is_true).filter_map(|attempt| attempt.outcome.status())
 }
 
-fn refused_valid(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Outcome {
+fn refused_valid(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Assessment {
     let status = answers(delivery).next()?;
     let what = || format!("answered {status} to a delivery with a valid signature");
-    Some(matches!(status, 400 | 401 | 403).then(|| Observation::of_delivery(Confidence::Likely, delivery, what())))
+    Some(matches!(status, 400 | 401 | 403).then(|| Occurrence::of_delivery(Confidence::Likely, delivery, what())))
 }
 
 fn refused_duplicate(traffic: &Traffic<'_>) -> Judged {
@@ -140,7 +140,7 @@ fn refused_duplicate(traffic: &Traffic<'_>) -> Judged {
         if let Some(before) = accepted.get(&same) {
             let what = || format!("answered {status} to the event that it had accepted as {before}");
             let is_refused = (400..600).contains(&status);
-            judged.count(Some(is_refused.then(|| Observation::of_delivery(Confidence::Certain, delivery, what()))));
+            judged.count(Some(is_refused.then(|| Occurrence::of_delivery(Confidence::Certain, delivery, what()))));
         } else if (200..300).contains(&status) {
             accepted.insert(same, &delivery.planned.id);
         }
@@ -148,14 +148,14 @@ fn refused_duplicate(traffic: &Traffic<'_>) -> Judged {
     judged
 }
 
-fn redirected(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Outcome {
+fn redirected(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Assessment {
     let mut statuses = answers(delivery).peekable();
     statuses.peek()?;
     let redirect = statuses.find(|status| (300..400).contains(status));
-    Some(redirect.map(|status| Observation::of_delivery(Confidence::Certain, delivery, format!("answered {status}"))))
+    Some(redirect.map(|status| Occurrence::of_delivery(Confidence::Certain, delivery, format!("answered {status}"))))
 }
 
-fn slow(delivery: &DeliveryRecord, traffic: &Traffic<'_>) -> Outcome {
+fn slow(delivery: &DeliveryRecord, traffic: &Traffic<'_>) -> Assessment {
     if delivery.event.tamper.is_some() {
         return None;
     }
@@ -172,5 +172,5 @@ fn slow(delivery: &DeliveryRecord, traffic: &Traffic<'_>) -> Outcome {
     let mut judged = delivery.attempts.iter().filter_map(|attempt| judge(attempt)).peekable();
     judged.peek()?;
     let worst = judged.flatten().min_by_key(|(confidence, _)| *confidence);
-    Some(worst.map(|(confidence, what)| Observation::of_delivery(confidence, delivery, what)))
+    Some(worst.map(|(confidence, what)| Occurrence::of_delivery(confidence, delivery, what)))
 }

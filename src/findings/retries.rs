@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::check::{Check, Confidence, Judged, ON_ONE_CONNECTION, Observation, Rule, Severity};
-use super::traffic::{Request, Traffic};
+use super::check::{Check, Confidence, FindingRule, Judged, ON_ONE_CONNECTION, Occurrence, Severity};
+use super::traffic::{RecordedRequest, Traffic};
 use crate::advice::Advice;
 use crate::contract::clauses;
 use crate::contract::routes::Operation;
@@ -19,20 +19,20 @@ pub(super) const CHECKS: [Check; 6] = [
         .confidence("found if three requests in a row follow refusals, each within 100 ms and without growing pauses; certain if they are \
                      alike, on one connection and with pauses alike, and no longer pauses follow, otherwise likely")
         .exercise("let requests meet a 429").advice(burst)
-        .rule(Rule::All(no_back_off)),
+        .rule(FindingRule::All(no_back_off)),
     Check::new("quick-retry", Severity::Info, "A request follows a 429 within 100 ms")
         .why("Clients that back off often begin so. Without growing pauses it would be no-back-off.")
         .clause(clauses::RETRYABLE)
         .remedy("also wait before the first retry")
         .confidence("always likely")
         .exercise("let requests meet a 429").advice(burst)
-        .rule(Rule::All(quick_retry)),
+        .rule(FindingRule::All(quick_retry)),
     Check::new("polls-while-subscribed", Severity::Info, "A subscribed client polls the status ten times a second")
         .why("Its subscription reports changes; polling only uses up the quota.")
         .clause("Limits: requests count towards the quota of the key")
         .remedy("wait for webhooks, or check the status less often")
         .exercise("subscribe to events, then check the status")
-        .rule(Rule::All(polls)),
+        .rule(FindingRule::All(polls)),
     Check::new("before-retry-after", Severity::Medium, "A request comes before the time in Retry-After")
         .why("It is refused again, and some services then make the pause longer.")
         .clause("Limits: clients back off before retrying; RFC 9110 section 10.2.3: Retry-After")
@@ -40,7 +40,7 @@ pub(super) const CHECKS: [Check; 6] = [
         .confidence(ON_ONE_CONNECTION)
         .exercise("let requests meet a 429 with Retry-After")
         .advice(|| [vec![Advice::set("rate_limit.retry_after", "seconds")], burst()].concat())
-        .rule(Rule::All(before_retry_after)),
+        .rule(FindingRule::All(before_retry_after)),
     Check::new("loop-after-401", Severity::Medium, "A request is repeated after a 401 without another key")
         .why("Repeating the request does not help, and may get the key locked.")
         .clause("Authentication 4: 401 means that the token is missing or invalid")
@@ -48,7 +48,7 @@ pub(super) const CHECKS: [Check; 6] = [
         .confidence("certain if the requests came on one connection, likely otherwise")
         .cwe(834)
         .exercise("send a request with a wrong key")
-        .rule(Rule::All(loop_after_401)),
+        .rule(FindingRule::All(loop_after_401)),
     Check::new("invalid-repeated", Severity::Medium, "An invalid request is repeated without a change")
         .why("A 422 says that the request will never succeed as it is.")
         .clause("Endpoints: 422 means that validation failed")
@@ -56,7 +56,7 @@ pub(super) const CHECKS: [Check; 6] = [
         .confidence(ON_ONE_CONNECTION)
         .exercise("let a request meet a 422: send a wrong value, or play a scenario")
         .advice(|| vec![Advice::use_scenario("always-422")])
-        .rule(Rule::All(repeated_422)),
+        .rule(FindingRule::All(repeated_422)),
 ];
 
 fn burst() -> Vec<Advice> {
@@ -79,9 +79,9 @@ const LOOP: usize = 3;
 const SAME_LOOP: Duration = Duration::from_secs(2);
 
 /// Requests that are alike, with their places in the traffic, oldest first.
-type Group<'a> = Vec<(usize, Request<'a>)>;
+type Group<'a> = Vec<(usize, RecordedRequest<'a>)>;
 
-fn groups<'a, K: Ord>(traffic: &Traffic<'a>, alike: impl Fn(Request<'a>) -> K) -> BTreeMap<K, Group<'a>> {
+fn groups<'a, K: Ord>(traffic: &Traffic<'a>, alike: impl Fn(RecordedRequest<'a>) -> K) -> BTreeMap<K, Group<'a>> {
     let mut groups: BTreeMap<K, Group<'a>> = BTreeMap::new();
     for (at, request) in traffic.requests().enumerate() {
         groups.entry(alike(request)).or_default().push((at, request));
@@ -91,16 +91,16 @@ fn groups<'a, K: Ord>(traffic: &Traffic<'a>, alike: impl Fn(Request<'a>) -> K) -
 
 /// A request that follows a refusal.
 #[derive(Clone, Copy)]
-struct Retry<'a> {
+struct FollowUp<'a> {
     /// Its place in the traffic.
     at: usize,
-    refused: Request<'a>,
-    next: Request<'a>,
+    refused: RecordedRequest<'a>,
+    next: RecordedRequest<'a>,
     waited: Duration,
     same_connection: bool,
 }
 
-impl Retry<'_> {
+impl FollowUp<'_> {
     /// Another connection, or another request, may belong to a part of the client that has not seen the answer.
     fn is_certain(&self) -> bool {
         self.same_connection && self.next.line() == self.refused.line()
@@ -108,11 +108,11 @@ impl Retry<'_> {
 }
 
 /// The next request of a group that began after this one was answered, and its place in the group.
-fn next_of<'a>(group: &Group<'a>, place: usize) -> Option<(usize, Retry<'a>)> {
+fn next_of<'a>(group: &Group<'a>, place: usize) -> Option<(usize, FollowUp<'a>)> {
     let (_, refused) = group[place];
     group.iter().enumerate().skip(place + 1).find_map(|(place, (at, next))| {
         let (waited, same_connection) = next.after(refused)?;
-        Some((place, Retry { at: *at, refused, next: *next, waited, same_connection }))
+        Some((place, FollowUp { at: *at, refused, next: *next, waited, same_connection }))
     })
 }
 
@@ -121,8 +121,8 @@ fn next_of<'a>(group: &Group<'a>, place: usize) -> Option<(usize, Retry<'a>)> {
 fn after_each<'a, K: Ord>(
     traffic: &Traffic<'a>,
     status: u16,
-    alike: impl Fn(Request<'a>) -> K,
-    judge: impl Fn(&Retry<'a>) -> Option<String>,
+    alike: impl Fn(RecordedRequest<'a>) -> K,
+    judge: impl Fn(&FollowUp<'a>) -> Option<String>,
 ) -> Judged {
     let (mut judged, mut found) = (0, Vec::new());
     for group in groups(traffic, alike).values() {
@@ -130,22 +130,22 @@ fn after_each<'a, K: Ord>(
             judged += 1;
             found.extend(next_of(group, place).and_then(|(_, retry)| {
                 let confidence = if retry.is_certain() { Confidence::Certain } else { Confidence::Likely };
-                Some((retry.at, Observation::new(confidence, retry.next.id(), judge(&retry)?)))
+                Some((retry.at, Occurrence::new(confidence, retry.next.id(), judge(&retry)?)))
             }));
         }
     }
     Judged { subjects: judged, found: in_order(found), without_time: false }
 }
 
-fn in_order(mut found: Vec<(usize, Observation)>) -> Vec<Observation> {
+fn in_order(mut found: Vec<(usize, Occurrence)>) -> Vec<Occurrence> {
     found.sort_by_key(|(at, _)| *at);
     found.into_iter().map(|(_, sighting)| sighting).collect()
 }
 
 /// Chains of requests with the same credentials, each of which follows the 429 of the one before.
-fn chains<'a>(traffic: &Traffic<'a>) -> Vec<Vec<Retry<'a>>> {
+fn chains<'a>(traffic: &Traffic<'a>) -> Vec<Vec<FollowUp<'a>>> {
     let mut chains = Vec::new();
-    for group in groups(traffic, Request::credentials).values() {
+    for group in groups(traffic, RecordedRequest::credentials).values() {
         let (mut chain, mut place) = (Vec::new(), 0);
         while place < group.len() {
             let next = if group[place].1.0.status == 429 { next_of(group, place) } else { None };
@@ -177,7 +177,7 @@ fn is_steady(chain: &[Duration], series: &[Duration]) -> bool {
     later * 10 <= chain.len() && is_alike
 }
 
-fn pauses(series: &[Retry<'_>]) -> Vec<Duration> {
+fn pauses(series: &[FollowUp<'_>]) -> Vec<Duration> {
     series.iter().map(|retry| retry.waited).collect()
 }
 
@@ -187,7 +187,7 @@ fn without_time(judged: usize) -> Judged {
 }
 
 /// The retries after a 429, judged by the chain that each is part of and its place in it.
-fn retries<'a>(traffic: &Traffic<'a>, judge: impl Fn(&[Retry<'a>], usize) -> Option<Observation>) -> Judged {
+fn retries<'a>(traffic: &Traffic<'a>, judge: impl Fn(&[FollowUp<'a>], usize) -> Option<Occurrence>) -> Judged {
     let judged = traffic.requests().filter(|request| request.0.status == 429).count();
     if !traffic.clock_runs {
         return without_time(judged);
@@ -203,11 +203,11 @@ fn no_back_off(traffic: &Traffic<'_>) -> Judged {
         let series = &chain[(place + 1).checked_sub(SERIES)?..=place];
         let last = &series[SERIES - 1];
         is_hammering(&pauses(series)).then(|| {
-            let certain = series.iter().all(Retry::is_certain) && is_steady(&pauses(chain), &pauses(series));
+            let certain = series.iter().all(FollowUp::is_certain) && is_steady(&pauses(chain), &pauses(series));
             let after: Vec<String> = series.iter().map(|retry| retry.waited.as_millis().to_string()).collect();
             let detail =
                 format!("{} followed {SERIES} refusals in a row after {} ms", last.next.line(), after.join(", "));
-            Observation::new(if certain { Confidence::Certain } else { Confidence::Likely }, last.next.id(), detail)
+            Occurrence::new(if certain { Confidence::Certain } else { Confidence::Likely }, last.next.id(), detail)
         })
     })
 }
@@ -221,33 +221,33 @@ fn quick_retry(traffic: &Traffic<'_>) -> Judged {
         (retry.waited < AT_ONCE && !hammers).then(|| {
             let (line, waited) = (retry.next.line(), retry.waited.as_millis());
             let detail = format!("{line} came {waited} ms after the 429 of {}", retry.refused.id());
-            Observation::likely(retry.next.id(), detail)
+            Occurrence::likely(retry.next.id(), detail)
         })
     })
 }
 
 fn polls(traffic: &Traffic<'_>) -> Judged {
     let mut judged = Judged::default();
-    for group in groups(traffic, Request::credentials).values() {
-        let subscribed = |(_, request): &&(usize, Request<'_>)| {
+    for group in groups(traffic, RecordedRequest::credentials).values() {
+        let subscribed = |(_, request): &&(usize, RecordedRequest<'_>)| {
             request.0.operation == Some(Operation::EventsSubscribe) && request.0.status < 300
         };
         let Some((from, _)) = group.iter().find(subscribed) else { continue };
-        let checks: Vec<Request<'_>> = group
+        let checks: Vec<RecordedRequest<'_>> = group
             .iter()
             .filter(|(at, request)| at > from && request.0.operation == Some(Operation::SystemStatus))
             .map(|(_, request)| *request)
             .collect();
         judged.subjects += checks.len();
-        let within = |window: &&[Request<'_>]| {
-            let begun = |request: &Request<'_>| request.0.arrival.first_byte;
+        let within = |window: &&[RecordedRequest<'_>]| {
+            let begun = |request: &RecordedRequest<'_>| request.0.arrival.first_byte;
             begun(&window[0])
                 .zip(begun(&window[POLLING - 1]))
                 .is_some_and(|(first, last)| last.duration_since(first) <= SignedDuration::from_secs(1))
         };
         judged.found.extend(checks.windows(POLLING).find(within).map(|window| {
             let detail = format!("{POLLING} status checks within a second, with an active subscription");
-            Observation::certain(window[POLLING - 1].id(), detail)
+            Occurrence::certain(window[POLLING - 1].id(), detail)
         }));
     }
     if traffic.clock_runs { judged } else { without_time(judged.subjects) }
@@ -259,19 +259,20 @@ fn before_retry_after(traffic: &Traffic<'_>) -> Judged {
     if !traffic.clock_runs {
         return without_time(asking);
     }
-    let mut judged = after_each(traffic, 429, Request::credentials, |Retry { refused, next, waited, .. }| {
-        let asked = refused.retry_after()?;
-        (*waited + EARLY < asked).then(|| {
-            let (waited, asked) = (waited.as_secs_f64(), asked.as_secs_f64());
-            format!("{} came {waited:.1} s after {}, which asked for {asked:.1} s", next.line(), refused.id())
-        })
-    });
+    let mut judged =
+        after_each(traffic, 429, RecordedRequest::credentials, |FollowUp { refused, next, waited, .. }| {
+            let asked = refused.retry_after()?;
+            (*waited + EARLY < asked).then(|| {
+                let (waited, asked) = (waited.as_secs_f64(), asked.as_secs_f64());
+                format!("{} came {waited:.1} s after {}, which asked for {asked:.1} s", next.line(), refused.id())
+            })
+        });
     judged.subjects = asking;
     judged
 }
 
 fn loop_after_401(traffic: &Traffic<'_>) -> Judged {
-    let requests: Vec<Request<'_>> = traffic.requests().filter(|request| request.0.status == 401).collect();
+    let requests: Vec<RecordedRequest<'_>> = traffic.requests().filter(|request| request.0.status == 401).collect();
     let mut judged = Judged { subjects: requests.len(), ..Judged::default() };
     let mut row = 1;
     for (at, request) in requests.iter().enumerate().skip(1) {
@@ -287,14 +288,14 @@ fn loop_after_401(traffic: &Traffic<'_>) -> Judged {
                 if request.credentials().is_some() { "with a key that was refused each time" } else { "without a key" };
             let detail = format!("{} was sent {LOOP} times in a row {key}", request.line());
             let confidence = if same { Confidence::Certain } else { Confidence::Likely };
-            judged.found.push(Observation::new(confidence, request.id(), detail));
+            judged.found.push(Occurrence::new(confidence, request.id(), detail));
         }
     }
     judged
 }
 
 fn repeated_422(traffic: &Traffic<'_>) -> Judged {
-    after_each(traffic, 422, Request::parts, |Retry { refused, next, .. }| {
+    after_each(traffic, 422, RecordedRequest::parts, |FollowUp { refused, next, .. }| {
         Some(format!("{} repeats {}, which was refused as invalid, without a change", next.line(), refused.id()))
     })
 }

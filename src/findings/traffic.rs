@@ -36,8 +36,8 @@ pub(crate) struct Traffic<'a> {
 
 impl<'a> Traffic<'a> {
     /// The requests themselves.
-    pub(super) fn requests(&self) -> impl Iterator<Item = Request<'a>> {
-        self.requests.iter().map(|record| Request(record))
+    pub(super) fn requests(&self) -> impl Iterator<Item = RecordedRequest<'a>> {
+        self.requests.iter().map(|record| RecordedRequest(record))
     }
 
     /// The deliveries to receivers of one's own: a built-in one answers by its script.
@@ -48,15 +48,15 @@ impl<'a> Traffic<'a> {
 }
 
 /// A request that rules judge by itself, with its body read once for all of them.
-pub(super) struct Subject<'a> {
-    pub(super) request: Request<'a>,
-    pub(super) body: Body,
+pub(super) struct JudgedRequest<'a> {
+    pub(super) request: RecordedRequest<'a>,
+    pub(super) body: BodyFacts,
     pub(super) profile: &'a Profile,
 }
 
-impl<'a> Subject<'a> {
-    pub(super) fn read(request: Request<'a>, profile: &'a Profile) -> Self {
-        Self { request, body: Body::read(request.0.transcript.body(), &profile.keys), profile }
+impl<'a> JudgedRequest<'a> {
+    pub(super) fn read(request: RecordedRequest<'a>, profile: &'a Profile) -> Self {
+        Self { request, body: BodyFacts::read(request.0.transcript.body(), &profile.keys), profile }
     }
 
     /// `None` for a request of another operation.
@@ -64,7 +64,7 @@ impl<'a> Subject<'a> {
         (self.request.0.operation == Some(operation)).then_some(())
     }
 
-    /// Whether a text has a live key in it, or else a test key.
+    /// Says if a text has a live key in it, or else a test key.
     pub(super) fn key_in(&self, text: &str) -> Option<bool> {
         key_in(text, &self.profile.keys)
     }
@@ -72,9 +72,9 @@ impl<'a> Subject<'a> {
 
 /// A request with what rules ask of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Request<'a>(pub(super) &'a RequestRecord);
+pub(super) struct RecordedRequest<'a>(pub(super) &'a RequestRecord);
 
-impl<'a> Request<'a> {
+impl<'a> RecordedRequest<'a> {
     pub(super) fn id(self) -> &'a str {
         self.0.transcript.id()
     }
@@ -136,7 +136,7 @@ impl<'a> Request<'a> {
         Some((waited + self.skipped(earlier), same))
     }
 
-    /// By how much the key's clock was moved forward since `earlier`: a test that advances it has waited, too.
+    /// By how much the key's clock was moved forward since `earlier`: a test that advances it has also waited.
     fn skipped(self, earlier: Self) -> Duration {
         let machine = self.0.arrival.first_byte.zip(earlier.0.arrival.first_byte);
         let machine = machine.map(|(own, other)| own.duration_since(other));
@@ -147,7 +147,7 @@ impl<'a> Request<'a> {
 
 /// A body.
 #[derive(Debug, Default)]
-pub(super) struct Body {
+pub(super) struct BodyFacts {
     pub(super) is_json: bool,
     /// The names of its fields, if it is a JSON object.
     pub(super) names: Option<Vec<String>>,
@@ -160,7 +160,7 @@ pub(super) struct Body {
     pub(super) key: Option<bool>,
 }
 
-impl Body {
+impl BodyFacts {
     pub(super) fn read(bytes: &[u8], keys: &Keys) -> Self {
         let key = || key_in(&String::from_utf8_lossy(bytes), keys);
         let Ok(json) = serde_json::from_slice::<Json>(bytes) else { return Self { key: key(), ..Self::default() } };
@@ -242,7 +242,7 @@ fn all_fields<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String,
     deserializer.deserialize_map(AllFields)
 }
 
-/// Whether a text has a live key in it, or else a test key, by their prefixes.
+/// Says if a text has a live key in it, or else a test key, by their prefixes.
 pub(super) fn key_in(text: &str, keys: &Keys) -> Option<bool> {
     let prefixes = [(keys.live_prefix.as_str(), true), (keys.test_prefix.as_str(), false)];
     let found = prefixes.into_iter().filter(|(prefix, _)| prefix.len() > 2).find(|(prefix, _)| {

@@ -78,7 +78,7 @@ impl Answer {
 }
 
 /// Why a request is answered without looking at its content.
-pub(super) enum Rejection {
+pub(super) enum RequestRejection {
     Invalid(ErrorKind, String),
     NotFound(Lookup),
     Unauthorized(KeyRefusal),
@@ -125,26 +125,26 @@ impl RequestContext {
         Answer { reason: Reason::Invalid(error.problems), ..answer }
     }
 
-    pub(super) fn early_refusal(&self, error: Rejection) -> Answer {
+    pub(super) fn early_refusal(&self, error: RequestRejection) -> Answer {
         match error {
-            Rejection::Invalid(kind, text) => self.refusal(kind, &text),
-            Rejection::NotFound(lookup) => self.not_found(lookup),
-            Rejection::Unauthorized(refusal) => {
+            RequestRejection::Invalid(kind, text) => self.refusal(kind, &text),
+            RequestRejection::NotFound(lookup) => self.not_found(lookup),
+            RequestRejection::Unauthorized(refusal) => {
                 let error = Error::new(ErrorKind::Unauthorized, refusal.advice(self.profile().key_rules()));
                 let advice = error.message.clone().into_boxed_str();
                 let mut answer = self.error(&error, Reason::Unauthorized { refusal, advice });
-                if refusal.token_came() {
+                if refusal.has_token() {
                     answer.headers.push((WWW_AUTHENTICATE, INVALID_TOKEN));
                 }
                 answer
             }
-            Rejection::RateLimited(quota) => {
+            RequestRejection::RateLimited(quota) => {
                 let (limit, seconds) = (quota.limit, quota.window.as_secs_f64());
                 let message =
                     format!("the quota of {limit} requests in {seconds} s is used up; back off before retrying");
                 self.error(&Error::new(ErrorKind::RateLimitExceeded, message), Reason::RateLimited)
             }
-            Rejection::Panicked(text) => {
+            RequestRejection::Panicked(text) => {
                 self.error(&Error::new(ErrorKind::InternalError, EMULATOR_FAILED), Reason::Panicked(text))
             }
         }
@@ -219,7 +219,7 @@ pub(super) fn all_headers(
     id: &HeaderValue,
     status: StatusCode,
     content_type: HeaderValue,
-    further: ExtraHeaders,
+    extra: ExtraHeaders,
 ) -> HeaderMap {
     let (request, profile) = (&cx.request, cx.profile());
     let mut headers = body_headers(status, content_type);
@@ -236,7 +236,7 @@ pub(super) fn all_headers(
         headers.insert(name.name().clone(), id.clone());
     }
     // Last, so that a scenario's headers win.
-    for (name, value) in further {
+    for (name, value) in extra {
         headers.insert(name, value);
     }
     headers

@@ -62,18 +62,18 @@ pub async fn serve(
     let permits = Arc::new(Semaphore::new(limits.connections));
     // Each connection holds a sender; the drain is over when the last one is gone.
     let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
-    let mut silent = IdleConnections::default();
+    let mut idle_connections = IdleConnections::default();
     let mut accepted_so_far = 0;
     loop {
         let accepted = tokio::select! {
             biased;
             () = stop.raised() => break,
-            accepted = accept(&listener, &permits, &mut silent) => accepted,
+            accepted = accept(&listener, &permits, &mut idle_connections) => accepted,
         };
         let Some((stream, peer, permit)) = accepted else { continue };
         accepted_so_far += 1;
-        let state = silent.join(peer, accepted_so_far);
-        let connection = Connection { handler: Arc::clone(&handler), state, limits, stop: stop.clone(), grace };
+        let state = idle_connections.join(peer, accepted_so_far);
+        let connection = AcceptedConnection { handler: Arc::clone(&handler), state, limits, stop: stop.clone(), grace };
         let (alive, tls) = (alive.clone(), tls.clone());
         tokio::spawn(async move {
             match tls {
@@ -126,7 +126,7 @@ fn is_silent(connection: &Weak<ConnectionState>) -> bool {
 async fn accept(
     listener: &Listener,
     permits: &Arc<Semaphore>,
-    silent: &mut IdleConnections,
+    idle_connections: &mut IdleConnections,
 ) -> Option<(TcpStream, IpAddr, OwnedSemaphorePermit)> {
     match listener.accept().await {
         Ok((stream, peer)) => {
@@ -135,7 +135,7 @@ async fn accept(
                     break permit;
                 }
                 // A connection that has begun a request meanwhile stays; then the next oldest ends.
-                silent.give_up_oldest();
+                idle_connections.give_up_oldest();
                 let freed = tokio::time::timeout(Duration::from_millis(20), Arc::clone(permits).acquire_owned());
                 if let Ok(permit) = freed.await {
                     break permit.expect("the semaphore is never closed");
@@ -153,7 +153,7 @@ async fn accept(
             if !of_one_peer {
                 // With no descriptor left, the oldest idle connection is closed to free one.
                 if listener.is_connecting() {
-                    silent.give_up_oldest();
+                    idle_connections.give_up_oldest();
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -162,7 +162,7 @@ async fn accept(
     }
 }
 
-struct Connection {
+struct AcceptedConnection {
     handler: Arc<dyn Handler>,
     state: Arc<ConnectionState>,
     limits: Limits,
@@ -170,7 +170,7 @@ struct Connection {
     grace: Duration,
 }
 
-impl Connection {
+impl AcceptedConnection {
     async fn run_tls(self, stream: TcpStream, tls: &ServerTls) {
         let (handler, peer) = (Arc::clone(&self.handler), self.state.peer());
         let handshake = async {

@@ -1,4 +1,4 @@
-//! One request on its way to its answer: as it arrived ([`Request`]), then with its id and its sender ([`RequestContext`]).
+//! One request on its way to its answer: as it arrived ([`RequestHead`]), then with its id and its sender ([`RequestContext`]).
 //!
 //! `service` admits requests; `answer` has the answers that any operation may give.
 
@@ -29,7 +29,7 @@ use crate::state::workspace::{Workspace, WorkspaceState};
 pub(crate) const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
 
 /// A request as it arrived, without its body.
-pub(super) struct Request {
+pub(super) struct RequestHead {
     pub(super) head: Parts,
     /// The [`plain_path`] where it differs from the path as sent.
     path: Option<String>,
@@ -42,7 +42,7 @@ pub(super) struct Request {
     pub(super) due_before: Option<JoinHandle<()>>,
 }
 
-impl Request {
+impl RequestHead {
     pub(super) fn new(head: Parts, now: Now, snapshot: &ScenarioSnapshot) -> Self {
         let config = Arc::clone(snapshot.config_for(None));
         let path = match plain_path(head.uri.path()) {
@@ -138,7 +138,7 @@ pub(super) fn draw_id(state: &mut WorkspaceState, profile: &Profile, now: Now) -
 
 /// A request with its id and its sender: any answer can be given to it.
 pub(super) struct RequestContext {
-    pub(super) request: Request,
+    pub(super) request: RequestHead,
     pub(super) identity: Identity,
     /// Empty until it is read.
     pub(super) body: Bytes,
@@ -150,7 +150,7 @@ pub(super) struct RequestContext {
 }
 
 impl RequestContext {
-    pub(super) fn new(request: Request, identity: Identity) -> Self {
+    pub(super) fn new(request: RequestHead, identity: Identity) -> Self {
         Self { request, identity, body: Bytes::new(), rule: None, tried_rules: None, slept: Duration::ZERO }
     }
 
@@ -282,7 +282,7 @@ impl Drop for UnsettledRule {
 }
 
 /// The request's key, if it is valid.
-pub(super) fn authenticate(request: &Request) -> Result<&str, KeyRefusal> {
+pub(super) fn authenticate(request: &RequestHead) -> Result<&str, KeyRefusal> {
     let key = bearer_token(&request.head.headers)?;
     check_key(key, request.config.profile.key_rules()).map(|()| key)
 }

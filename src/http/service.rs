@@ -15,13 +15,15 @@ use tokio::task::JoinHandle;
 
 use crate::contract::error::ErrorKind;
 use crate::contract::routes::{Credential, Lookup, Operation, RequestTarget, look_up};
-use crate::http::answer::{Answer, REQUEST_ID, Rejection, SendFault, all_headers, body_headers, http_date, id_value};
+use crate::http::answer::{
+    Answer, REQUEST_ID, RequestRejection, SendFault, all_headers, body_headers, http_date, id_value,
+};
 use crate::http::body::{BodyReader, RequestBody, ResponseBody, paced};
 use crate::http::connection_state::{ConnectionFault, ConnectionState};
 use crate::http::handler::{Answering, NO_HTTP_2, PLAIN_ON_TLS, Unreadable};
 use crate::http::host::check_head;
 use crate::http::operations::answer_operation;
-use crate::http::request::{AuthenticatedKey, Identity, Request, RequestContext, authenticate, draw_id};
+use crate::http::request::{AuthenticatedKey, Identity, RequestContext, RequestHead, authenticate, draw_id};
 use crate::scenario::{Decision, Emit, ScenarioSnapshot, after_answer};
 use crate::state::engine::Engine;
 use crate::state::journal::{ConnectionInfo, Entry, RawExchange, Reason, Transcript};
@@ -38,7 +40,7 @@ pub struct Api {
 /// What an answer has to wait for.
 enum Pending {
     /// Events that were due when the request came; then everything else.
-    Events(JoinHandle<()>, Result<RequestTarget, Rejection>, RequestBody),
+    Events(JoinHandle<()>, Result<RequestTarget, RequestRejection>, RequestBody),
     Body(Operation, RequestBody),
     /// A scenario rule that is delayed or renders templates.
     Rule(Operation, Decision),
@@ -55,7 +57,7 @@ impl Api {
         let snapshot = self.engine.library.load();
         let now = connection.head_read_at().unwrap_or_else(|| self.engine.registry.clock().now());
         let identity = Identity::unknown(self.engine.registry.anonymous());
-        let mut cx = RequestContext::new(Request::new(head, now, &snapshot), identity);
+        let mut cx = RequestContext::new(RequestHead::new(head, now, &snapshot), identity);
         let answered = catch_panic_now(|| {
             let target = self.admit(&mut cx, &snapshot);
             Self::answer_now(&mut cx, target, body)
@@ -63,11 +65,11 @@ impl Api {
         let answered = match answered {
             Ok(Err(remaining)) => {
                 let (api, connection) = (Arc::clone(self), Arc::clone(connection));
-                let mut waiting = Waiting { api, cx, connection, is_answered: false };
+                let mut waiting = PendingRequest { api, cx, connection, is_answered: false };
                 return Answering::Later(Box::pin(async move {
                     let answered = catch_panic(waiting.api.continue_later(&mut waiting.cx, remaining)).await;
                     waiting.is_answered = true;
-                    let Waiting { api, cx, connection, .. } = &mut waiting;
+                    let PendingRequest { api, cx, connection, .. } = &mut waiting;
                     api.record(cx, answered, connection).fired(connection).await
                 }));
             }
@@ -76,7 +78,7 @@ impl Api {
         };
         let recorded = self.record(&mut cx, answered, connection);
         if recorded.due_after.is_none() {
-            return Answering::Ready(recorded.released(connection));
+            return Answering::Ready(recorded.into_response(connection));
         }
         let connection = Arc::clone(connection);
         Answering::Later(Box::pin(async move { recorded.fired(&connection).await }))
@@ -85,7 +87,7 @@ impl Api {
     /// The answer, or the wait before it.
     fn answer_now(
         cx: &mut RequestContext,
-        target: Result<RequestTarget, Rejection>,
+        target: Result<RequestTarget, RequestRejection>,
         body: RequestBody,
     ) -> Result<Answer, Pending> {
         if let Some(firing) = cx.request.due_before.take() {
@@ -121,7 +123,7 @@ impl Api {
             Unreadable::Http2 => NO_HTTP_2,
         };
         let (head, ()) = hyper::Request::new(()).into_parts();
-        let request = Request::new(head, self.engine.registry.clock().now(), &self.engine.library.load());
+        let request = RequestHead::new(head, self.engine.registry.clock().now(), &self.engine.library.load());
         let identity = self.anonymous(&request);
         let mut cx = RequestContext::new(request, identity);
         let Answer { status: own, content_type, body, reason, .. } = cx.refusal(kind, text);
@@ -153,14 +155,14 @@ impl Api {
     }
 
     /// Identifies the sender of a request and counts the request; returns what it leads to, or why it is refused.
-    fn admit(&self, cx: &mut RequestContext, snapshot: &ScenarioSnapshot) -> Result<RequestTarget, Rejection> {
+    fn admit(&self, cx: &mut RequestContext, snapshot: &ScenarioSnapshot) -> Result<RequestTarget, RequestRejection> {
         let RequestContext { request, identity, .. } = cx;
         let target = self.find_target(request, snapshot);
         let needs_key = target.as_ref().is_ok_and(|target| target.credential == Credential::Bearer);
         let recognized = match &target {
             Ok(_) if needs_key => self.admit_key(request, true),
             // 404, 405 and what a scenario answers without a key belong to the key that was sent, if it is valid, and cost it nothing.
-            Ok(RequestTarget { operation: Operation::Stub, .. }) | Err(Rejection::NotFound(_)) => {
+            Ok(RequestTarget { operation: Operation::Stub, .. }) | Err(RequestRejection::NotFound(_)) => {
                 self.admit_key(request, false)
             }
             _ => {
@@ -171,7 +173,7 @@ impl Api {
         let refused = match recognized {
             Ok(known) => {
                 *identity = known;
-                identity.quota().filter(|quota| !quota.allowed).map(|quota| Rejection::RateLimited(*quota))
+                identity.quota().filter(|quota| !quota.allowed).map(|quota| RequestRejection::RateLimited(*quota))
             }
             Err(refusal) => {
                 *identity = self.anonymous(request);
@@ -181,14 +183,18 @@ impl Api {
         refused.map_or(target, Err)
     }
 
-    fn find_target(&self, request: &mut Request, snapshot: &ScenarioSnapshot) -> Result<RequestTarget, Rejection> {
+    fn find_target(
+        &self,
+        request: &mut RequestHead,
+        snapshot: &ScenarioSnapshot,
+    ) -> Result<RequestTarget, RequestRejection> {
         let Parts { method, uri, version, headers, .. } = &request.head;
         if let Err(problem) = check_head(method, uri, *version, headers) {
-            return Err(Rejection::Invalid(problem.kind(), problem.to_string()));
+            return Err(RequestRejection::Invalid(problem.kind(), problem.to_string()));
         }
         if uri.path_and_query().is_some_and(|target| target.as_str().len() > self.uri_bytes) {
             let text = format!("the request target is longer than {} bytes", self.uri_bytes);
-            return Err(Rejection::Invalid(ErrorKind::UriTooLong, text));
+            return Err(RequestRejection::Invalid(ErrorKind::UriTooLong, text));
         }
         let found = look_up(method, request.path());
         let chosen = request.choose_config(snapshot);
@@ -196,13 +202,13 @@ impl Api {
             Lookup::Found(route) => route.target(),
             Lookup::Unknown | Lookup::Announced(_) if let Some(stub) = request.stub() => stub,
             // Unknown scenario names are irrelevant for a 404.
-            other => return Err(Rejection::NotFound(other)),
+            other => return Err(RequestRejection::NotFound(other)),
         };
         request.operation = Some(target.operation);
-        chosen.map(|()| target).map_err(|text| Rejection::Invalid(ErrorKind::BadRequest, text))
+        chosen.map(|()| target).map_err(|text| RequestRejection::Invalid(ErrorKind::BadRequest, text))
     }
 
-    fn anonymous(&self, request: &Request) -> Identity {
+    fn anonymous(&self, request: &RequestHead) -> Identity {
         let workspace = self.engine.registry.anonymous();
         let (id, variation_seed) = draw_id(&mut workspace.lock(), &request.config.profile, request.now);
         let running = workspace.clock().is_auto().then(|| workspace.agenda().begin_request());
@@ -210,13 +216,13 @@ impl Api {
     }
 
     /// The identity of a request with a valid key; counts the request if it is one that counts.
-    fn admit_key(&self, request: &mut Request, counts: bool) -> Result<Identity, Rejection> {
-        let key = authenticate(request).map_err(Rejection::Unauthorized)?;
+    fn admit_key(&self, request: &mut RequestHead, counts: bool) -> Result<Identity, RequestRejection> {
+        let key = authenticate(request).map_err(RequestRejection::Unauthorized)?;
         if let Err(full) = self.engine.room() {
             // A request that would keep nothing more than its entry in the journal is answered all the same.
             let known = self.engine.registry.find(key);
             if known.is_none_or(|known| known.lock().may_grow(&request.config)) {
-                return Err(Rejection::Invalid(ErrorKind::ValidationError, full.to_string()));
+                return Err(RequestRejection::Invalid(ErrorKind::ValidationError, full.to_string()));
             }
         }
         let workspace = self.engine.registry.open(key, request.now);
@@ -267,12 +273,12 @@ impl Api {
         cx: &mut RequestContext,
         answered: Result<Answer, String>,
         connection: &ConnectionState,
-    ) -> Recorded {
+    ) -> JournaledResponse {
         let answered = answered.unwrap_or_else(|panic| {
             if cx.identity.id.is_empty() {
                 cx.identity = self.anonymous(&cx.request);
             }
-            cx.early_refusal(Rejection::Panicked(panic))
+            cx.early_refusal(RequestRejection::Panicked(panic))
         });
         let Answer { status: answer_status, content_type, headers, body, reason, fault } = answered;
         let (pace, fault) = match fault {
@@ -321,7 +327,7 @@ impl Api {
         connection.note_record(&record);
         self.engine.journal.append(Entry::Request(record));
         let due_after = self.fire_after(cx, &emits);
-        Recorded { response, fault, due_after }
+        JournaledResponse { response, fault, due_after }
     }
 
     /// Makes the journal's entry of a request whose client has left.
@@ -365,14 +371,14 @@ impl Api {
 }
 
 /// A request that waits for its answer. If its client leaves first, hyper drops this, and it is recorded without an answer.
-struct Waiting {
+struct PendingRequest {
     api: Arc<Api>,
     cx: RequestContext,
     connection: Arc<ConnectionState>,
     is_answered: bool,
 }
 
-impl Drop for Waiting {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         // At a stop it is the emulator that leaves.
         if !self.is_answered && !self.api.engine.is_stopping() {
@@ -382,7 +388,7 @@ impl Drop for Waiting {
 }
 
 /// A response whose request is in the journal.
-struct Recorded {
+struct JournaledResponse {
     response: Response<ResponseBody>,
     /// What breaks the connection off instead of the response.
     fault: Option<ConnectionFault>,
@@ -390,15 +396,15 @@ struct Recorded {
     due_after: Option<JoinHandle<()>>,
 }
 
-impl Recorded {
+impl JournaledResponse {
     async fn fired(mut self, connection: &ConnectionState) -> Response<ResponseBody> {
         if let Some(firing) = self.due_after.take() {
             let _ = firing.await;
         }
-        self.released(connection)
+        self.into_response(connection)
     }
 
-    fn released(self, connection: &ConnectionState) -> Response<ResponseBody> {
+    fn into_response(self, connection: &ConnectionState) -> Response<ResponseBody> {
         if let Some(fault) = self.fault {
             connection.note_fault(fault);
         }
@@ -433,7 +439,8 @@ mod tests {
 
     fn cx(api: &Api) -> RequestContext {
         let head = hyper::Request::get("/v1/hello").header("host", "localhost").body(()).expect("a request");
-        let request = Request::new(head.into_parts().0, api.engine.registry.clock().now(), &api.engine.library.load());
+        let request =
+            RequestHead::new(head.into_parts().0, api.engine.registry.clock().now(), &api.engine.library.load());
         let identity = api.anonymous(&request);
         RequestContext::new(request, identity)
     }
@@ -449,7 +456,7 @@ mod tests {
             panic!("by the test")
         })
         .await;
-        let response = api.record(&mut first, responded, &connection).released(&connection);
+        let response = api.record(&mut first, responded, &connection).into_response(&connection);
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         let id = response.headers()[REQUEST_ID].to_str().expect("text").to_owned();
         let body = response.into_body().collect().await.expect("bytes at hand").to_bytes();
@@ -471,7 +478,7 @@ mod tests {
         // The workspace's lock was held by the one that panicked.
         let mut next = cx(&api);
         let answer = answer_operation(&mut next, Operation::Hello);
-        let response = api.record(&mut next, Ok(answer), &connection).released(&connection);
+        let response = api.record(&mut next, Ok(answer), &connection).into_response(&connection);
         assert_eq!(response.status(), StatusCode::OK);
         assert_ne!(response.headers()[REQUEST_ID].to_str().expect("text"), id);
     }

@@ -41,7 +41,7 @@ pub struct ScriptedReply {
     /// Instead of the error envelope.
     pub body: Option<ReplyBody>,
     pub quota: Option<ScriptedQuota>,
-    /// Whether `message` and `body` may hold templates.
+    /// True if `message` and `body` may hold templates.
     pub templates: bool,
 }
 

@@ -4,18 +4,23 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::setting_patch::SettingPatches;
 use super::{Scenario, ScenarioOrigin, built_in, built_in_names};
 use crate::clock::Instant;
 use crate::contract::nearest;
 use crate::diagnostic::Diagnostic;
+use crate::settings::{MAX_PATCH_BYTES, SettingPatch};
 use crate::state::budget::Budget;
 use crate::util::wording::{any_of, shorten};
 
+/// Most keys with their own settings: each has its own profile in memory.
+const MAX_PATCHES: usize = 1_000;
+/// Most bytes of all patches together.
+const MAX_BYTES_OF_PATCHES: usize = 4 * 1024 * 1024;
 /// Most keys with their own list.
 pub(crate) const MAX_KEYS: usize = 10_000;
 /// Most scenarios that may be active at a time.
 pub(crate) const MAX_ACTIVE: usize = 32;
+
 /// Which scenarios are active, for all keys or for one.
 #[derive(Clone, Debug, Default)]
 pub struct Activation {
@@ -46,13 +51,53 @@ pub(super) type ByName = BTreeMap<Arc<str>, Arc<Scenario>>;
 #[derive(Clone, Debug, Default)]
 pub(super) struct ScenarioSet {
     pub(super) files: ByName,
-    /// Names of which the file is broken or gone.
+    /// Names whose file is broken or gone.
     pub(super) held: BTreeMap<Arc<str>, Stale>,
     pub(super) inline: ByName,
     pub(super) global: Activation,
     pub(super) keys: BTreeMap<Arc<str>, Activation>,
     pub(super) activations: u64,
     pub(super) patches: SettingPatches,
+}
+
+/// The settings changed while running.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SettingPatches {
+    pub global: Arc<SettingPatch>,
+    /// For single keys, by the name of their workspace; lies over the one for all.
+    pub keys: BTreeMap<Arc<str>, Arc<SettingPatch>>,
+}
+
+impl SettingPatches {
+    fn bytes(&self) -> usize {
+        self.keys.values().chain([&self.global]).map(|patch| patch.text().len()).sum()
+    }
+
+    /// True if there may be no room for the settings of one more key.
+    pub(super) fn may_be_full(&self) -> bool {
+        self.keys.len() >= MAX_PATCHES || self.bytes() > MAX_BYTES_OF_PATCHES - MAX_PATCH_BYTES
+    }
+
+    /// Refuses more patches than may be kept.
+    pub(super) fn check_size(&self) -> Result<(), Vec<Diagnostic>> {
+        let bytes = self.bytes();
+        let message = if self.keys.len() > MAX_PATCHES {
+            format!("at most {MAX_PATCHES} keys can have their own settings")
+        } else if bytes > MAX_BYTES_OF_PATCHES {
+            format!("the patches of all keys together hold more than {} MiB", MAX_BYTES_OF_PATCHES / (1024 * 1024))
+        } else {
+            return Ok(());
+        };
+        Err(vec![Diagnostic::of_file("profile/bad-value", message, "take the patches of other keys back")])
+    }
+
+    pub(super) fn set(&mut self, key: Option<&str>, patch: SettingPatch) {
+        match key {
+            None => self.global = Arc::new(patch),
+            Some(key) if patch.is_empty() => drop(self.keys.remove(key)),
+            Some(key) => drop(self.keys.insert(Arc::from(key), Arc::new(patch))),
+        }
+    }
 }
 
 impl ScenarioSet {

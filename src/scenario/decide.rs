@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Scenario;
-use super::matcher::{Reading, RequestView};
+use super::matcher::{ParsedRequest, RequestView};
 use super::rule::{Decision, Rule};
 use crate::clock::Random;
 use crate::contract::routes::Operation;
@@ -37,7 +37,7 @@ pub(crate) struct RuleTrace {
     pub(crate) outcome: Arc<str>,
 }
 
-/// What the other rules did with a request, beside the one that decided it: recorded while they are tried, because counters and
+/// What the other rules did with a request, besides the one that decided it: recorded while they are tried, because counters and
 /// scenarios change afterwards.
 #[derive(Debug, Default)]
 pub struct TriedRules {
@@ -94,10 +94,10 @@ impl RuleSet {
         self.rules.is_empty()
     }
 
-    /// Whether a request whose path no endpoint has needs a valid key, by the first rule that answers such paths and has its method and
+    /// True if a request whose path no endpoint has needs a valid key, by the first rule that answers such paths and has its method and
     /// path; `None` if there is none.
     pub fn stub_needs_key(&self, view: &RequestView<'_>) -> Option<bool> {
-        let reading = Reading::new(view);
+        let reading = ParsedRequest::new(view);
         let rule = self.rules.iter().find(|rule| rule.answers_any_path() && rule.when.has_route_of(&reading))?;
         Some(rule.when.authenticated.unwrap_or(view.path.starts_with("/v1/")))
     }
@@ -114,7 +114,7 @@ impl RuleSet {
         since_activation: Duration,
         random: &mut Random,
     ) -> (Option<Decision>, TriedRules) {
-        let (reading, mut tried) = (Reading::new(view), TriedRules::default());
+        let (reading, mut tried) = (ParsedRequest::new(view), TriedRules::default());
         let mut only_of_path = false;
         for (at, rule) in self.rules.iter().enumerate() {
             if only_of_path && !rule.when.no_endpoint {

@@ -9,7 +9,7 @@ use rand::seq::SliceRandom;
 use serde_json::{Map, Value};
 
 use super::action::Delay;
-use super::matcher::{Reading, RequestView, When};
+use super::matcher::{ParsedRequest, RequestView, When};
 use crate::clock::Random;
 use crate::contract::signature::Tamper;
 
@@ -141,7 +141,7 @@ pub fn after_answer<'e>(
     view: &RequestView<'_>,
     answered: u16,
 ) -> Vec<Arc<Emit>> {
-    let reading = Reading::new(view);
+    let reading = ParsedRequest::new(view);
     let fires = |emit: &&Arc<Emit>| match &emit.trigger {
         Trigger::Answer { when, status } => status.is_none_or(|status| status == answered) && when.holds(&reading),
         _ => false,

@@ -222,7 +222,7 @@ fn changes(before: &ByName, after: &ByName) -> Vec<String> {
     first(known.chain(gone).collect(), MAX_FILES_NAMED, " files")
 }
 
-/// The first so many of these, and how many more there are.
+/// The first `most` of these, and how many more there are.
 fn first(mut parts: Vec<String>, most: usize, what: &str) -> Vec<String> {
     if parts.len() > most {
         let more = parts.len() - most;
@@ -250,7 +250,7 @@ fn changed_parts(old: &Scenario, new: &Scenario) -> Vec<String> {
         parts.push("given state changed".to_owned());
     }
     let same_profile = match (&old.overlay, &new.overlay) {
-        (Some(old), Some(new)) => old.settings.same_values(&new.settings),
+        (Some(old), Some(new)) => old.same_values(new),
         (old, new) => old.is_none() && new.is_none(),
     };
     if !same_profile {

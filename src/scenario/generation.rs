@@ -9,14 +9,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::content::{Activation, MAX_ACTIVE, MAX_KEYS, ScenarioSet, Stale, no_room, resolve};
+use super::content::{Activation, MAX_ACTIVE, MAX_KEYS, ScenarioSet, SettingPatches, Stale, no_room, resolve};
 use super::decide::RuleSet;
 use super::emit::Emit;
-use super::setting_patch::{SettingPatch, SettingPatches, diagnostic};
 use super::{Scenario, ScenarioOrigin};
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
-use crate::settings::{Draft, Layered, Profile, ProfileProblem};
+use crate::settings::{Draft, Layer, Layered, Profile, ProfileProblem, SettingPatch};
 use crate::state::budget::Budget;
 
 /// Most combinations of scenarios kept for requests that name them, and most bytes of text of the scenarios of one.
@@ -247,11 +246,13 @@ impl EffectiveConfig {
         active: Vec<Arc<Scenario>>,
     ) -> Result<Self, Vec<Diagnostic>> {
         let overlays = active.iter().filter_map(|scenario| Some((scenario, scenario.overlay.as_ref()?)));
-        let placed =
-            |problem: ProfileProblem| match overlays.clone().find(|(_, overlay)| *overlay.source == *problem.source) {
-                Some((scenario, _)) => problem.in_text(&scenario.text).in_file(scenario.file_name()),
-                None => diagnostic(problem),
-            };
+        let placed = |problem: ProfileProblem| match overlays
+            .clone()
+            .find(|(_, overlay)| overlay.source() == &*problem.source)
+        {
+            Some((scenario, _)) => problem.in_text(&scenario.text).in_file(scenario.file_name()),
+            None => problem.without_text(),
+        };
         let layered = if patch.is_none() && overlays.clone().next().is_none() {
             base.clone()
         } else {
@@ -259,7 +260,7 @@ impl EffectiveConfig {
                 if let Some(patch) = patch {
                     patch.add_to(draft);
                 }
-                overlays.clone().for_each(|(_, overlay)| overlay.add_to(draft));
+                overlays.clone().for_each(|(_, overlay)| draft.layer(Layer::clone(overlay)));
             };
             base.with(add).map_err(|problems| problems.into_iter().map(placed).collect::<Vec<_>>())?
         };

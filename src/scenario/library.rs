@@ -11,15 +11,14 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value};
 
-use super::content::{Activation, ScenarioSet, Start};
+use super::content::{Activation, ScenarioSet, SettingPatches, Start};
 use super::generation::ScenarioSnapshot;
 use super::parse::parse_scenario;
-use super::setting_patch::{SettingPatch, SettingPatches};
-use super::{Scenario, ScenarioOrigin};
+use super::{Scenario, ScenarioOrigin, without_text};
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
-use crate::settings::Layered;
+use crate::settings::{Layered, SettingPatch};
 use crate::state::budget::Budget;
 
 /// The lists and settings of a snapshot.
@@ -154,7 +153,8 @@ impl ScenarioStore {
     ) -> Result<u64, Vec<Diagnostic>> {
         self.change(now, |content, _| {
             let known = key.map_or(Some(&content.patches.global), |key| content.patches.keys.get(key));
-            let patch = known.map_or_else(SettingPatch::default, |known| SettingPatch::clone(known)).with(changes)?;
+            let patch = known.map_or_else(SettingPatch::default, |known| SettingPatch::clone(known));
+            let patch = patch.with(changes).map_err(without_text)?;
             content.patches.set(key, patch);
             if key.is_none() {
                 inline_still_valid(content, &self.unpatched)?;
@@ -190,7 +190,7 @@ impl ScenarioStore {
         let is_whole = inline.is_some();
         // Scenarios given as text were valid with the settings that come back with them.
         let base = match lists.first().filter(|_| is_whole) {
-            Some(list) => list.settings.over(&self.unpatched)?,
+            Some(list) => list.settings.over(&self.unpatched).map_err(without_text)?,
             None => self.load().base.clone(),
         };
         self.change(now, |content, now| {
@@ -252,7 +252,7 @@ impl ScenarioStore {
         let base = if Arc::ptr_eq(&content.patches.global, &current.content.patches.global) {
             current.base.clone()
         } else {
-            content.patches.global.over(&self.unpatched)?
+            content.patches.global.over(&self.unpatched).map_err(without_text)?
         };
         let next = ScenarioSnapshot::build(number, base, made_at, content, Some(&current), &self.budget)?;
         self.current.store(Arc::new(next));
@@ -266,7 +266,7 @@ fn inline_still_valid(content: &ScenarioSet, unpatched: &Layered) -> Result<(), 
     if content.inline.is_empty() {
         return Ok(());
     }
-    let base = content.patches.global.over(unpatched)?;
+    let base = content.patches.global.over(unpatched).map_err(without_text)?;
     for scenario in content.inline.values() {
         let (_, found) = parse_scenario(&scenario.name, &scenario.text, ScenarioOrigin::Inline, &base);
         if let Some(problem) = found.into_iter().find(Diagnostic::is_error) {

@@ -100,13 +100,13 @@ pub(crate) enum Found<'a> {
 }
 
 /// A request as conditions read it: body and query are parsed once, and only if a condition looks at them.
-pub(crate) struct Reading<'a> {
+pub(crate) struct ParsedRequest<'a> {
     pub(crate) view: &'a RequestView<'a>,
     body: OnceCell<Option<Value>>,
     query: OnceCell<Vec<(Cow<'a, str>, Cow<'a, str>)>>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> ParsedRequest<'a> {
     pub(crate) fn new(view: &'a RequestView<'a>) -> Self {
         Self { view, body: OnceCell::new(), query: OnceCell::new() }
     }
@@ -151,13 +151,13 @@ impl<'a> Reading<'a> {
 }
 
 impl Condition {
-    pub(crate) fn holds(&self, reading: &Reading<'_>) -> bool {
+    pub(crate) fn holds(&self, reading: &ParsedRequest<'_>) -> bool {
         let found = reading.find(&self.subject);
         self.tests.iter().all(|test| test.holds(&found))
     }
 
     /// Why the condition does not hold, in words; `None` if it does.
-    pub(crate) fn failure(&self, reading: &Reading<'_>) -> Option<String> {
+    pub(crate) fn failure(&self, reading: &ParsedRequest<'_>) -> Option<String> {
         let found = reading.find(&self.subject);
         let failed = self.tests.iter().find(|test| !test.holds(&found))?;
         let redactor = Redactor::new(reading.view.keys);
@@ -176,7 +176,7 @@ impl Condition {
             }
         };
         Some(match (&self.subject, failed) {
-            (Subject::Key, _) => format!("the key {is}; another was expected"),
+            (Subject::Key, _) => format!("the key {is}; expected {}", redactor.text(&failed.to_string())),
             (Subject::Header(name), _) if is_credential_header(name.as_str()) => format!("{} is another", self.subject),
             (subject, _) if subject.names_secret() && !matches!(found, Found::Absent) => {
                 format!("{subject} is not shown, because it may hold a secret; expected {failed}")
@@ -353,19 +353,19 @@ pub struct When {
     pub conditions: Vec<Condition>,
     /// The step at which the story must be.
     pub step: Option<Arc<str>>,
-    /// Whether a path that no endpoint has needs a valid key; below `/v1/` it does unless this says otherwise.
+    /// True if a path that no endpoint has needs a valid key; below `/v1/` it does unless this says otherwise.
     pub authenticated: Option<bool>,
     /// True if no endpoint has a path like this.
     pub no_endpoint: bool,
 }
 
 impl When {
-    pub(crate) fn holds(&self, reading: &Reading<'_>) -> bool {
+    pub(crate) fn holds(&self, reading: &ParsedRequest<'_>) -> bool {
         self.asks_for(reading.view.operation) && self.conditions.iter().all(|condition| condition.holds(reading))
     }
 
     /// The first condition that does not hold, in words; `None` if all do.
-    pub(crate) fn failure(&self, reading: &Reading<'_>) -> Option<String> {
+    pub(crate) fn failure(&self, reading: &ParsedRequest<'_>) -> Option<String> {
         let of_operation = self.operation_failure(reading.view.operation);
         of_operation.or_else(|| self.conditions.iter().find_map(|condition| condition.failure(reading)))
     }
@@ -405,7 +405,7 @@ impl When {
     }
 
     /// True if the request has its method and path, whatever else it asks for.
-    pub(crate) fn has_route_of(&self, reading: &Reading<'_>) -> bool {
+    pub(crate) fn has_route_of(&self, reading: &ParsedRequest<'_>) -> bool {
         let is_route = |condition: &&Condition| matches!(condition.subject, Subject::Method | Subject::Path);
         self.conditions.iter().filter(is_route).all(|condition| condition.holds(reading))
     }
@@ -567,7 +567,7 @@ mod tests {
             keys: &crate::settings::Profile::default().keys,
         };
         let condition = Condition { subject, tests: vec![Test::Equals(literal(json!("x")))] };
-        let failure = condition.failure(&Reading::new(&view)).expect("it does not hold");
+        let failure = condition.failure(&ParsedRequest::new(&view)).expect("it does not hold");
         assert!(failure.starts_with(expected) && !failure.contains("hidden"), "{failure}");
     }
 
@@ -584,6 +584,6 @@ mod tests {
         check_failure(header("authorization"), "header.authorization is another");
         check_failure(header("cookie"), "header.cookie is another");
         check_failure(Subject::Query("token".into()), "query.token is not shown");
-        check_failure(Subject::Key, "the key is sk_live_…1234; another was expected");
+        check_failure(Subject::Key, "the key is sk_live_…1234; expected \"x\"");
     }
 }

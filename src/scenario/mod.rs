@@ -3,8 +3,8 @@
 //! Rules, matchers and parsing are pure: requests, counters, time and chance are arguments. This file reads no files.
 //! Reading order: this file, `rule` (one rule, its counts and its story), `matcher`, `action`, `render` (its templates), `decide`
 //! (which rule applies), `emit` (events), `parse` (text to scenario),
-//! `setting_patch` (settings changed while running), `content` (the scenarios and which are active), `generation` (the state in force
-//! for each key), `library` (changes), `files` (reloads), `watch` (files on disk).
+//! `content` (the scenarios, which are active, and the settings changed while running), `generation` (the state in force for each
+//! key), `library` (changes), `files` (reloads), `watch` (files on disk).
 
 mod action;
 mod content;
@@ -19,7 +19,6 @@ mod render;
 mod rule;
 pub mod rule_counters;
 mod schema;
-mod setting_patch;
 mod shipped;
 pub mod template;
 mod watch;
@@ -40,14 +39,13 @@ pub use parse::{check_text, json_to_toml};
 pub use render::{Templated, request_facts};
 pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, SequenceEntry, StoryProgress, Then};
 pub use schema::{language_markdown, schema};
-pub use setting_patch::{PATCH_SOURCE, SettingPatch, SettingPatches};
 pub use shipped::{STARTER_TEXT, built_in, built_in_names};
 pub use watch::{FileTexts, Folders, MAX_FILE, Watcher, read_file, read_folder};
 
 use crate::contract::routes::Operation;
 use crate::contract::types::SubscribeRequest;
 use crate::diagnostic::{Diagnostic, Level};
-use crate::settings::{Draft, OverlaySettings, ProfileProblem};
+use crate::settings::{Layer, ProfileProblem};
 
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -57,7 +55,7 @@ pub struct Scenario {
     pub description: Option<String>,
     pub text: Arc<str>,
     pub origin: ScenarioOrigin,
-    pub overlay: Option<Overlay>,
+    pub overlay: Option<Arc<Layer>>,
     pub given: Given,
     pub rules: Vec<Arc<Rule>>,
     pub emits: Vec<Arc<Emit>>,
@@ -76,19 +74,6 @@ impl Scenario {
     /// The status with which it answers the first request of an operation, whatever is in it.
     pub fn answers_first(&self, operation: Operation) -> Option<u16> {
         self.rules.iter().find(|rule| rule.when.asks_for(Some(operation)))?.answers_first()
-    }
-}
-
-/// The `[profile]` of a scenario: read once, and laid over whatever profile is in force when the scenario is activated.
-#[derive(Clone, Debug)]
-pub struct Overlay {
-    settings: Arc<OverlaySettings>,
-    source: String,
-}
-
-impl Overlay {
-    pub fn add_to(&self, draft: &mut Draft) {
-        draft.settings(&self.settings);
     }
 }
 
@@ -116,6 +101,15 @@ impl ProfileProblem {
     pub fn in_text(self, text: &str) -> Diagnostic {
         Diagnostic::at(Level::Error, self.code, text, self.span, self.message, self.hint)
     }
+
+    fn without_text(self) -> Diagnostic {
+        Diagnostic::of_file(self.code, self.message, self.hint)
+    }
+}
+
+/// Problems of settings that are in no file.
+pub(crate) fn without_text(problems: Vec<ProfileProblem>) -> Vec<Diagnostic> {
+    problems.into_iter().map(ProfileProblem::without_text).collect()
 }
 
 /// The scenario in a test's text, which is valid.

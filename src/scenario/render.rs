@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::action::{Action, Patch, ReplyBody, ScriptedReply};
-use super::matcher::{Reading, RequestView, When};
+use super::matcher::{ParsedRequest, RequestView, When};
 use crate::clock::Random;
 use crate::contract::keys::mask_key;
 use crate::scenario::template::{Gap, is_template, render_map, template_bytes};
@@ -17,7 +17,7 @@ const MAX_TEXT: usize = 16 * 1024;
 /// The parts of a request that templates see as `request`: `method`, `path`, `operation`, `query.NAME`, `headers.NAME` (lower
 /// case, `-` as `_` too), `body` (JSON, or text), `key` (a live one masked), `params.NAME` (of the path that the rule names).
 pub fn request_facts(view: &RequestView<'_>, when: &When) -> Map<String, Value> {
-    let reading = Reading::new(view);
+    let reading = ParsedRequest::new(view);
     let query: Map<String, Value> =
         reading.query().iter().map(|(name, value)| (name.to_string(), Value::from(value.as_ref()))).collect();
     let mut headers = Map::new();

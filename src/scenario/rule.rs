@@ -12,7 +12,7 @@ use std::time::Duration;
 use rand::RngExt;
 
 use super::action::{Action, Delay};
-use super::matcher::{Found, Reading, Subject, When};
+use super::matcher::{Found, ParsedRequest, Subject, When};
 use crate::clock::Random;
 use crate::contract::named::named;
 use crate::contract::routes::{Credential, Operation, ROUTES};
@@ -138,9 +138,9 @@ impl Decision {
     }
 }
 
-/// What kept a rule from deciding a request, with the counters of that time.
+/// What kept a rule from deciding a request, with the counters at that moment.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum NotApplied {
     /// A condition does not hold.
     Unmatched,
     TooEarly,
@@ -161,19 +161,19 @@ impl Rule {
     /// Applies the rule to one request: counts it, and returns the decision. On an error the next rules are tried.
     pub(crate) fn apply(
         self: &Arc<Self>,
-        reading: &Reading<'_>,
+        reading: &ParsedRequest<'_>,
         counters: &mut RuleCounters,
         since_activation: Duration,
         random: &mut Random,
-    ) -> Result<Decision, Held> {
+    ) -> Result<Decision, NotApplied> {
         if !self.when.holds(reading) {
-            return Err(Held::Unmatched);
+            return Err(NotApplied::Unmatched);
         }
         if self.from.is_some_and(|from| since_activation < from) {
-            return Err(Held::TooEarly);
+            return Err(NotApplied::TooEarly);
         }
         if self.to.is_some_and(|to| since_activation >= to) {
-            return Err(Held::TooLate);
+            return Err(NotApplied::TooLate);
         }
         let entry = self.entry_to_apply(counters, random)?;
         let turn = counters.of(self.fingerprint);
@@ -194,26 +194,26 @@ impl Rule {
     }
 
     /// Counts a request that matches, and returns the entry to apply.
-    fn entry_to_apply(&self, counters: &mut RuleCounters, random: &mut Random) -> Result<&SequenceEntry, Held> {
+    fn entry_to_apply(&self, counters: &mut RuleCounters, random: &mut Random) -> Result<&SequenceEntry, NotApplied> {
         if !self.is_at_its_step(counters) {
-            return Err(Held::Step(counters.step(self.story).cloned()));
+            return Err(NotApplied::Step(counters.step(self.story).cloned()));
         }
         let turn = counters.of(self.fingerprint);
         turn.matched = turn.matched.saturating_add(1);
         let RuleCounter { matched, applied, .. } = *turn;
         if matched <= self.skip {
-            return Err(Held::Skip(matched));
+            return Err(NotApplied::Skip(matched));
         }
         if self.times.is_some_and(|times| applied >= times) {
-            return Err(Held::Times(applied));
+            return Err(NotApplied::Times(applied));
         }
-        let entry = self.sequence.entry(applied).ok_or(Held::Sequence)?;
+        let entry = self.sequence.entry(applied).ok_or(NotApplied::Sequence)?;
         let nth = (matched - self.skip) % self.every;
         if nth != 0 {
-            return Err(Held::Every(nth));
+            return Err(NotApplied::Every(nth));
         }
         if self.chance.is_some_and(|chance| random.random::<f64>() >= chance) {
-            return Err(Held::Chance);
+            return Err(NotApplied::Chance);
         }
         Ok(entry)
     }
@@ -301,32 +301,37 @@ impl Rule {
     }
 
     /// What kept the rule from deciding a request, in words.
-    pub(crate) fn held_text(&self, held: &Held, reading: &Reading<'_>, since_activation: Duration) -> String {
+    pub(crate) fn held_text(
+        &self,
+        held: &NotApplied,
+        reading: &ParsedRequest<'_>,
+        since_activation: Duration,
+    ) -> String {
         let time = |when: &str, bound: Option<Duration>| {
             let bound = bound.unwrap_or_default();
             format!("applies {when} {bound:?} after activation; it was {since_activation:?}")
         };
         let requests = |count: u64| counted(count, "matching request");
         let limit = match held {
-            Held::Unmatched => return self.when.failure(reading).unwrap_or_default(),
-            Held::TooEarly => return time("from", self.from),
-            Held::TooLate => return time("until", self.to),
-            Held::Step(step) => {
+            NotApplied::Unmatched => return self.when.failure(reading).unwrap_or_default(),
+            NotApplied::TooEarly => return time("from", self.from),
+            NotApplied::TooLate => return time("until", self.to),
+            NotApplied::Step(step) => {
                 let expected = self.when.step.as_deref().unwrap_or_default().escape_debug();
                 let step = step.as_deref().unwrap_or(FIRST_STEP).escape_debug();
                 format!("the story was at step \"{step}\", not at \"{expected}\"")
             }
-            Held::Skip(nth) => {
+            NotApplied::Skip(nth) => {
                 format!("it lets {} through first; this was the {}", requests(self.skip), ordinal(*nth))
             }
-            Held::Times(applied) => {
+            NotApplied::Times(applied) => {
                 format!("it has been used {applied} of {}", counted(self.times.unwrap_or_default(), "time"))
             }
-            Held::Sequence => format!("its sequence is over after {}", requests(self.sequence.length())),
-            Held::Every(nth) => {
+            NotApplied::Sequence => format!("its sequence is over after {}", requests(self.sequence.length())),
+            NotApplied::Every(nth) => {
                 format!("it applies to one in {}; this was the {}", requests(self.every), ordinal(*nth))
             }
-            Held::Chance => format!("it applies with a chance of {}", self.chance.unwrap_or_default()),
+            NotApplied::Chance => format!("it applies with a chance of {}", self.chance.unwrap_or_default()),
         };
         format!("matched, but did not apply: {limit}")
     }

@@ -164,12 +164,21 @@ fn toml_text(value: &Value) -> String {
 }
 
 impl Setting {
+    fn shape(&self) -> &'static Value {
+        self.path.split('.').fold(&*TYPES, |place, name| &place["properties"][name])
+    }
+
+    /// True if it is a duration: their type is the one with examples.
+    pub(super) fn is_duration(&self) -> bool {
+        self.values.is_empty() && self.shape()["examples"].is_array()
+    }
+
     /// What may be set, as it is typed in TOML.
     pub fn values(&self) -> String {
         if !self.values.is_empty() {
             return self.values.to_owned();
         }
-        let shape = self.path.split('.').fold(&*TYPES, |place, name| &place["properties"][name]);
+        let shape = self.shape();
         let any_of = |names: &[Value]| names.iter().map(Value::to_string).collect::<Vec<_>>().join(" | ");
         if let Value::Array(names) = &shape["anyOf"][0]["enum"] {
             return format!("{}, or a list of them", any_of(names));

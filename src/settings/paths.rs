@@ -1,17 +1,44 @@
-//! Paths of settings: which setting a dotted path leads to, what a parsed text sets, and the value at a path.
+//! Settings by their dotted paths: which setting a path leads to, what a parsed text sets, and the value at a path.
+
+use std::ops::Range;
+use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
 
-use super::layers::ProfileProblem;
 use super::sections::SETTINGS;
-use crate::contract::setting::Setting;
+use crate::contract::nearest;
+use crate::contract::setting::{Setting, path_of};
+
+/// A setting that could not be set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileProblem {
+    pub code: &'static str,
+    /// Byte range in the text that was read; empty at 0 for a single assignment.
+    pub span: Range<usize>,
+    pub message: String,
+    pub hint: String,
+    /// Where the setting comes from, as listings name it.
+    pub source: Arc<str>,
+    /// The assignment as it was written; empty if the setting came from elsewhere.
+    pub written: Box<str>,
+}
+
+impl ProfileProblem {
+    pub(super) fn new(code: &'static str, span: Range<usize>, message: String, hint: String) -> Self {
+        Self { code, span, message, hint, source: Arc::default(), written: Box::default() }
+    }
+}
 
 /// A dotted path in its plain form, if it names a setting or something below one that holds a table.
-pub fn setting_path(path: &str) -> Result<String, ProfileProblem> {
+pub(super) fn setting_path(path: &str) -> Result<String, ProfileProblem> {
     let (setting, below) = locate(path)?;
     let names = below.iter().map(|key| key_text(key));
     Ok(std::iter::once(setting.path.clone()).chain(names).collect::<Vec<_>>().join("."))
+}
+
+pub(super) fn setting_at(path: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.path == path)
 }
 
 /// A key as it is written in TOML.
@@ -55,29 +82,29 @@ fn dotted(path: &str) -> Option<Vec<String>> {
 fn owner(keys: &[String]) -> Option<(&'static Setting, &[String])> {
     (1..=keys.len()).find_map(|length| {
         let path = keys[..length].join(".");
-        let setting = SETTINGS.iter().find(|setting| setting.path == path)?;
+        let setting = setting_at(&path)?;
         // Only settings that hold a table have anything below them.
         let is_there = length == keys.len() || setting.default.is_object();
         is_there.then_some((setting, &keys[length..]))
     })
 }
 
-/// Walks an overlay down to the settings, whatever is neither a setting nor on the way to one is a problem.
-pub(super) fn collect<'t, 'i>(
-    table: &'t DeTable<'i>,
+/// Walks a table down to the settings; what is neither a setting nor on the way to one is a problem.
+pub(super) fn collect(
+    table: &DeTable<'_>,
     above: &str,
-    settings: &mut Vec<(&'static Setting, &'t Spanned<DeValue<'i>>)>,
+    found: &mut Vec<(&'static Setting, Spanned<Value>)>,
     problems: &mut Vec<ProfileProblem>,
 ) {
     for (key, value) in table {
-        let path = if above.is_empty() { key.get_ref().to_string() } else { format!("{above}.{}", key.get_ref()) };
-        if let Some(setting) = SETTINGS.iter().find(|setting| setting.path == path) {
-            settings.push((setting, value));
+        let path = path_of(above, key.get_ref());
+        if let Some(setting) = setting_at(&path) {
+            found.push((setting, Spanned::new(value.span(), without_spans(value.get_ref()))));
             continue;
         }
         let mut inside = below(&path).peekable();
         match (inside.peek().is_some(), value.get_ref()) {
-            (true, DeValue::Table(inner)) => collect(inner, &path, settings, problems),
+            (true, DeValue::Table(inner)) => collect(inner, &path, found, problems),
             (true, other) => {
                 let names = inside.map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
                 let message = format!("`{path}` is a table of settings, found {}", other.type_str());
@@ -108,7 +135,7 @@ fn unknown(path: &str) -> (String, String) {
         && !inside.is_empty()
     {
         // The group, which they share, would make any of its names look similar.
-        let meant = crate::contract::nearest(name, inside.iter().map(|path| &path[group.len() + 1..]));
+        let meant = nearest(name, inside.iter().map(|path| &path[group.len() + 1..]));
         let hint = match meant {
             Some(name) => format!("did you mean `{group}.{name}`? {ALL}"),
             None => format!("`{group}` has {}; {ALL}", some_of(&inside)),
@@ -118,7 +145,7 @@ fn unknown(path: &str) -> (String, String) {
     let groups =
         SETTINGS.iter().flat_map(|setting| setting.path.match_indices('.').map(|(end, _)| &setting.path[..end]));
     let names = || groups.clone().chain(SETTINGS.iter().map(|setting| setting.path.as_str()));
-    let hint = match crate::contract::nearest(path, names()) {
+    let hint = match nearest(path, names()) {
         Some(name) => format!("did you mean `{name}`? {ALL}"),
         None => ALL.to_owned(),
     };
@@ -132,26 +159,11 @@ fn some_of(names: &[&str]) -> String {
     format!("{}{more}", names.iter().take(MAX_NAMES).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
 }
 
-fn below(group: &str) -> impl Iterator<Item = &'static str> {
+pub(super) fn below(group: &str) -> impl Iterator<Item = &'static str> {
     SETTINGS
         .iter()
         .map(|setting| setting.path.as_str())
         .filter(move |path| path.strip_prefix(group).is_some_and(|rest| rest.starts_with('.')))
-}
-
-/// The place of a setting, or of an entry below it; tables on the way to it are made.
-pub(super) fn place_of<'t>(table: &'t mut Table, path: &str, below: &[String]) -> &'t mut Value {
-    let empty = || Value::Table(Table::new());
-    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
-    let mut place = table.entry(first.to_owned()).or_insert_with(empty);
-    for key in rest.into_iter().flat_map(|rest| rest.split('.')).chain(below.iter().map(String::as_str)) {
-        if !place.is_table() {
-            *place = empty();
-        }
-        let Value::Table(inner) = place else { unreachable!("made a table above") };
-        place = inner.entry(key.to_owned()).or_insert_with(empty);
-    }
-    place
 }
 
 pub(super) fn value_at<'t>(table: &'t Table, path: &str) -> Option<&'t Value> {
@@ -168,7 +180,7 @@ pub(super) fn json_at(table: &Table, path: &str) -> serde_json::Value {
     value_at(table, path).and_then(|value| serde_json::to_value(value).ok()).unwrap_or(serde_json::Value::Null)
 }
 
-pub(super) fn without_spans(value: &DeValue<'_>) -> Value {
+fn without_spans(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::String(text) => Value::String(text.to_string()),
         DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())

@@ -420,7 +420,7 @@ const SUBSCRIPTION_FIELDS: [&str; 5] = ["id", "url", "events", "status", "create
 
 /// A rule that a profile breaks.
 #[derive(Debug)]
-pub(super) struct Broken {
+pub(super) struct BrokenRule {
     pub(super) settings: &'static [&'static str],
     /// In words; the setting is named by the caller.
     pub(super) message: String,
@@ -433,11 +433,11 @@ const TEST_PREFIX: &str = "keys.test_prefix";
 const LIVE_PREFIX: &str = "keys.live_prefix";
 
 /// The rules that a profile breaks beyond the types of its settings: values that would corrupt answers or could never work.
-pub(super) fn check(profile: &Profile) -> Vec<Broken> {
+pub(super) fn check(profile: &Profile) -> Vec<BrokenRule> {
     let mut found = Vec::new();
     check_headers(profile, &mut found);
     check_keys(profile, &mut found);
-    let mut push = |settings, message| found.push(Broken { settings, message });
+    let mut push = |settings, message| found.push(BrokenRule { settings, message });
     let secret_field = profile.subscriptions.secret_field.as_str();
     if secret_field.is_empty() || SUBSCRIPTION_FIELDS.contains(&secret_field) {
         let message = format!("\"{secret_field}\" cannot name the secret: it is empty or a field of the subscription");
@@ -514,8 +514,8 @@ fn header_problem(name: &str, value: &str, profile: &Profile) -> Option<String> 
     }
 }
 
-fn check_headers(profile: &Profile, found: &mut Vec<Broken>) {
-    let mut push = |settings, message| found.push(Broken { settings, message });
+fn check_headers(profile: &Profile, found: &mut Vec<BrokenRule>) {
+    let mut push = |settings, message| found.push(BrokenRule { settings, message });
     let taken = |name: &HeaderName| format!("`{name}` is a header that HTTP or the emulator itself sends");
     let names = &profile.rate_limit.header_names;
     let (limit, remaining) = (names.limit.name(), names.remaining.name());
@@ -542,8 +542,8 @@ fn check_headers(profile: &Profile, found: &mut Vec<Broken>) {
     }
 }
 
-fn check_keys(profile: &Profile, found: &mut Vec<Broken>) {
-    let mut push = |settings, message| found.push(Broken { settings, message });
+fn check_keys(profile: &Profile, found: &mut Vec<BrokenRule>) {
+    let mut push = |settings, message| found.push(BrokenRule { settings, message });
     let keys = &profile.keys;
     let prefixes: [(&'static [&'static str], &String); 2] =
         [(&[TEST_PREFIX], &keys.test_prefix), (&[LIVE_PREFIX], &keys.live_prefix)];

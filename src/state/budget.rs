@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock, Weak};
 /// The budget unless `--max-memory-bytes` sets another.
 pub const DEFAULT_BYTES: usize = 256 * 1024 * 1024;
 
-/// Less would leave no room beside what the program itself needs.
+/// With less, the program itself would need everything.
 pub const LEAST_BYTES: usize = 8 * 1024 * 1024;
 
 /// So much more a snapshot may take while it is loaded.
@@ -34,10 +34,10 @@ pub trait History: fmt::Debug + Send + Sync {
 
 /// A cheap handle to one budget.
 #[derive(Clone, Debug)]
-pub struct Budget(Arc<Shared>);
+pub struct Budget(Arc<Allowance>);
 
 #[derive(Debug)]
-struct Shared {
+struct Allowance {
     most: usize,
     allocated: fn() -> usize,
     histories: OnceLock<Vec<Weak<dyn History>>>,
@@ -62,7 +62,7 @@ impl Budget {
     }
 
     fn measured(most: usize, allocated: fn() -> usize) -> Self {
-        Self(Arc::new(Shared { most, allocated, histories: OnceLock::new() }))
+        Self(Arc::new(Allowance { most, allocated, histories: OnceLock::new() }))
     }
 
     /// Sets, once, the stores to evict from when the budget is used up, in this order.

@@ -115,7 +115,7 @@ impl Quota {
         }
     }
 
-    /// True if anything was used, so that a snapshot has to have it.
+    /// True if anything was used, so it must be saved.
     pub fn is_used(&self) -> bool {
         !matches!(self, Self::None)
     }

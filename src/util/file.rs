@@ -308,7 +308,7 @@ impl Lock {
 }
 
 impl Drop for Lock {
-    /// Closing the file is not enough: a process that is being started has it open, too, until it runs its own program.
+    /// Closing the file is not enough: a process that is being started also has it open until it runs its own program.
     fn drop(&mut self) {
         let _ = self.0.unlock();
     }

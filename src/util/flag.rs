@@ -10,10 +10,10 @@ use tokio::sync::Notify;
 
 /// A flag; a cheap handle.
 #[derive(Clone, Debug, Default)]
-pub struct Flag(Arc<Shared>);
+pub struct Flag(Arc<FlagState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct FlagState {
     is_raised: AtomicBool,
     raised: Notify,
 }
@@ -59,7 +59,7 @@ mod tests {
         flag.raise();
         waiting.join_all().await;
         assert!(woken.lock().iter().copied().eq(0..30), "{woken:?}");
-        // Late comers do not wait.
+        // Latecomers do not wait.
         flag.raised().await;
     }
 }

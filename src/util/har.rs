@@ -12,11 +12,11 @@ const UNKNOWN_SIZE: i64 = -1;
 
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Archive<L, E> {
-    pub log: Log<L, E>,
+    pub log: ArchiveLog<L, E>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
-pub struct Log<L, E> {
+pub struct ArchiveLog<L, E> {
     #[serde(default)]
     pub version: String,
     #[serde(default)]
@@ -152,7 +152,7 @@ impl<L, E> Archive<L, E> {
     /// An archive by this program.
     pub fn new(version: &str, entries: Vec<ArchiveEntry<E>>, own: L) -> Self {
         let creator = Creator { name: env!("CARGO_PKG_NAME").to_owned(), version: version.to_owned() };
-        Self { log: Log { version: "1.2".to_owned(), creator, entries, comment: None, own } }
+        Self { log: ArchiveLog { version: "1.2".to_owned(), creator, entries, comment: None, own } }
     }
 }
 

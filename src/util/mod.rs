@@ -13,4 +13,5 @@ pub mod pipe;
 pub mod process;
 pub(crate) mod schema;
 pub mod tasks;
+pub(crate) mod toml_messages;
 pub mod wording;

@@ -44,8 +44,8 @@ const MAX_OF_A_KIND: usize = 2;
 #[derive(Debug)]
 pub struct Busy;
 
-/// Runs long computations on blocking threads, a few of each kind at a time: an answer never waits for a change, nor either for
-/// a read.
+/// Runs long computations on blocking threads, a few of each kind at a time: an answer never waits for a change, and
+/// neither waits for a read.
 #[derive(Clone, Debug)]
 pub struct Blocking {
     /// For answers of the emulated API, and emissions.

@@ -36,7 +36,7 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Debug + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Debug + Unpin + Send> ByteStream for S {}
 
 /// A TLS connection to a server. Many servers close the connection without `close_notify`: that is its end, as a close is over plain TCP.
-/// Whether something is missing before it is a matter of the lengths that HTTP declares.
+/// The lengths that HTTP declares show whether something is missing before it.
 #[derive(Debug)]
 pub struct ClientTls<S>(TlsStream<S>);
 

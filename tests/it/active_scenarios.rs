@@ -66,7 +66,7 @@ async fn a_list_counts_from_activation_on_the_clock_of_its_key() {
 #[tokio::test]
 async fn a_new_list_starts_alone_and_within_the_bounds_of_workspaces() {
     let all = "[[given.subscription]]\nurl = \"https://all.sink.localhost/x\"\nevents = [\"workflow.completed\"]\n";
-    let builder = builder().scenario_text(all).configure(|settings| settings.most_workspaces = 2);
+    let builder = builder().scenario_text(all).configure(|settings| settings.max_workspaces = 2);
     let emulator = started(builder).await;
     put_scenario(&emulator, "story", STORY).await;
     for key in ["sk_test_a", "sk_test_b", "sk_test_c"] {

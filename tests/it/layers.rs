@@ -17,6 +17,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("util/html", 0),
     ("util/pipe", 0),
     ("util/schema", 0),
+    ("util/toml_messages", 0),
     ("util/wording", 0),
     ("settings", 1),
     ("clock", 1),
@@ -264,7 +265,7 @@ fn unsafe_code_is_forbidden_and_versions_are_locked() {
 
 /// Where texts of other programs are read, because their libraries give nothing else, and what still reads the emulator's own.
 const READ_TEXTS: [(&str, &str); 2] = [
-    ("src/settings/messages.rs", "messages of serde and of the TOML parser"),
+    ("src/util/toml_messages.rs", "messages of serde and of the TOML parser"),
     ("src/cli/parse.rs", "messages of clap"),
 ];
 

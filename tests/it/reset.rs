@@ -146,7 +146,7 @@ async fn an_attempt_that_outlives_its_workspace_does_not_touch_the_next_one() {
 
 #[tokio::test]
 async fn more_keys_than_are_kept_let_the_longest_unused_go() {
-    let emulator = started(builder().configure(|settings| settings.most_workspaces = 50)).await;
+    let emulator = started(builder().configure(|settings| settings.max_workspaces = 50)).await;
     let hook = hook("https://app.sink.localhost/");
     for number in 0..120 {
         let key = format!("sk_test_many_{number}");

@@ -111,7 +111,7 @@ const CLAUSES: &[Clause] = &[
 ];
 
 /// True if a setting serves a clause, by itself or in its group.
-fn is_by(by: &[&str], setting: &str) -> bool {
+fn is_served_by(by: &[&str], setting: &str) -> bool {
     let is_of = |group: &str| setting.strip_prefix(group).is_some_and(|rest| rest.starts_with('.'));
     by.iter().any(|by| *by == setting || by.strip_suffix(".*").is_some_and(is_of))
 }
@@ -132,16 +132,16 @@ fn each_clause_names_what_serves_it_and_every_setting_belongs_to_one() {
         for by in *by {
             assert!(is_known(by), "{name}: there is no `{by}`");
         }
-        let is_assumed = settings.iter().any(|path| is_by(by, path));
+        let is_assumed = settings.iter().any(|path| is_served_by(by, path));
         assert!(*served != Assumed || is_assumed, "{name}: no setting has the assumption");
     }
-    let missing = settings.into_iter().filter(|path| CLAUSES.iter().all(|(_, _, _, by)| !is_by(by, path)));
+    let missing = settings.into_iter().filter(|path| CLAUSES.iter().all(|(_, _, _, by)| !is_served_by(by, path)));
     assert_eq!(missing.collect::<Vec<_>>(), [""; 0], "no clause names these settings");
 }
 
 /// Findings and calibration name clauses by the same texts.
 #[test]
-fn each_clause_is_there_once_and_has_one_text() {
+fn clauses_are_unique_and_have_one_text() {
     assert_eq!(CLAUSES.iter().map(|(_, text, ..)| text).collect::<BTreeSet<_>>().len(), CLAUSES.len());
     for named in read("src/contract/clauses.rs".as_ref()).split("pub const ").skip(1) {
         let named = named.split_whitespace().collect::<Vec<_>>().join(" ");

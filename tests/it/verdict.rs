@@ -75,7 +75,7 @@ async fn requests_that_led_to_no_endpoint_are_unmatched() {
 
 #[tokio::test]
 async fn what_the_journal_forgot_is_told() {
-    let emulator = started(builder().configure(|settings| settings.most_journal_entries = 2)).await;
+    let emulator = started(builder().configure(|settings| settings.max_journal_entries = 2)).await;
     assert_eq!(get(&emulator, "/v1/helo").await.status, 404);
     assert_eq!(verdict(&emulator, "").await["forgotten_entries"], 0);
     for _ in 0..2 {

@@ -14,7 +14,7 @@ const LARGE: usize = 1024 * 1024;
 /// How many rows of the table are tried whatever the size of the body.
 const COMMONEST: usize = 4;
 
-/// A rewrite that is undone: words that complete "the body …", and the bodies that it may have been.
+/// Reverses one change of a body: words that complete "the body …", and the bodies that it may have been.
 type Rewrite = (&'static str, fn(&Received<'_>) -> Vec<Vec<u8>>);
 
 /// The commonest come first.

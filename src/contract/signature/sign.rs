@@ -134,8 +134,8 @@ pub fn sign_forged(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, 
             let forged: Vec<String> =
                 signed.signatures.iter().map(|signature| change_one_character(signature)).collect();
             for (_, value) in &mut signed.headers {
-                for (true_one, forged) in signed.signatures.iter().zip(&forged) {
-                    *value = value.replace(true_one.as_str(), forged);
+                for (genuine, forged) in signed.signatures.iter().zip(&forged) {
+                    *value = value.replace(genuine.as_str(), forged);
                 }
             }
             signed.signatures = forged;

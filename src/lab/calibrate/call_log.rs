@@ -29,7 +29,7 @@ pub(super) const MAX_BODY: usize = 1_000;
 /// Most of a key that is kept as its prefix.
 const MAX_PREFIX: usize = 24;
 
-/// The calls so far. What serde has of it is what a file has beside the calls.
+/// The calls so far. Its serde form is the part of a file besides the calls.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct CallLog {
     pub url: String,

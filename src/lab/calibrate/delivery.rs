@@ -34,7 +34,7 @@ pub struct CapturedDelivery {
 }
 
 /// A scheme whose signature is in the delivery.
-struct Signing<'d> {
+struct MatchingScheme<'d> {
     name: SchemeName,
     /// The scheme of the service's own, if it is one.
     custom: CustomScheme,
@@ -137,7 +137,7 @@ impl CapturedDelivery {
 
     fn signature<'d>(&'d self, search: &mut Search<'d>) -> Vec<(&'static str, Observation)> {
         let named = SchemeName::ALL.into_iter().filter(|name| *name != SchemeName::Custom);
-        let mut schemes: Vec<Signing<'_>> = named.filter_map(|name| search.named(name)).collect();
+        let mut schemes: Vec<MatchingScheme<'_>> = named.filter_map(|name| search.named(name)).collect();
         let is_named = !schemes.is_empty();
         let own = if is_named { hidden("a named scheme verifies it") } else { search.own(&mut schemes) };
         schemes.sort_by_key(|scheme| self.headers.iter().rposition(|(name, _)| Some(name) == scheme.headers.last()));
@@ -274,7 +274,7 @@ impl<'d> Search<'d> {
     }
 
     /// A scheme that has a name, if its headers are there.
-    fn named(&mut self, name: SchemeName) -> Option<Signing<'d>> {
+    fn named(&mut self, name: SchemeName) -> Option<MatchingScheme<'d>> {
         let custom = CustomScheme::default();
         let sent = sample(&Scheme::new(name, &custom)).headers;
         let all = &self.delivery.headers;
@@ -286,7 +286,7 @@ impl<'d> Search<'d> {
 
     /// Signs what may have been signed under a scheme, until a signature is found in a header: in the scheme's, or at the end of any, if it
     /// is one of the service's own.
-    fn find(&mut self, name: SchemeName, custom: &CustomScheme, headers: &[&'d Header]) -> Option<Signing<'d>> {
+    fn find(&mut self, name: SchemeName, custom: &CustomScheme, headers: &[&'d Header]) -> Option<MatchingScheme<'d>> {
         let (delivery, scheme) = (self.delivery, Scheme::new(name, custom));
         // Readings that are the same key sign alike.
         let mut keys: Vec<(Vec<KeyReading>, SigningKey)> = Vec::new();
@@ -327,14 +327,14 @@ impl<'d> Search<'d> {
                     ..custom.clone()
                 };
                 let headers = found.headers.iter().map(|(name, _)| name.to_string()).collect();
-                return Some(Signing { name, custom, headers, readings: (*readings).clone(), id, time });
+                return Some(MatchingScheme { name, custom, headers, readings: (*readings).clone(), id, time });
             }
         }
         None
     }
 
     /// The fields of `webhooks.custom` that are shown by a scheme of the service's own, which is added to the schemes.
-    fn own(&mut self, schemes: &mut Vec<Signing<'d>>) -> Observation {
+    fn own(&mut self, schemes: &mut Vec<MatchingScheme<'d>>) -> Observation {
         let contents = CONTENTS.split(',').flat_map(|parts| BETWEEN.map(|between| parts.replace(' ', between)));
         let hashes = [Hash::Sha256, Hash::Sha512, Hash::Sha1];
         let forms = hashes.map(|hash| Encoding::ALL.map(|encoding| (hash, encoding))).concat();

@@ -18,7 +18,7 @@ struct OwnLog<C> {
     calibration: C,
 }
 
-/// What an entry may have beside what the format knows.
+/// The fields of an entry that the format does not know.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct OwnEntry {
     #[serde(rename = "_calibration", skip_serializing_if = "Option::is_none")]

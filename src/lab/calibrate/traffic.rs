@@ -25,13 +25,13 @@ struct Call<'e> {
     at: usize,
     entry: &'e Recorded,
     target: String,
-    credential: Credential<'e>,
+    credential: CallCredential<'e>,
     body: String,
 }
 
 /// What a call has in `Authorization`.
 #[derive(Clone, Copy, PartialEq)]
-enum Credential<'e> {
+enum CallCredential<'e> {
     None,
     OtherScheme,
     Key(&'e str),
@@ -41,7 +41,7 @@ enum Credential<'e> {
 
 /// The subscriptions so far, as far as they decide what a further one shows.
 #[derive(Default)]
-struct Subscriptions {
+struct SubscriptionHistory {
     /// The URL of the first.
     first: Option<String>,
     /// True if something was deleted since.
@@ -73,10 +73,10 @@ fn call_log(entries: &[Recorded]) -> Result<CallLog, String> {
         }
     }
     let key = most_used_key(&calls);
-    let is_keyless = calls.iter().all(|call| matches!(call.credential, Credential::None));
+    let is_keyless = calls.iter().all(|call| matches!(call.credential, CallCredential::None));
     let secrets = calls.iter().filter_map(|call| secret(&call.body));
     let keys = calls.iter().filter_map(|call| match call.credential {
-        Credential::Key(key) => Some(key.to_owned()),
+        CallCredential::Key(key) => Some(key.to_owned()),
         _ => None,
     });
     let credentials: BTreeSet<String> =
@@ -99,7 +99,7 @@ fn call_log(entries: &[Recorded]) -> Result<CallLog, String> {
         mask("").text(&format!("{} {url}", entry.request.method))
     };
     call_log.elsewhere = elsewhere.iter().map(redacted).collect();
-    let mut subscriptions = Subscriptions::default();
+    let mut subscriptions = SubscriptionHistory::default();
     let mut in_time = Vec::new();
     for call in &calls {
         in_time.push((exchange(call.at, call.entry, "", &call.target, call.key(&key, is_keyless))?, call));
@@ -142,7 +142,7 @@ fn service(entries: &[Recorded]) -> Option<String> {
 fn most_used_key(calls: &[Call<'_>]) -> String {
     let mut found = Vec::new();
     for call in calls.iter().filter(|call| matches!(call.status(), 200 | 422 | 429)) {
-        if let Credential::Key(key) = call.credential {
+        if let CallCredential::Key(key) = call.credential {
             count(&mut found, key.to_owned());
         }
     }
@@ -157,7 +157,7 @@ fn count(found: &mut Vec<(String, usize)>, text: String) {
 }
 
 fn most(found: Vec<(String, usize)>) -> Option<String> {
-    // Of several, `max_by_key` takes the last.
+    // `max_by_key` takes the last of several.
     found.into_iter().rev().max_by_key(|(_, times)| *times).map(|(text, _)| text)
 }
 
@@ -165,16 +165,16 @@ fn path_of(target: &str) -> &str {
     target.split('?').next().unwrap_or_default()
 }
 
-fn credential(entry: &Recorded) -> Credential<'_> {
-    let Some(value) = value_of(&entry.request.headers, "authorization") else { return Credential::None };
+fn credential(entry: &Recorded) -> CallCredential<'_> {
+    let Some(value) = value_of(&entry.request.headers, "authorization") else { return CallCredential::None };
     match value.trim().split_once(' ') {
         Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") => {
             let key = key.trim();
             let is_key = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
             let is_whole = key.len() >= MIN_CREDENTIAL && key.bytes().all(is_key);
-            if is_whole { Credential::Key(key) } else { Credential::Masked }
+            if is_whole { CallCredential::Key(key) } else { CallCredential::Masked }
         }
-        _ => Credential::OtherScheme,
+        _ => CallCredential::OtherScheme,
     }
 }
 
@@ -203,20 +203,25 @@ impl Call<'_> {
 
     fn key(&self, key: &str, is_keyless: bool) -> CallKey {
         match self.credential {
-            Credential::Key(own) if own == key => CallKey::Given,
-            Credential::Key(_) => CallKey::Other,
-            Credential::OtherScheme => CallKey::OtherScheme,
-            Credential::Masked => CallKey::Unrecorded,
+            CallCredential::Key(own) if own == key => CallKey::Given,
+            CallCredential::Key(_) => CallKey::Other,
+            CallCredential::OtherScheme => CallKey::OtherScheme,
+            CallCredential::Masked => CallKey::Unrecorded,
             // An answer that needs a key shows that there was one.
-            Credential::None if is_keyless && self.status() != 401 && path_of(&self.target) != HELLO => {
+            CallCredential::None if is_keyless && self.status() != 401 && path_of(&self.target) != HELLO => {
                 CallKey::Unrecorded
             }
-            Credential::None => CallKey::None,
+            CallCredential::None => CallKey::None,
         }
     }
 
     /// The step of the plan that it is like.
-    fn name(&self, key: CallKey, accepted: &BTreeSet<&str>, subscriptions: &mut Subscriptions) -> Option<&'static str> {
+    fn name(
+        &self,
+        key: CallKey,
+        accepted: &BTreeSet<&str>,
+        subscriptions: &mut SubscriptionHistory,
+    ) -> Option<&'static str> {
         let (path, query) = self.target.split_once('?').unwrap_or((&self.target, ""));
         let parameters: Vec<_> = form_urlencoded::parse(query.as_bytes()).collect();
         let parameters: Vec<_> = parameters.iter().map(|(name, value)| (name.as_ref(), value.as_ref())).collect();
@@ -244,7 +249,7 @@ impl Call<'_> {
         }
     }
 
-    fn subscribes(&self, accepted: &BTreeSet<&str>, subscriptions: &mut Subscriptions) -> Option<&'static str> {
+    fn subscribes(&self, accepted: &BTreeSet<&str>, subscriptions: &mut SubscriptionHistory) -> Option<&'static str> {
         let (is_json, status) = (self.is_json(), self.status());
         let Ok(body) = serde_json::from_str::<Value>(&self.body) else {
             return (is_json && !self.body.is_empty() && matches!(status, 400 | 422)).then_some("malformed");

@@ -7,7 +7,7 @@ use hyper::body::Bytes;
 use rand::RngExt as _;
 use serde_json::{Map, Value, json};
 
-use super::table::{Case, Event, Expectation, Sending, Signing};
+use super::table::{Case, EventShape, Expectation, Sending, SignatureVariant};
 use crate::clock::Seed;
 use crate::contract::ids::{IdKind, make_id};
 use crate::contract::signature::{
@@ -132,7 +132,7 @@ pub(super) fn is_applicable(case: &Case, signing: &ProbeSigning, occasion: Occas
 
 pub(super) fn make(sending: &Sending, signing: &ProbeSigning, occasion: Occasion<'_>) -> ProbeRequest {
     match sending.event {
-        Event::None => request(sending, vec![("user-agent".to_owned(), USER_AGENT.to_owned())], Vec::new()),
+        EventShape::None => request(sending, vec![("user-agent".to_owned(), USER_AGENT.to_owned())], Vec::new()),
         event => delivery(sending, signing, occasion, body(event, occasion).into_bytes()),
     }
 }
@@ -142,8 +142,8 @@ fn delivery(sending: &Sending, signing: &ProbeSigning, occasion: Occasion<'_>, b
     let message = Message { id: &id, timestamp: occasion.now.as_second(), url: &signing.url, body: &body };
     let signed = signed(sending.signing, signing, &message);
     let body = match sending.signing {
-        Signing::BodyDropped => Vec::new(),
-        Signing::Tampered(tamper) => tamper.falsify_body(&body).unwrap_or(body),
+        SignatureVariant::BodyDropped => Vec::new(),
+        SignatureVariant::Tampered(tamper) => tamper.falsify_body(&body).unwrap_or(body),
         _ => body,
     };
     let webhooks = &occasion.profile.webhooks;
@@ -194,7 +194,7 @@ pub(super) fn variations(signing: &ProbeSigning, occasion: Occasion<'_>) -> Vec<
         (format!("it expects a signature {departures}; the scheme `{name}` signs `{content}`, {form}"), request)
     };
     found.extend(departures.iter().map(|departure| departing(departure, signing)));
-    let mut rewritten = rewrites(body(Event::Plain, occasion).as_bytes())
+    let mut rewritten = rewrites(body(EventShape::Plain, occasion).as_bytes())
         .map(|(form, body)| {
             let what = format!(
                 "it always verifies the body {form}: verify the bytes as received, not a body that was parsed and serialised again"
@@ -250,16 +250,16 @@ fn first_key(signing: &ProbeSigning) -> Option<Vec<u8>> {
     signing.keys().first().map(|key| key.as_bytes().to_vec())
 }
 
-fn signed(how: Signing, signing: &ProbeSigning, message: &Message<'_>) -> Signed {
+fn signed(how: SignatureVariant, signing: &ProbeSigning, message: &Message<'_>) -> Signed {
     let (scheme, mut keys) = (&signing.scheme, signing.keys());
     let mut signed = match how {
-        Signing::Tampered(tamper) => sign_forged(scheme, &keys, message, tamper),
-        Signing::TimestampText => sign_as(scheme, &keys, message, "soon".to_owned()),
-        Signing::RotationFirst => {
+        SignatureVariant::Tampered(tamper) => sign_forged(scheme, &keys, message, tamper),
+        SignatureVariant::TimestampText => sign_as(scheme, &keys, message, "soon".to_owned()),
+        SignatureVariant::RotationFirst => {
             keys.insert(0, another_key(&keys[0]));
             sign(scheme, &keys, message)
         }
-        Signing::RotationLast => {
+        SignatureVariant::RotationLast => {
             keys.push(another_key(&keys[0]));
             sign(scheme, &keys, message)
         }
@@ -268,18 +268,18 @@ fn signed(how: Signing, signing: &ProbeSigning, message: &Message<'_>) -> Signed
     let signatures = std::mem::take(&mut signed.signatures);
     let is_signature = |value: &str| signatures.iter().any(|signature| value.contains(signature.as_str()));
     match how {
-        Signing::NoSignature => signed.headers.retain(|(_, value)| !is_signature(value)),
-        Signing::EmptySignature => {
+        SignatureVariant::NoSignature => signed.headers.retain(|(_, value)| !is_signature(value)),
+        SignatureVariant::EmptySignature => {
             for (_, value) in signed.headers.iter_mut().filter(|(_, value)| is_signature(value)) {
                 value.clear();
             }
         }
-        Signing::OtherVersion => rewrite(&mut signed.headers, &signatures, under_another_version),
-        Signing::Cut(characters) => rewrite(&mut signed.headers, &signatures, |signature| {
+        SignatureVariant::OtherVersion => rewrite(&mut signed.headers, &signatures, under_another_version),
+        SignatureVariant::Cut(characters) => rewrite(&mut signed.headers, &signatures, |signature| {
             let version = version_of(signature).map_or(0, |version| version.len() + 1);
             signature[..version + characters].to_owned()
         }),
-        Signing::TimestampChanged => {
+        SignatureVariant::TimestampChanged => {
             let (before, after) = (message.timestamp.to_string(), (message.timestamp + 1).to_string());
             for (_, value) in &mut signed.headers {
                 *value = if *value == before {
@@ -289,17 +289,17 @@ fn signed(how: Signing, signing: &ProbeSigning, message: &Message<'_>) -> Signed
                 };
             }
         }
-        Signing::IdChanged => {
+        SignatureVariant::IdChanged => {
             for (_, value) in signed.headers.iter_mut().filter(|(_, value)| value == message.id) {
                 value.push('0');
             }
         }
-        Signing::Genuine
-        | Signing::Tampered(_)
-        | Signing::TimestampText
-        | Signing::BodyDropped
-        | Signing::RotationFirst
-        | Signing::RotationLast => {}
+        SignatureVariant::Genuine
+        | SignatureVariant::Tampered(_)
+        | SignatureVariant::TimestampText
+        | SignatureVariant::BodyDropped
+        | SignatureVariant::RotationFirst
+        | SignatureVariant::RotationLast => {}
     }
     signed
 }
@@ -324,26 +324,26 @@ fn under_another_version(signature: &str) -> String {
     version_of(signature).map_or_else(|| signature.to_owned(), |version| format!("v9{}", &signature[version.len()..]))
 }
 
-fn body(event: Event, occasion: Occasion<'_>) -> String {
+fn body(event: EventShape, occasion: Occasion<'_>) -> String {
     let id = occasion.event_id();
     let created = match event {
-        Event::Older => occasion.created - jiff::SignedDuration::from_hours(1),
+        EventShape::Older => occasion.created - jiff::SignedDuration::from_hours(1),
         _ => occasion.created,
     };
     let event_type = match event {
-        Event::UnknownType => "workflow.probed",
-        Event::Matched | Event::EmptyData => REFERENCE_MATCHED,
+        EventShape::UnknownType => "workflow.probed",
+        EventShape::Matched | EventShape::EmptyData => REFERENCE_MATCHED,
         _ => WORKFLOW_COMPLETED,
     };
     let mut data = match event {
-        Event::EmptyData => Map::new(),
-        Event::UnknownType => occasion.data(WORKFLOW_COMPLETED),
+        EventShape::EmptyData => Map::new(),
+        EventShape::UnknownType => occasion.data(WORKFLOW_COMPLETED),
         _ => occasion.data(event_type),
     };
     let unknown_field = match event {
-        Event::UnknownFields => Some(json!({ "by": ["wrs-emulator", null, 1.5, true] })),
-        Event::Large => Some(json!("0123456789abcdef".repeat(64 * 1024 / 16))),
-        Event::Unicode => Some(json!("Grüße, 東京, e\u{301}, \u{1f469}\u{200d}\u{1f52c}, \u{2028}, </script>")),
+        EventShape::UnknownFields => Some(json!({ "by": ["wrs-emulator", null, 1.5, true] })),
+        EventShape::Large => Some(json!("0123456789abcdef".repeat(64 * 1024 / 16))),
+        EventShape::Unicode => Some(json!("Grüße, 東京, e\u{301}, \u{1f469}\u{200d}\u{1f52c}, \u{2028}, </script>")),
         _ => None,
     };
     data.extend(unknown_field.map(|value| ("probed".to_owned(), value)));
@@ -351,14 +351,14 @@ fn body(event: Event, occasion: Occasion<'_>) -> String {
     let envelope = EventEnvelope { id, event_type: event_type.to_owned(), created_at, data };
     let mut value = serde_json::to_value(&envelope).expect("strings and JSON values always serialise");
     match event {
-        Event::None => String::new(),
-        Event::Spaced => {
+        EventShape::None => String::new(),
+        EventShape::Spaced => {
             let fields = value.as_object().into_iter().flatten().rev();
             let reversed: Map<String, Value> = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
             // Line ends are between values alone: those within a text are escaped.
             format!("{:#}\n", Value::Object(reversed)).replace('\n', "\n ")
         }
-        Event::UnknownFields => {
+        EventShape::UnknownFields => {
             value["probe_version"] = json!(2);
             value.to_string()
         }

@@ -118,7 +118,7 @@ pub struct SentRequest {
 }
 
 /// A request, what came back, and how long that took.
-type Exchange = (ProbeRequest, Reply, Duration);
+type TimedExchange = (ProbeRequest, Reply, Duration);
 
 impl Probe {
     /// Runs the probe. The error: the receiver cannot be reached, or must not be.
@@ -335,7 +335,12 @@ fn attribute(probed: &mut [ProbedCase]) {
     }
 }
 
-fn probed_case(case: &'static Case, accepts_valid: bool, exchanges: &[Exchange], redactor: Redactor<'_>) -> ProbedCase {
+fn probed_case(
+    case: &'static Case,
+    accepts_valid: bool,
+    exchanges: &[TimedExchange],
+    redactor: Redactor<'_>,
+) -> ProbedCase {
     let replies: Vec<Reply> = exchanges.iter().map(|(_, reply, _)| reply.clone()).collect();
     let observed = |reply: &Reply| redactor.text(&reply.to_string()).into_owned();
     let (outcome, detail) = assess_replies(case.expects, &replies, accepts_valid);

@@ -55,8 +55,8 @@ named! {
 #[derive(Clone, Debug)]
 pub(super) struct Sending {
     pub(super) method: &'static str,
-    pub(super) event: Event,
-    pub(super) signing: Signing,
+    pub(super) event: EventShape,
+    pub(super) signing: SignatureVariant,
     pub(super) content_type: &'static str,
     /// True if the body is sent in pieces over about a second.
     pub(super) is_slow: bool,
@@ -71,8 +71,8 @@ impl Sending {
     /// A valid delivery; each case differs from it in one thing.
     pub(super) const VALID: Self = Self {
         method: "POST",
-        event: Event::Plain,
-        signing: Signing::Genuine,
+        event: EventShape::Plain,
+        signing: SignatureVariant::Genuine,
         content_type: "application/json",
         is_slow: false,
         is_chunked: false,
@@ -82,7 +82,7 @@ impl Sending {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum EventShape {
     Plain,
     Older,
     /// The same with white space and another order of its keys.
@@ -103,7 +103,7 @@ pub(super) enum Event {
 
 /// How a request is signed, and how it is changed afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Signing {
+pub(super) enum SignatureVariant {
     Genuine,
     Tampered(Tamper),
     NoSignature,
@@ -124,7 +124,7 @@ pub(super) enum Signing {
     RotationLast,
 }
 
-const POST: &str = "contract, Events: \"the service sends an HTTP POST with a JSON body (the Event envelope)\"";
+const POST: &str = "contract, Events: \"the service sends an HTTP POST with a JSON body (the EventShape envelope)\"";
 const SIGNED: &str = "contract, Events: \"The body is signed with the subscription secret\"";
 const VERIFYING: &str = "Standard Webhooks, Verifying webhook authenticity";
 const SCHEME: &str = "Standard Webhooks, Signature scheme: {msg_id}.{timestamp}.{payload} is signed";
@@ -142,16 +142,16 @@ const CHECK_TIME: &str =
     "compare the timestamp with the current time and answer 401 if it is more than five minutes off";
 const REQUIRE_HEADERS: &str = "answer 401 if a header of the signature is missing or empty";
 
-const fn sent(signing: Signing) -> Sending {
+const fn sent(signing: SignatureVariant) -> Sending {
     Sending { signing, ..Sending::VALID }
 }
 
-const fn about(event: Event) -> Sending {
+const fn about(event: EventShape) -> Sending {
     Sending { event, ..Sending::VALID }
 }
 
 const fn bare(method: &'static str) -> Sending {
-    Sending { method, event: Event::None, ..Sending::VALID }
+    Sending { method, event: EventShape::None, ..Sending::VALID }
 }
 
 const fn case(
@@ -175,63 +175,63 @@ pub const CASES: &[Case] = &[
     case(VALID, Accepted, "a valid delivery of workflow.completed",
         POST, "check the path of the URL, the secret and how it is read, and the scheme", &[Sending::VALID]),
     case("body-changed", Refused, "a field is added to the body after it was signed",
-        SIGNED, VERIFY_FIRST, &[sent(Signing::Tampered(Tamper::Body))]),
+        SIGNED, VERIFY_FIRST, &[sent(SignatureVariant::Tampered(Tamper::Body))]),
     case("body-missing", Refused, "headers of a valid delivery without its body",
-        SIGNED, "verify an empty body like any other, before it is parsed", &[sent(Signing::BodyDropped)]),
+        SIGNED, "verify an empty body like any other, before it is parsed", &[sent(SignatureVariant::BodyDropped)]),
     case("signature-changed", Refused, "one character of the signature is changed",
-        SIGNED, VERIFY_FIRST, &[sent(Signing::Tampered(Tamper::Signature))]),
+        SIGNED, VERIFY_FIRST, &[sent(SignatureVariant::Tampered(Tamper::Signature))]),
     case("signature-cut", Refused, "the first 4 characters of the right signature, then the first 8",
-        SIGNED, "compare the whole signature with the one you computed, not as many characters as were sent", &[sent(Signing::Cut(4)), sent(Signing::Cut(8))]),
+        SIGNED, "compare the whole signature with the one you computed, not as many characters as were sent", &[sent(SignatureVariant::Cut(4)), sent(SignatureVariant::Cut(8))]),
     case(ANOTHER_SECRET, Refused, "a delivery signed with another secret",
-        SIGNED, VERIFY_FIRST, &[sent(Signing::Tampered(Tamper::Secret))]),
+        SIGNED, VERIFY_FIRST, &[sent(SignatureVariant::Tampered(Tamper::Secret))]),
     case("signature-missing", Refused, "a delivery without the header of the signature",
-        VERIFYING, REQUIRE_HEADERS, &[sent(Signing::NoSignature)]),
+        VERIFYING, REQUIRE_HEADERS, &[sent(SignatureVariant::NoSignature)]),
     case("headers-missing", Refused, "a delivery without any of the webhook headers",
-        VERIFYING, REQUIRE_HEADERS, &[sent(Signing::Tampered(Tamper::Headers))]),
+        VERIFYING, REQUIRE_HEADERS, &[sent(SignatureVariant::Tampered(Tamper::Headers))]),
     case("signature-empty", Refused, "a delivery whose signature is an empty header",
-        VERIFYING, REQUIRE_HEADERS, &[sent(Signing::EmptySignature)]),
+        VERIFYING, REQUIRE_HEADERS, &[sent(SignatureVariant::EmptySignature)]),
     case("other-version", Refused, "a signature under the name of a version that does not exist (v9)",
         "Standard Webhooks, Signature scheme: symmetric signatures are prefixed with v1",
-        "compare the whole signature with its version, and ignore versions that you do not know", &[sent(Signing::OtherVersion)]),
+        "compare the whole signature with its version, and ignore versions that you do not know", &[sent(SignatureVariant::OtherVersion)]),
     case("old-timestamp", Refused, "a delivery that was signed an hour ago, as in a replay",
-        REPLAY, CHECK_TIME, &[sent(Signing::Tampered(Tamper::Timestamp))]),
+        REPLAY, CHECK_TIME, &[sent(SignatureVariant::Tampered(Tamper::Timestamp))]),
     case("future-timestamp", Refused, "a delivery that was signed for a time one hour ahead",
         REPLAY,
-        "compare the timestamp with the current time in both directions: a future one can be replayed until then", &[sent(Signing::Tampered(Tamper::FutureTimestamp))]),
+        "compare the timestamp with the current time in both directions: a future one can be replayed until then", &[sent(SignatureVariant::Tampered(Tamper::FutureTimestamp))]),
     case("timestamp-not-a-number", Refused, "the timestamp `soon`, with a signature over it",
         "Standard Webhooks, Webhook headers: an integer unix timestamp",
-        "answer 401 if the timestamp is not an integer: a comparison with NaN is never true", &[sent(Signing::TimestampText)]),
+        "answer 401 if the timestamp is not an integer: a comparison with NaN is never true", &[sent(SignatureVariant::TimestampText)]),
     case("timestamp-changed", Refused, "another timestamp than was signed",
-        SCHEME, "compute the signature over the timestamp from the header as well", &[sent(Signing::TimestampChanged)]),
+        SCHEME, "compute the signature over the timestamp from the header as well", &[sent(SignatureVariant::TimestampChanged)]),
     case("id-changed", Refused, "another id in the header than was signed",
-        SCHEME, "compute the signature over the id from the header as well", &[sent(Signing::IdChanged)]),
+        SCHEME, "compute the signature over the id from the header as well", &[sent(SignatureVariant::IdChanged)]),
     case("rotation", Accepted, "two signatures: by a new secret, then by the one that you have",
-        HEADERS, "the header is a list: accept the delivery if any signature matches", &[sent(Signing::RotationFirst)]),
+        HEADERS, "the header is a list: accept the delivery if any signature matches", &[sent(SignatureVariant::RotationFirst)]),
     case("rotation-reversed", Accepted, "two signatures: by the secret that you have, then by another",
-        HEADERS, "the header is a list: accept the delivery if any signature matches", &[sent(Signing::RotationLast)]),
+        HEADERS, "the header is a list: accept the delivery if any signature matches", &[sent(SignatureVariant::RotationLast)]),
     case("unknown-event-type", Accepted, "a valid delivery of the type `workflow.probed`",
-        NOT_SHOWN, "answer 2xx to types that you do not know, and ignore them", &[about(Event::UnknownType)]),
+        NOT_SHOWN, "answer 2xx to types that you do not know, and ignore them", &[about(EventShape::UnknownType)]),
     case("unknown-fields", Accepted, "a valid delivery with unknown fields in the envelope and in data",
         "contract, Versioning: \"compatibility guarantees: not shown\", so fields may be added",
-        "ignore fields that you do not know", &[about(Event::UnknownFields)]),
+        "ignore fields that you do not know", &[about(EventShape::UnknownFields)]),
     case("duplicate", OneEffect, "the same delivery twice",
         "Standard Webhooks, Verifying signatures: use the webhook-id header as an idempotency key",
         "remember the id of each event; answer 2xx to one that you know and do nothing else", &[Sending::VALID, Sending { repeats: true, ..Sending::VALID }]),
     case("out-of-order", Accepted, "two events, of which the one created later comes first",
         "contract, Events: no order of deliveries is promised",
-        "accept events in any order, and compare `created_at` where the order matters", &[Sending::VALID, about(Event::Older)]),
+        "accept events in any order, and compare `created_at` where the order matters", &[Sending::VALID, about(EventShape::Older)]),
     building_on("unknown-fields", case("large-body", Accepted, "a valid delivery of 64 KiB, in a field that you do not know",
         "contract, Events: no largest size is shown; Standard Webhooks, Payload size: \"no technical limitations\"",
-        "raise the limit for bodies, in a proxy as well", &[about(Event::Large)])),
+        "raise the limit for bodies, in a proxy as well", &[about(EventShape::Large)])),
     building_on("unknown-fields", case("unicode", Accepted, "a valid delivery with text outside ASCII, in a field that you do not know: umlauts, emoji, line separators",
-        POST, "verify the bytes as received, before they are decoded", &[about(Event::Unicode)])),
+        POST, "verify the bytes as received, before they are decoded", &[about(EventShape::Unicode)])),
     case("reference-matched", IfSubscribed, "a valid delivery of reference.matched with the data of the settings (events.data)",
-        NOT_SHOWN, "answer 2xx to types that you do not handle, and ignore them", &[about(Event::Matched)]),
+        NOT_SHOWN, "answer 2xx to types that you do not handle, and ignore them", &[about(EventShape::Matched)]),
     building_on("reference-matched", case("empty-data", Accepted, "a valid delivery of reference.matched with empty data",
         NOT_SHOWN, "do not require fields that the contract does not show: what our OpenAPI document has for reference.matched is assumed",
-        &[about(Event::EmptyData)])),
+        &[about(EventShape::EmptyData)])),
     case("reformatted-body", Accepted, "a valid delivery with white space and another order of keys, signed as sent",
-        SCHEME, "verify the bytes as received: a body that was parsed and serialised again differs", &[about(Event::Spaced)]),
+        SCHEME, "verify the bytes as received: a body that was parsed and serialised again differs", &[about(EventShape::Spaced)]),
     case("slow-sender", Accepted, "a valid delivery whose body arrives in pieces over a second",
         SUCCESS,
         "read the whole body before you verify it, and allow it more than a second", &[Sending { is_slow: true, ..Sending::VALID }]),

@@ -22,7 +22,7 @@ use crate::scenario::action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedQu
 const MAX_BYTES: u64 = 1 << 20;
 
 /// What happens to a request: a scripted answer, or changes of the ordinary one.
-pub(super) struct Outcome {
+pub(super) struct RuleEffect {
     reply: Option<ScriptedReply>,
     patch: Option<Map<String, Value>>,
     remove: Vec<String>,
@@ -39,12 +39,12 @@ pub(super) const ONE_ANSWER: [KeyRule; 3] = [
 ];
 
 /// The keys that rules and steps share.
-pub(super) fn outcome(keys: &mut KeyReader<'_, '_>) -> Outcome {
-    Outcome {
+pub(super) fn outcome(keys: &mut KeyReader<'_, '_>) -> RuleEffect {
+    RuleEffect {
         reply: keys.table("reply", "a scripted answer instead of the ordinary one"),
         patch: keys.fields("patch", "fields merged into the ordinary answer's JSON body (RFC 7396)"),
         remove: keys
-            .read(
+            .optional(
                 "remove",
                 POINTERS,
                 "JSON pointers of the values to delete from the ordinary answer's body",
@@ -52,14 +52,14 @@ pub(super) fn outcome(keys: &mut KeyReader<'_, '_>) -> Outcome {
             )
             .unwrap_or_default(),
         delay: keys.delay("delay", "how long the answer is held back"),
-        fault: keys.read(
+        fault: keys.optional(
             "fault",
             Kind::NameOr(fault_names, TableKeys::of::<Fault>),
             "something that goes wrong on the connection",
             Parser::fault,
         ),
         pass: keys
-            .read(
+            .optional(
                 "pass",
                 Kind::True,
                 "true: the ordinary answer, and no later rule applies, except to a path that no endpoint has",
@@ -77,7 +77,7 @@ impl TableKind for ScriptedReply {
         [&[KeyRule::AnyOf(&["error", "status"])], REPLY_RULES].concat()
     }
 
-    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+    fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
         let reply = answer(keys);
         let (parser, table) = keys.input()?;
         parser.checked_reply(table, reply)
@@ -98,12 +98,14 @@ pub(super) fn answer(keys: &mut KeyReader<'_, '_>) -> ScriptedReply {
             STATUS,
             "the HTTP status, 200 to 599; without a body, an error's status is sent with the error envelope",
         ),
-        code: keys.text("code", Kind::Name, "`error.code` of the answer"),
-        message: keys.text("message", Kind::Text, "`error.message` of the answer; may use templates"),
+        code: keys.name("code", "`error.code` of the answer"),
+        message: keys.text("message", "`error.message` of the answer; may use templates"),
         headers: keys
-            .read("headers", HEADERS, "further headers, by name", |parser, table, key| Some(parser.headers(table, key)))
+            .optional("headers", HEADERS, "further headers, by name", |parser, table, key| {
+                Some(parser.headers(table, key))
+            })
             .unwrap_or_default(),
-        body: keys.read(
+        body: keys.optional(
             "body",
             ANYTHING,
             "a body instead of the error envelope: a string, or a table or array sent as JSON; may use templates",
@@ -151,11 +153,11 @@ impl TableKind for ScriptedQuota {
         vec![KeyRule::Requires(&["remaining", "reset"], "for example quota = { remaining = 0, reset = \"30s\" }")]
     }
 
-    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+    fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
         Some(Self {
             remaining: keys.integer(
                 "remaining",
-                Kind::Integer(0, u64::from(u32::MAX)),
+                0..=u64::from(u32::MAX),
                 "requests left; the key's own if left out",
             ),
             reset: keys.duration(
@@ -171,7 +173,7 @@ impl TableKind for Delay {
     const DEFINITION: &'static str = "delay";
     const PLACE: &'static str = "`delay`";
 
-    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+    fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
         let min = keys.duration("min", "the shortest delay");
         let max = keys.duration("max", "the longest delay; evenly spread between the two");
         let median = keys.duration("median", "half of the delays are shorter");
@@ -226,7 +228,7 @@ impl TableKind for Fault {
         ]
     }
 
-    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+    fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
         let kind = keys.required(
             "kind",
             Kind::OneOf(fault_names),
@@ -235,7 +237,7 @@ impl TableKind for Fault {
         );
         let bytes = keys.integer(
             "bytes",
-            Kind::Integer(0, MAX_BYTES),
+            0..=MAX_BYTES,
             "truncate and stall: body bytes sent first; garbage: how many; drip: how many at a time",
         );
         let duration =
@@ -271,9 +273,11 @@ fn fault(kind: &str, bytes: Option<u64>, duration: Option<Duration>, interval: O
 impl KeyReader<'_, '_> {
     /// A delay: a duration, or a table of two between which it lies.
     pub(super) fn delay(&mut self, name: &'static str, meaning: &'static str) -> Option<Delay> {
-        self.read(name, Kind::Delay(TableKeys::of::<Delay>), meaning, |parser, table, key| match table.duration(key) {
-            Some(delay) => Some(Delay::Fixed(delay)),
-            None => parser.read_table(table, key),
+        self.optional(name, Kind::Delay(TableKeys::of::<Delay>), meaning, |parser, table, key| {
+            match table.duration(key) {
+                Some(delay) => Some(Delay::Fixed(delay)),
+                None => parser.table_at(table, key),
+            }
         })
     }
 }
@@ -283,7 +287,7 @@ impl Parser<'_> {
     fn fault(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<Fault> {
         match table.text(key) {
             Some(kind) => Some(fault(kind, None, None, None)),
-            None => self.read_table(table, key),
+            None => self.table_at(table, key),
         }
     }
 
@@ -299,9 +303,9 @@ impl Parser<'_> {
     pub(super) fn delayed_action(
         &mut self,
         table: &Table<'_, '_>,
-        outcome: Outcome,
+        outcome: RuleEffect,
     ) -> Option<(Option<Action>, Option<Delay>)> {
-        let Outcome { reply, patch, remove, delay, fault, pass } = outcome;
+        let RuleEffect { reply, patch, remove, delay, fault, pass } = outcome;
         let Some(key) = table.first_of(&["reply", "fault", "pass", "patch", "remove"]) else {
             return (!table.has_unknown_key()).then_some((None, delay));
         };

@@ -28,9 +28,9 @@ impl TableKind for When {
     const DEFINITION: &'static str = "when";
     const PLACE: &'static str = "`when`";
 
-    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+    fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
         let when = request(keys);
-        let step = keys.text("step", Kind::Name, "the step at which the story must be; it begins at \"start\"");
+        let step = keys.name("step", "the step at which the story must be; it begins at \"start\"");
         let authenticated = keys.flag(
             "authenticated",
             "whether a path that no endpoint has needs a valid key, which is then counted; true below /v1/ if left out",
@@ -71,7 +71,7 @@ impl TableKind for Matcher {
         vec![KeyRule::NotEmpty]
     }
 
-    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+    fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
         keys.name_only("equals", ANYTHING, "is this value");
         keys.name_only("contains", ANYTHING, "text: contains this part; list: has this entry; object: has this key");
         keys.name_only("starts_with", Kind::Text, "begins with this text");

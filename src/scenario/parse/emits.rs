@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::Fingerprints;
 use super::conditions::request;
 use super::keys::{KeyReader, TableKind};
 use super::kinds::{
@@ -35,8 +34,9 @@ impl TableKind for Emit {
         })]
     }
 
-    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
-        let name = keys.text("name", Kind::Name, "what `trigger --emit NAME` and listings call it");
+    fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+        let name: Option<Arc<str>> =
+            keys.name("name", "what `trigger --emit NAME` and listings call it").map(Arc::from);
         let event = keys.required("event", EVENT, "the event type", Parser::event);
         let trigger = keys.required(
             "on",
@@ -47,8 +47,7 @@ impl TableKind for Emit {
         let data =
             keys.fields("data", "the event's data; may use templates; if left out, the profile's data for the type");
         let delay = keys.delay("delay", "from the trigger to the first event");
-        let times =
-            keys.integer("times", Kind::Integer(1, MAX_EVENTS), "events for each trigger; with `every`, events in all");
+        let times = keys.integer("times", 1..=MAX_EVENTS, "events for each trigger; with `every`, events in all");
         let interval = keys.duration("interval", "from one event to the next").unwrap_or_default();
         let delivery: DeliveryFaults = keys.table("delivery", "what happens to the deliveries").unwrap_or_default();
 
@@ -73,7 +72,10 @@ impl TableKind for Emit {
             parser.warning("scenario/no-effect", table.span_of("delivery"), message, hint);
         }
         Some(Self {
-            name: name.map(Arc::from),
+            scenario: Arc::clone(&parser.scenario),
+            label: name.clone().unwrap_or_else(|| format!("emit {}", table.position).into()),
+            fingerprint: parser.emit_prints.of(table.fields),
+            name,
             event,
             trigger,
             data,
@@ -81,10 +83,6 @@ impl TableKind for Emit {
             times,
             interval,
             delivery,
-            // What follows from its place among the others is filled in by [`Parser::emits`].
-            scenario: Arc::default(),
-            label: Arc::default(),
-            fingerprint: 0,
         })
     }
 }
@@ -107,7 +105,7 @@ impl TableKind for Trigger {
         ]
     }
 
-    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+    fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
         let when = request(keys);
         let status = keys.integer("status", STATUS, "the status of the answer");
         let every = keys.duration("every", "again and again, from activation on");
@@ -140,7 +138,7 @@ impl TableKind for DeliveryFaults {
     const DEFINITION: &'static str = "delivery";
     const PLACE: &'static str = "`delivery`";
 
-    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+    fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
         let faults = Self {
             tamper: keys.one_of(
                 "tamper",
@@ -148,7 +146,7 @@ impl TableKind for DeliveryFaults {
                 "the part to falsify: body, signature, secret, timestamp, `future_timestamp` or headers",
                 Tamper::from_name,
             ),
-            duplicate: keys.integer("duplicate", Kind::Integer(1, 100), "copies of each delivery in all"),
+            duplicate: keys.integer("duplicate", 1..=100, "copies of each delivery in all"),
             shuffle: keys.flag("shuffle", "true: the events of one trigger go out in another order").unwrap_or(false),
             drop: keys.flag("drop", "true: nothing is delivered, as if it were lost").unwrap_or(false),
         };
@@ -168,14 +166,14 @@ impl TableKind for Given {
     const DEFINITION: &'static str = "given";
     const PLACE: &'static str = "`given`";
 
-    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
-        let subscriptions = keys.read(
+    fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+        let subscriptions = keys.optional(
             "subscription",
             Kind::Tables(TableKeys::of::<SubscribeRequest>),
             "a webhook subscription that exists from the start",
             |parser, table, key| {
                 let tables = parser.open_tables::<SubscribeRequest>(table, key);
-                Some(tables.iter().filter_map(|table| parser.read(table)).collect())
+                Some(tables.iter().filter_map(|table| parser.read_table(table)).collect())
             },
         );
         Some(Self { subscriptions: subscriptions.unwrap_or_default() })
@@ -186,11 +184,11 @@ impl TableKind for SubscribeRequest {
     const DEFINITION: &'static str = "subscription";
     const PLACE: &'static str = "a `[[given.subscription]]`";
 
-    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+    fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
         let url = keys.required("url", URL, "where events go: an https URL", Parser::url);
         let events = keys.required("events", EVENTS, "the event types subscribed to", Parser::event_types);
-        let secret = keys.read("secret", Kind::Name, "the signing secret; generated if left out", Parser::secret);
-        let description = keys.text("description", Kind::Text, "a short label");
+        let secret = keys.optional("secret", Kind::Name, "the signing secret; generated if left out", Parser::secret);
+        let description = keys.text("description", "a short label");
         Some(Self { url: url?, events: events?, secret, description })
     }
 }
@@ -198,17 +196,7 @@ impl TableKind for SubscribeRequest {
 impl Parser<'_> {
     pub(super) fn emits(&mut self, file: &Table<'_, '_>, key: &'static str) -> Vec<Arc<Emit>> {
         let tables = self.open_tables::<Emit>(file, key);
-        let mut fingerprints = Fingerprints::new(&self.scenario, "emit");
-        let mut emits = Vec::new();
-        for (position, table) in (1..).zip(&tables) {
-            let Some(emit) = self.read::<Emit>(table) else { continue };
-            emits.push(Arc::new(Emit {
-                scenario: Arc::clone(&self.scenario),
-                label: emit.name.clone().unwrap_or_else(|| format!("emit {position}").into()),
-                fingerprint: fingerprints.of(table.fields),
-                ..emit
-            }));
-        }
+        let emits = tables.iter().filter_map(|table| self.read_table(table)).map(Arc::new).collect();
         self.check_names("emission", &tables);
         emits
     }
@@ -236,7 +224,7 @@ impl Parser<'_> {
         match table.text(key) {
             Some("activation") => Some(Trigger::Activation),
             Some(_) => Some(Trigger::Command),
-            None => self.read_table(table, key),
+            None => self.table_at(table, key),
         }
     }
 

@@ -1,6 +1,7 @@
 //! One function for each kind of table names every key once, with what it looks like and means, and reads it. Run without a table it
 //! describes the keys: what the reader checks, the hints, the JSON Schema and the page about the language follow from that.
 
+use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -25,12 +26,12 @@ pub(crate) trait TableKind: Sized {
     /// Names and reads every key, then asks for [`KeyReader::input`] and checks what the keys say together. `None` if there
     /// is no value; whatever is wrong was reported. When the keys are only described nothing is read, and there is no input: every key is named
     /// before the first `?`.
-    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self>;
+    fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self>;
 }
 
 impl TableKeys {
     pub(crate) fn of<T: TableKind>() -> Self {
-        let keys = described(T::read);
+        let keys = described(T::from_keys);
         Self { definition: T::DEFINITION, place: T::PLACE, keys, rules: T::rules() }
     }
 }
@@ -56,7 +57,7 @@ impl<'t> KeyReader<'_, 't> {
     }
 
     /// A key that may be left out. `read` is called if there is a value of this kind; it reports what else may be wrong.
-    pub(crate) fn read<T>(
+    pub(crate) fn optional<T>(
         &mut self,
         name: &'static str,
         kind: Kind,
@@ -91,33 +92,40 @@ impl<'t> KeyReader<'_, 't> {
             "`{}` is named after the first `?`, so that it was not described",
             key.name
         );
-        if table.is_right(key.name) { read(parser, table, key.name) } else { None }
+        if table.is_valid(key.name) { read(parser, table, key.name) } else { None }
     }
 
     /// A key whose value is read by what comes after [`Self::input`].
     pub(crate) fn name_only(&mut self, name: &'static str, kind: Kind, meaning: &'static str) {
-        self.read(name, kind, meaning, |_, _, _| Some(()));
+        self.optional(name, kind, meaning, |_, _, _| Some(()));
     }
 
-    pub(crate) fn text(&mut self, name: &'static str, kind: Kind, meaning: &'static str) -> Option<String> {
-        self.read(name, kind, meaning, |_, table, key| table.text(key).map(str::to_owned))
+    /// A text, which may be empty.
+    pub(crate) fn text(&mut self, name: &'static str, meaning: &'static str) -> Option<String> {
+        self.optional(name, Kind::Text, meaning, |_, table, key| table.text(key).map(str::to_owned))
+    }
+
+    /// A text that must not be empty.
+    pub(crate) fn name(&mut self, name: &'static str, meaning: &'static str) -> Option<String> {
+        self.optional(name, Kind::Name, meaning, |_, table, key| table.text(key).map(str::to_owned))
     }
 
     pub(crate) fn integer<T: TryFrom<u64>>(
         &mut self,
         name: &'static str,
-        kind: Kind,
+        range: RangeInclusive<u64>,
         meaning: &'static str,
     ) -> Option<T> {
-        self.read(name, kind, meaning, |_, table, key| table.integer(key)?.try_into().ok())
+        let kind = Kind::Integer(*range.start(), *range.end());
+        self.optional(name, kind, meaning, |_, table, key| table.integer(key)?.try_into().ok())
     }
 
     pub(crate) fn flag(&mut self, name: &'static str, meaning: &'static str) -> Option<bool> {
-        self.read(name, Kind::Boolean, meaning, |_, table, key| table.flag(key))
+        self.optional(name, Kind::Boolean, meaning, |_, table, key| table.flag(key))
     }
 
     pub(crate) fn duration(&mut self, name: &'static str, meaning: &'static str) -> Option<Duration> {
-        self.read(name, Kind::Duration, meaning, |_, table, key| table.duration(key))
+        self.optional(name, Kind::Duration, meaning, |_, table, key| table.duration(key))
     }
 
     /// One of the names of a closed set.
@@ -128,29 +136,29 @@ impl<'t> KeyReader<'_, 't> {
         meaning: &'static str,
         from_name: fn(&str) -> Option<T>,
     ) -> Option<T> {
-        self.read(name, Kind::OneOf(names), meaning, |_, table, key| from_name(table.text(key)?))
+        self.optional(name, Kind::OneOf(names), meaning, |_, table, key| from_name(table.text(key)?))
     }
 
     /// A table of fields that may have templates.
     pub(crate) fn fields(&mut self, name: &'static str, meaning: &'static str) -> Option<Map<String, Value>> {
-        self.read(name, ANY_TABLE, meaning, Parser::json_fields)
+        self.optional(name, ANY_TABLE, meaning, Parser::json_fields)
     }
 
     pub(crate) fn table<T: TableKind>(&mut self, name: &'static str, meaning: &'static str) -> Option<T> {
-        self.read(name, Kind::Table(TableKeys::of::<T>), meaning, Parser::read_table)
+        self.optional(name, Kind::Table(TableKeys::of::<T>), meaning, Parser::table_at)
     }
 }
 
 impl Parser<'_> {
     /// Reads the table at a key.
-    pub(crate) fn read_table<T: TableKind>(&mut self, table: &Table<'_, '_>, key: &str) -> Option<T> {
+    pub(crate) fn table_at<T: TableKind>(&mut self, table: &Table<'_, '_>, key: &str) -> Option<T> {
         let table = self.open_table::<T>(table.fields_at(key)?, table.span_of(key));
-        self.read(&table)
+        self.read_table(&table)
     }
 
     /// Reads a table that was opened.
-    pub(crate) fn read<T: TableKind>(&mut self, table: &Table<'_, '_>) -> Option<T> {
-        T::read(&mut KeyReader { named: Vec::new(), input: Some((self, table)) })
+    pub(crate) fn read_table<T: TableKind>(&mut self, table: &Table<'_, '_>) -> Option<T> {
+        T::from_keys(&mut KeyReader { named: Vec::new(), input: Some((self, table)) })
     }
 
     /// Opens the tables of a list: `[[key]]`, or a list of inline tables.
@@ -158,7 +166,11 @@ impl Parser<'_> {
         let mut tables = Vec::new();
         for entry in table.entries(key) {
             match entry.get_ref().as_table() {
-                Some(fields) => tables.push(self.open_table::<T>(fields, entry.span())),
+                Some(fields) => {
+                    let mut table = self.open_table::<T>(fields, entry.span());
+                    table.position = tables.len() + 1;
+                    tables.push(table);
+                }
                 None => self.wrong_type(key, "a table", entry, table.meaning(key)),
             }
         }

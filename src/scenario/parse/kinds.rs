@@ -1,5 +1,7 @@
 //! What tables and their values may look like: as the page about the language shows it, as JSON Schema, and as the reader checks it.
 
+use std::ops::RangeInclusive;
+
 use serde_json::{Value, json};
 use toml::de::DeValue;
 
@@ -37,26 +39,26 @@ pub(crate) type Described = fn() -> TableKeys;
 /// reported by what reads the table, and is here for the schema.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeyRule {
-    /// The first of these keys that is present excludes the others; why, and what helps.
+    /// The first of these keys that is present excludes the others; reason and hint.
     Excludes(Names, Names, &'static str, &'static str),
-    /// The one key needs the other; what helps.
+    /// The one key needs the other; hint.
     Needs(&'static str, &'static str, &'static str),
     /// The value of a key decides which others there may be.
     Takes(&'static str, &'static [(&'static str, Names)]),
     /// One of these must be there.
     AnyOf(Names),
-    /// The same, reported by the reader; what helps.
+    /// The same, reported by the reader; hint.
     Requires(Names, &'static str),
     /// It has a key.
     NotEmpty,
-    /// What no such table is like.
+    /// A schema that this table must not match.
     Never(Schema),
 }
 
 pub(crate) type Names = &'static [&'static str];
 
 impl KeyRule {
-    /// What no table that keeps to it is like.
+    /// The schemas that a table must not match.
     fn refused(self, table: &TableKeys) -> Vec<Value> {
         match self {
             Self::Excludes(firsts, others, ..) => vec![json!({"allOf": [any_of(firsts), any_of(others)]})],
@@ -204,7 +206,7 @@ pub(crate) const HEADERS: ValueKind = ValueKind::Fields(
         json!({"type": "object", "propertyNames": names, "additionalProperties": {"anyOf": [text, {"type": "integer"}]}})
     },
 );
-pub(crate) const STATUS: ValueKind = ValueKind::Integer(200, 599);
+pub(crate) const STATUS: RangeInclusive<u64> = 200..=599;
 pub(crate) const PATTERN: ValueKind = ValueKind::TextOf(|| {
     // The format knows only the expressions of JavaScript, which has neither flags in the middle nor this form of named groups.
     json!({"type": "string", "anyOf": [{"format": "regex"}, {"pattern": r"\(\?(P<|[a-zA-Z-]+[:)])"}]})
@@ -235,14 +237,14 @@ fn in_any_case(name: &str) -> String {
     name.chars().map(both).collect()
 }
 
-/// What helps where two keys exclude each other.
+/// The hint where two keys exclude each other.
 pub(crate) const KEEP_ONE: &str = "keep one of the two";
 
 /// What is wrong with a value.
 pub(crate) struct ValueProblem {
     pub(crate) code: &'static str,
     pub(crate) message: String,
-    /// What helps; the meaning of the key if absent.
+    /// How to mend it; the meaning of the key if absent.
     pub(crate) hint: Option<String>,
 }
 

@@ -1,31 +1,32 @@
 //! TOML text to a checked scenario: every problem of the text in one pass, each with its place, code and hint.
 //!
 //! Reads no files and no clock. `kinds` says what values may look like, `keys` how a function names the keys of a table, and `reader`
-//! checks a text against both. One file for each part of the language has the functions; `warnings` looks for what can never happen.
+//! checks a text against both. One file for each part of the language has the functions; `fingerprints` tells rules apart while a text
+//! is edited, and `warnings` looks for what can never happen.
 
 mod actions;
 mod conditions;
 mod emits;
+mod fingerprints;
 mod keys;
 pub(super) mod kinds;
 mod reader;
 mod rules;
 mod warnings;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
 use toml::de::{DeTable, DeValue};
 
 use super::action::{Delay, Fault, ScriptedQuota, ScriptedReply};
 use super::emit::{DeliveryFaults, Emit, Trigger};
 use super::matcher::When;
 use super::rule::{NextStep, Rule, SequenceStep};
-use super::{Given, Overlay, Scenario, ScenarioOrigin};
+use super::{Given, Scenario, ScenarioOrigin};
 use crate::contract::types::SubscribeRequest;
 use crate::diagnostic::{Diagnostic, Level};
-use crate::settings::{Draft, Layered, SyntaxProblem, is_json, syntax_problems};
+use crate::settings::{Draft, Layer, Layered};
+use crate::util::toml_messages::{SyntaxProblem, is_json, syntax_problems};
 use conditions::Matcher;
 use keys::{KeyReader, TableKind};
 use kinds::{KeyRule, SETTINGS, TableKeys, ValueKind as Kind, escaped};
@@ -96,7 +97,7 @@ fn problem_of_name(name: &str) -> Option<Diagnostic> {
 
 /// What most likely causes a syntax error, and so whether others follow from it.
 #[derive(Clone, Copy, PartialEq)]
-enum Cause {
+enum SyntaxCause {
     /// One word; the rest of the text is read as it is meant.
     Word,
     Quotes,
@@ -115,31 +116,31 @@ fn problems_of_syntax(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic>
         return vec![at(start..end, "this looks like JSON; scenarios are TOML".to_owned(), hint)];
     }
     let is_curly = |c: &char| matches!(c, '“' | '”' | '„' | '‘' | '’' | '‚' | '«' | '»');
-    let mut problems: Vec<(Cause, Diagnostic)> = syntax_problems(text, errors)
+    let mut problems: Vec<(SyntaxCause, Diagnostic)> = syntax_problems(text, errors)
         .into_iter()
         .map(|SyntaxProblem { span, message, hint, missing_quote }| {
             let first = text.get(span.clone()).and_then(|text| text.chars().next());
             if let Some(quote) = first.filter(is_curly) {
                 let hint = "write strings in straight quotes: \"…\" or '…'";
-                return (Cause::Quotes, at(span, format!("`{quote}` is not a quote in TOML"), hint));
+                return (SyntaxCause::Quotes, at(span, format!("`{quote}` is not a quote in TOML"), hint));
             }
             if let Some(quote) = missing_quote {
                 let message = format!("the string is not closed; expected {quote}");
-                return (Cause::Quotes, at(span, message, "write the quote where the string ends"));
+                return (SyntaxCause::Quotes, at(span, message, "write the quote where the string ends"));
             }
             let usual = "the file must be TOML: strings in quotes, arrays in [ ], tables in { } or under [names]";
             (
-                if hint.is_some() { Cause::Word } else { Cause::Unclear },
+                if hint.is_some() { SyntaxCause::Word } else { SyntaxCause::Unclear },
                 at(span, message, hint.as_deref().unwrap_or(usual)),
             )
         })
         .collect();
-    problems.sort_by_key(|(cause, problem)| (problem.line, *cause == Cause::Unclear, problem.span.start));
+    problems.sort_by_key(|(cause, problem)| (problem.line, *cause == SyntaxCause::Unclear, problem.span.start));
     problems.dedup_by_key(|(_, problem)| problem.line);
     let lines: Vec<&str> = text.lines().collect();
-    let is_open = |(cause, problem): &(Cause, Diagnostic)| {
+    let is_open = |(cause, problem): &(SyntaxCause, Diagnostic)| {
         let line = lines.get(problem.line - 1).map_or("", |line| line.trim_start());
-        *cause != Cause::Word && !line.starts_with('[') && line.contains(['{', '['])
+        *cause != SyntaxCause::Word && !line.starts_with('[') && line.contains(['{', '['])
     };
     let kept = problems.iter().position(is_open).map_or(problems.len(), |last| last + 1);
     problems.into_iter().take(kept.min(MAX_SYNTAX_ERRORS)).map(|(_, problem)| problem).collect()
@@ -167,26 +168,28 @@ impl TableKind for Scenario {
         vec![KeyRule::NotEmpty]
     }
 
-    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
-        let title = keys.text("title", Kind::Name, "one line that says what the story is");
-        let description = keys.text("description", Kind::Text, "what happens and what a good client does, for people");
-        let overlay = keys.read(
+    fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+        let title = keys.name("title", "one line that says what the story is");
+        let description = keys.text("description", "what happens and what a good client does, for people");
+        let overlay = keys.optional(
             "profile",
             SETTINGS,
             "settings in force while the scenario is active; `wrs-emulator assumptions` lists them",
             Parser::overlay,
         );
         let given = keys.table("given", "state put in place at activation");
-        let rules = keys.read(
+        let rules = keys.optional(
             "rule",
             Kind::Tables(TableKeys::of::<Rule>),
             "what happens to a request; the first rule that applies decides",
             |parser, table, key| Some(parser.rules(table, key)),
         );
-        let emits =
-            keys.read("emit", Kind::Tables(TableKeys::of::<Emit>), "an event that is fired", |parser, table, key| {
-                Some(parser.emits(table, key))
-            });
+        let emits = keys.optional(
+            "emit",
+            Kind::Tables(TableKeys::of::<Emit>),
+            "an event that is fired",
+            |parser, table, key| Some(parser.emits(table, key)),
+        );
 
         let (parser, table) = keys.input()?;
         let is_empty = ["profile", "given", "rule", "emit"].iter().all(|key| !table.has(key));
@@ -232,20 +235,19 @@ impl Parser<'_> {
             );
         }
         let table = self.open_table::<Scenario>(file, 0..0);
-        let scenario = self.read::<Scenario>(&table)?;
+        let scenario = self.read_table::<Scenario>(&table)?;
         Some(Scenario { text: text.into(), origin, weight: weight + self.pattern_bytes, ..scenario })
     }
 
-    fn overlay(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<Overlay> {
+    fn overlay(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<Arc<Layer>> {
         let table = table.fields_at(key)?;
-        let source = format!("scenario {}", self.scenario);
         let mut draft = Draft::of(self.base);
-        let settings = draft.table(table, &source);
+        let layer = draft.table(table, &format!("scenario {}", self.scenario));
         // Whether it is valid over the profile in force shows when it is activated.
         match draft.finish_alone() {
             Ok(layered) => {
                 self.profile = Arc::clone(layered.profile());
-                Some(Overlay { settings: Arc::new(settings), source })
+                Some(Arc::new(layer))
             }
             Err(problems) => {
                 for problem in problems {
@@ -255,74 +257,6 @@ impl Parser<'_> {
             }
         }
     }
-}
-
-/// Fingerprints of the rules or emissions of one scenario: the same as long as name and content are the same, whatever
-/// is around them, so that rules whose text did not change keep their counters. The second of two equal ones gets another.
-struct Fingerprints {
-    prefix: Sha256,
-    seen: HashMap<[u8; 32], u64>,
-}
-
-impl Fingerprints {
-    fn new(scenario: &str, kind: &str) -> Self {
-        let mut prefix = Sha256::new();
-        for part in [kind, scenario] {
-            hash_text(&mut prefix, part);
-        }
-        Self { prefix, seen: HashMap::new() }
-    }
-
-    fn of(&mut self, table: &DeTable<'_>) -> u64 {
-        let mut hash = self.prefix.clone();
-        hash_table(&mut hash, table);
-        let content: [u8; 32] = hash.finalize().into();
-        let repeats = self.seen.entry(content).or_default();
-        *repeats += 1;
-        shortened(Sha256::new().chain_update(content).chain_update(repeats.to_be_bytes()))
-    }
-
-    fn story(&self) -> u64 {
-        shortened(self.prefix.clone().chain_update(b"story"))
-    }
-}
-
-fn shortened(hash: Sha256) -> u64 {
-    let digest = hash.finalize();
-    digest.iter().take(8).fold(0, |print, byte| print << 8 | u64::from(*byte))
-}
-
-fn hash_table(hash: &mut Sha256, table: &DeTable<'_>) {
-    hash.update(b"{");
-    for (key, value) in table {
-        hash_text(hash, key.get_ref());
-        hash_value(hash, value.get_ref());
-    }
-    hash.update(b"}");
-}
-
-fn hash_value(hash: &mut Sha256, value: &DeValue<'_>) {
-    match value {
-        DeValue::String(text) => {
-            hash.update(b"s");
-            hash_text(hash, text);
-        }
-        DeValue::Table(table) => hash_table(hash, table),
-        DeValue::Array(values) => {
-            hash.update(b"[");
-            values.iter().for_each(|value| hash_value(hash, value.get_ref()));
-            hash.update(b"]");
-        }
-        DeValue::Integer(number) => hash_text(hash, &number.to_string()),
-        DeValue::Float(number) => hash_text(hash, number.as_str()),
-        DeValue::Boolean(flag) => hash.update([b'b', u8::from(*flag)]),
-        DeValue::Datetime(time) => hash_text(hash, &time.to_string()),
-    }
-}
-
-fn hash_text(hash: &mut Sha256, text: &str) {
-    hash.update((text.len() as u64).to_be_bytes());
-    hash.update(text.as_bytes());
 }
 
 /// A scenario given as JSON, as TOML text.

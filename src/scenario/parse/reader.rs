@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::fingerprints::Fingerprints;
 use super::kinds::{Described, KeyRule, TableKeys, ValueProblem, escaped, nearest_hint, number};
 use crate::contract::nearest;
 use crate::diagnostic::{Diagnostic, Level};
@@ -32,6 +33,8 @@ pub(crate) struct Table<'v, 'i> {
     pub(crate) fields: &'v DeTable<'i>,
     pub(crate) keys: Rc<TableKeys>,
     pub(crate) span: Span,
+    /// Its place in its list, from 1; 0 if it is in none.
+    pub(crate) position: usize,
     /// How many errors were found before it was opened.
     pub(crate) errors_before: usize,
     /// Keys whose values were reported.
@@ -54,7 +57,7 @@ impl<'v, 'i> Table<'v, 'i> {
     }
 
     /// True if there is a value at a key, and of the key's kind.
-    pub(crate) fn is_right(&self, key: &str) -> bool {
+    pub(crate) fn is_valid(&self, key: &str) -> bool {
         self.right(key).is_some()
     }
 
@@ -143,6 +146,8 @@ pub(crate) struct Parser<'t> {
     pub(crate) pattern_bytes: usize,
     /// Statuses that the file's own rules answer.
     pub(crate) scripted: BTreeSet<u16>,
+    pub(super) rule_prints: Fingerprints,
+    pub(super) emit_prints: Fingerprints,
 }
 
 impl<'t> Parser<'t> {
@@ -162,6 +167,8 @@ impl<'t> Parser<'t> {
             profile: Arc::clone(base.profile()),
             pattern_bytes: 0,
             scripted: BTreeSet::new(),
+            rule_prints: Fingerprints::new(scenario, "rule"),
+            emit_prints: Fingerprints::new(scenario, "emit"),
         }
     }
 
@@ -224,7 +231,7 @@ impl<'t> Parser<'t> {
     /// Reports every key that does not belong in a table or that it lacks, and every value that is not of its key's kind.
     pub(crate) fn open<'v, 'i>(&mut self, fields: &'v DeTable<'i>, keys: Rc<TableKeys>, span: Span) -> Table<'v, 'i> {
         let errors_before = self.errors;
-        let mut table = Table { fields, keys: Rc::clone(&keys), span, errors_before, wrong: Vec::new() };
+        let mut table = Table { fields, keys: Rc::clone(&keys), span, position: 0, errors_before, wrong: Vec::new() };
         for (key, value) in fields {
             let Some(spec) = keys.find(key.get_ref()) else {
                 // Looking for the nearest name takes time, and a file may have thousands of wrong keys.

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Fingerprints;
-use super::actions::{ANSWER, ONE_ANSWER, Outcome, REPLY_RULES, answer, outcome};
+use super::actions::{ANSWER, ONE_ANSWER, REPLY_RULES, RuleEffect, answer, outcome};
 use super::keys::{KeyReader, TableKind};
 use super::kinds::{ANY, KEEP_ONE, KeyRule, STATUS, TableKeys, ValueKind as Kind, escaped};
 use super::reader::{Parser, Table};
@@ -30,41 +29,28 @@ impl TableKind for Rule {
         rules
     }
 
-    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
-        let rule = Self {
-            name: keys.text("name", Kind::Name, "what listings and explanations call the rule").map(Arc::from),
-            when: keys.table("when", "what a request must look like; every request if left out").unwrap_or_default(),
-            skip: keys.integer("skip", Kind::Integer(0, ANY), "matching requests let through first").unwrap_or(0),
-            times: keys.integer(
-                "times",
-                Kind::Integer(1, ANY),
-                "how often the rule applies; without limit if left out",
-            ),
-            every: keys.integer("every", Kind::Integer(1, ANY), "apply to each nth matching request").unwrap_or(1),
-            chance: keys.read(
-                "chance",
-                Kind::Chance,
-                "apply with this probability, greater than 0 and at most 1; fixed by --seed",
-                |_, table, key| table.number(key),
-            ),
-            from: keys.duration("from", "apply from this long after activation"),
-            to: keys.duration("to", "apply until this long after activation"),
-            next: keys.read(
-                "next",
-                Kind::TextOr(TableKeys::of::<NextStep>),
-                "the step that the story moves to once the rule is used up; with { step = …, status = … }, only after an answer with this status",
-                Parser::next_step,
-            ),
-            // What follows from its place among the others is filled in by [`Parser::rules`].
-            scenario: Arc::default(),
-            label: Arc::default(),
-            line: 0,
-            fingerprint: 0,
-            story: 0,
-            sequence: Sequence::default(),
-        };
+    fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+        let name: Option<Arc<str>> = keys.name("name", "what listings and explanations call the rule").map(Arc::from);
+        let when = keys.table("when", "what a request must look like; every request if left out").unwrap_or_default();
+        let skip = keys.integer("skip", 0..=ANY, "matching requests let through first").unwrap_or(0);
+        let times = keys.integer("times", 1..=ANY, "how often the rule applies; without limit if left out");
+        let every = keys.integer("every", 1..=ANY, "apply to each nth matching request").unwrap_or(1);
+        let chance = keys.optional(
+            "chance",
+            Kind::Chance,
+            "apply with this probability, greater than 0 and at most 1; fixed by --seed",
+            |_, table, key| table.number(key),
+        );
+        let from = keys.duration("from", "apply from this long after activation");
+        let to = keys.duration("to", "apply until this long after activation");
+        let next = keys.optional(
+            "next",
+            Kind::TextOr(TableKeys::of::<NextStep>),
+            "the step that the story moves to once the rule is used up; with { step = …, status = … }, only after an answer with this status",
+            Parser::next_step,
+        );
         let outcome = outcome(keys);
-        let steps = keys.read(
+        let steps = keys.optional(
             "sequence",
             Kind::Steps(TableKeys::of::<SequenceStep>),
             "steps played one after the other, request by request",
@@ -79,7 +65,23 @@ impl TableKind for Rule {
 
         let (parser, table) = keys.input()?;
         let sequence = parser.sequence(table, outcome, steps.unwrap_or_default(), then.unwrap_or_default())?;
-        Some(Self { sequence, ..rule })
+        Some(Self {
+            scenario: Arc::clone(&parser.scenario),
+            label: name.clone().unwrap_or_else(|| format!("rule {}", table.position).into()),
+            line: parser.line_of(&table.span),
+            fingerprint: parser.rule_prints.of(table.fields),
+            story: parser.rule_prints.story(),
+            name,
+            when,
+            skip,
+            times,
+            every,
+            chance,
+            from,
+            to,
+            next,
+            sequence,
+        })
     }
 }
 
@@ -87,7 +89,7 @@ impl TableKind for NextStep {
     const DEFINITION: &'static str = "next";
     const PLACE: &'static str = "`next`";
 
-    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+    fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
         let step = keys.required("step", Kind::Name, "the step that the story moves to", |_, table, key| {
             table.text(key).map(Arc::from)
         });
@@ -119,10 +121,10 @@ impl TableKind for SequenceStep {
         rules
     }
 
-    fn read(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+    fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
         let answer = answer(keys);
         let mut outcome = outcome(keys);
-        let times = keys.integer("times", Kind::Integer(1, ANY), "how many requests the step lasts; 1 if left out");
+        let times = keys.integer("times", 1..=ANY, "how many requests the step lasts; 1 if left out");
 
         let (parser, table) = keys.input()?;
         let is_written_out = ANSWER.iter().any(|key| table.has(key));
@@ -144,30 +146,21 @@ impl TableKind for SequenceStep {
 impl Parser<'_> {
     pub(super) fn rules(&mut self, file: &Table<'_, '_>, key: &'static str) -> Vec<Arc<Rule>> {
         let tables = self.open_tables::<Rule>(file, key);
-        let mut fingerprints = Fingerprints::new(&self.scenario, "rule");
         // Each with whether it is right: what a rule with an error does is not known yet.
         let mut rules = Vec::new();
-        for (position, table) in (1..).zip(&tables) {
+        for table in &tables {
             let before = self.errors;
-            let rule = self.read::<Rule>(table);
+            let rule = self.read_table::<Rule>(table);
             let paths = self.take_request_paths();
             let Some(rule) = rule else { continue };
-            let rule = Rule {
-                scenario: Arc::clone(&self.scenario),
-                label: rule.name.clone().unwrap_or_else(|| format!("rule {position}").into()),
-                line: self.line_of(&table.span),
-                fingerprint: fingerprints.of(table.fields),
-                story: fingerprints.story(),
-                ..rule
-            };
-            let is_right = self.errors == before;
-            if is_right {
+            let is_valid = self.errors == before;
+            if is_valid {
                 self.warn_of_missing_parts(Some(&rule.when), paths);
                 self.warn_of_contradictory_counts(table, &rule);
                 self.warn_of_nothing_to_change(table, &rule);
                 self.warn_of_status_never_answered(table, &rule);
             }
-            rules.push((table, rule, is_right));
+            rules.push((table, rule, is_valid));
         }
         self.check_names("rule", &tables);
         self.warn_of_unreachable_steps(&rules);
@@ -184,7 +177,7 @@ impl Parser<'_> {
     fn next_step(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<NextStep> {
         match table.text(key) {
             Some(step) => Some(NextStep { step: step.into(), status: None }),
-            None => self.read_table(table, key),
+            None => self.table_at(table, key),
         }
     }
 
@@ -205,7 +198,7 @@ impl Parser<'_> {
     fn sequence(
         &mut self,
         table: &Table<'_, '_>,
-        outcome: Outcome,
+        outcome: RuleEffect,
         steps: Vec<SequenceStep>,
         then: Then,
     ) -> Option<Sequence> {
@@ -228,6 +221,6 @@ impl Parser<'_> {
             self.error("scenario/missing-key", table.span_of(key), "`sequence` has no steps", hint);
         }
         let tables = self.open_tables::<SequenceStep>(table, key);
-        tables.iter().filter_map(|table| self.read(table)).collect()
+        tables.iter().filter_map(|table| self.read_table(table)).collect()
     }
 }

@@ -109,7 +109,7 @@ impl Parser<'_> {
         let mut reached: BTreeSet<&str> =
             rules.iter().filter_map(|(_, rule, _)| Some(&*rule.next.as_ref()?.step)).collect();
         reached.insert(FIRST_STEP);
-        for (table, rule, _) in rules.iter().filter(|(.., is_right)| *is_right) {
+        for (table, rule, _) in rules.iter().filter(|(.., is_valid)| *is_valid) {
             let Some(step) = rule.when.step.as_deref().filter(|step| !reached.contains(step)) else { continue };
             let place = table.get("when").and_then(|when| when.get_ref().as_table()?.get("step"));
             let message = format!("no rule leads to the step \"{}\"", escaped(step));
@@ -127,7 +127,7 @@ impl Parser<'_> {
     pub(super) fn warn_of_unreachable_rules(&mut self, rules: &[(&Table<'_, '_>, Rule, bool)]) {
         let mut lasting: Vec<(&Rule, BTreeSet<String>)> = Vec::new();
         let mut left = MAX_COMPARED;
-        for (table, rule, _) in rules.iter().filter(|(.., is_right)| *is_right) {
+        for (table, rule, _) in rules.iter().filter(|(.., is_valid)| *is_valid) {
             let step = rule.when.step.iter().map(|step| format!("step {step}"));
             let demands: BTreeSet<String> = rule.when.demands().into_iter().chain(step).collect();
             let covering = lasting.iter().take(left).find(|(earlier, needed)| {

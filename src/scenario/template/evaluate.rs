@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use rand::{Rng as _, RngExt as _};
 use serde_json::{Map, Value};
 
-use super::parse::{Expression, Filter, Function, PathPart, Piece, Source};
+use super::parse::{Expression, Filter, PathPart, Piece, Source, TemplateFunction};
 use crate::clock::Random;
 use crate::contract::ids::{IdKind, IdStyle, make_id};
 use crate::contract::timestamp::{Precision, format_timestamp};
@@ -20,7 +20,7 @@ const MAX_PATH: usize = 100;
 const OPERATION: usize = 16;
 
 /// The values that templates see, and the work that they may still do.
-pub(super) struct Scope<'s> {
+pub(super) struct Evaluation<'s> {
     pub(super) facts: &'s Map<String, Value>,
     pub(super) wall: Timestamp,
     pub(super) random: Random,
@@ -80,7 +80,7 @@ impl Term<'_> {
     }
 }
 
-impl<'s> Scope<'s> {
+impl<'s> Evaluation<'s> {
     pub(super) fn render(&mut self, pieces: &[Piece<'_>]) -> String {
         let mut text = String::new();
         for piece in pieces {
@@ -152,12 +152,12 @@ impl<'s> Scope<'s> {
         Ok(found.map_or_else(|| Term::Missing(path_text(root, parts)), Term::Borrowed))
     }
 
-    fn call(&mut self, function: Function, arguments: &[Expression<'_>]) -> Result<Term<'s>, String> {
+    fn call(&mut self, function: TemplateFunction, arguments: &[Expression<'_>]) -> Result<Term<'s>, String> {
         self.pay(0)?;
         let style = match function {
-            Function::Ulid => IdStyle::Ulid,
-            Function::Uuid => IdStyle::Uuid,
-            Function::RandomInt => {
+            TemplateFunction::Ulid => IdStyle::Ulid,
+            TemplateFunction::Uuid => IdStyle::Uuid,
+            TemplateFunction::RandomInt => {
                 let low = self.integer(&arguments[0], "`random_int` needs whole numbers")?;
                 let high = self.integer(&arguments[1], "`random_int` needs whole numbers")?;
                 let (low, high) = match (low, high) {

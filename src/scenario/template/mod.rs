@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::clock::{Random, Seed};
 use crate::util::wording::shorten;
-use evaluate::Scope;
+use evaluate::Evaluation;
 use parse::Piece;
 
 pub use evaluate::{Gap, MAX_TEXT};
@@ -40,7 +40,7 @@ pub fn render_map(
     if values.values().all(|value| template_bytes(value) == 0) {
         return Ok((values.clone(), Vec::new()));
     }
-    let mut scope = Scope { facts, wall, random: random(), budget: MAX_BYTES, gaps: Vec::new() };
+    let mut scope = Evaluation { facts, wall, random: random(), budget: MAX_BYTES, gaps: Vec::new() };
     let rendered = render_fields(values, &mut scope, &mut { MAX_TEMPLATES })?;
     Ok((rendered, scope.gaps))
 }
@@ -62,7 +62,7 @@ impl<'t> Template<'t> {
     pub fn try_out(&self) -> Result<(), String> {
         let (facts, random) = (Map::new(), Seed::from_number(0).source("trial"));
         let mut scope =
-            Scope { facts: &facts, wall: Timestamp::UNIX_EPOCH, random, budget: TRIAL_BYTES, gaps: Vec::new() };
+            Evaluation { facts: &facts, wall: Timestamp::UNIX_EPOCH, random, budget: TRIAL_BYTES, gaps: Vec::new() };
         scope.render(&self.pieces);
         match scope.gaps.iter().find_map(Gap::failure) {
             Some(failure) if scope.budget > 0 => Err(in_template(self.text, failure)),
@@ -99,13 +99,13 @@ pub fn template_bytes(value: &Value) -> usize {
 
 fn render_fields(
     values: &Map<String, Value>,
-    scope: &mut Scope<'_>,
+    scope: &mut Evaluation<'_>,
     templates: &mut usize,
 ) -> Result<Map<String, Value>, String> {
     values.iter().map(|(key, value)| Ok((key.clone(), render(value, scope, templates)?))).collect()
 }
 
-fn render(value: &Value, scope: &mut Scope<'_>, templates: &mut usize) -> Result<Value, String> {
+fn render(value: &Value, scope: &mut Evaluation<'_>, templates: &mut usize) -> Result<Value, String> {
     Ok(match value {
         Value::String(text) if is_template(text) => {
             let left = templates.checked_sub(1);

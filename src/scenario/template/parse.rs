@@ -55,7 +55,7 @@ impl Expression<'_> {
 pub(super) enum Source<'t> {
     Literal(Value),
     Path { root: &'t str, parts: Vec<PathPart<'t>> },
-    Call(Function, Vec<Expression<'t>>),
+    Call(TemplateFunction, Vec<Expression<'t>>),
 }
 
 /// One part of a path: the member of the value before it.
@@ -66,7 +66,7 @@ pub(super) enum PathPart<'t> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Function {
+pub(super) enum TemplateFunction {
     Ulid,
     Uuid,
     RandomInt,
@@ -86,8 +86,11 @@ pub(super) enum Filter {
 /// A name, the number of its arguments, and its meaning.
 type Named<T> = (&'static str, usize, T);
 
-const FUNCTIONS: [Named<Function>; 3] =
-    [("ulid", 0, Function::Ulid), ("uuid", 0, Function::Uuid), ("random_int", 2, Function::RandomInt)];
+const FUNCTIONS: [Named<TemplateFunction>; 3] = [
+    ("ulid", 0, TemplateFunction::Ulid),
+    ("uuid", 0, TemplateFunction::Uuid),
+    ("random_int", 2, TemplateFunction::RandomInt),
+];
 const FILTERS: [Named<Filter>; 7] = [
     ("default", 1, Filter::Default),
     ("json", 0, Filter::Json),
@@ -108,7 +111,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Piece<'_>>, String> {
             text.len()
         ));
     }
-    let mut reader = Reader { rest: text };
+    let mut reader = TemplateReader { rest: text };
     let mut pieces = Vec::new();
     while let Some(at) = reader.rest.find("{{") {
         let (before, expression) = reader.rest.split_at(at);
@@ -130,11 +133,11 @@ fn checked(text: &str) -> Result<&str, String> {
     Ok(text)
 }
 
-struct Reader<'t> {
+struct TemplateReader<'t> {
     rest: &'t str,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> TemplateReader<'t> {
     fn expression(&mut self, depth: usize) -> Result<Expression<'t>, String> {
         if depth > DEEPEST {
             return Err(format!("calls are nested more than {DEEPEST} deep"));

@@ -38,7 +38,7 @@ impl ClockDriver {
         let owner = self.workspace.clone().unwrap_or_else(|| self.registry.anonymous());
         let _moving = owner.agenda().moving().lock_owned().await;
         let mut remaining = by;
-        let moved = self.moved();
+        let moved = self.driven_workspaces();
         for workspace in &moved {
             settle(workspace).await;
         }
@@ -66,7 +66,7 @@ impl ClockDriver {
         let life = self.clock().life();
         let owner = self.workspace.clone().unwrap_or_else(|| self.registry.anonymous());
         let _moving = owner.agenda().moving().lock_owned().await;
-        let moved = self.moved();
+        let moved = self.driven_workspaces();
         let called = {
             // A key's clock may be moved by a call about the key and, with the emulator's, by one about all keys.
             let _one_at_a_time = self.registry.lock_jumps();
@@ -93,12 +93,12 @@ impl ClockDriver {
     /// A workspace in which something is running that an automatic clock must not overtake, or something due is not done.
     pub fn busy(&self) -> Option<Arc<Workspace>> {
         let is_busy = |workspace: &&Arc<Workspace>| !workspace.agenda().is_idle(workspace.clock().instant());
-        self.moved().iter().find(is_busy).cloned()
+        self.driven_workspaces().iter().find(is_busy).cloned()
     }
 
     /// How far the next instant is at which something is due.
     pub fn next_step(&self) -> Option<Duration> {
-        let next = self.moved().iter().filter_map(|workspace| self.due(workspace)).min()?;
+        let next = self.driven_workspaces().iter().filter_map(|workspace| self.due(workspace)).min()?;
         Some(next.since(self.clock().instant()))
     }
 
@@ -138,7 +138,7 @@ impl ClockDriver {
         }
     }
 
-    fn moved(&self) -> Vec<Arc<Workspace>> {
+    fn driven_workspaces(&self) -> Vec<Arc<Workspace>> {
         if let Some(workspace) = &self.workspace {
             return vec![Arc::clone(workspace)];
         }
@@ -158,7 +158,7 @@ impl ClockDriver {
 }
 
 impl Engine {
-    pub fn mover(&self, workspace: Option<Arc<Workspace>>) -> ClockDriver {
+    pub fn clock_driver(&self, workspace: Option<Arc<Workspace>>) -> ClockDriver {
         ClockDriver { registry: Arc::clone(&self.registry), workspace }
     }
 

@@ -126,8 +126,8 @@ impl Engine {
             Some(workspace) => vec![Arc::clone(workspace)],
             None => self.registry.filtered(|workspace| workspace.clock().is_stopped_itself()),
         };
-        let all = workspace.is_none().then(|| self.mover(None));
-        let drivers = all.into_iter().chain(own.into_iter().map(|workspace| self.mover(Some(workspace))));
+        let all = workspace.is_none().then(|| self.clock_driver(None));
+        let drivers = all.into_iter().chain(own.into_iter().map(|workspace| self.clock_driver(Some(workspace))));
         drivers.filter(|driver| driver.clock().mode() == ClockMode::Auto).collect()
     }
 

@@ -81,9 +81,9 @@ impl Engine {
 
     /// Fires what a change of scenarios or settings has made due in the workspaces in which the scenarios have started.
     pub fn fire_changed(self: &Arc<Self>) {
-        let mut looked_at = self.looked_at.lock();
+        let mut last_checked_generation = self.last_checked_generation.lock();
         let generation = self.library.load();
-        if std::mem::replace(&mut *looked_at, generation.number) == generation.number {
+        if std::mem::replace(&mut *last_checked_generation, generation.number) == generation.number {
             return;
         }
         for workspace in self.registry.all() {

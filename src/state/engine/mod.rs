@@ -80,7 +80,7 @@ pub struct Engine {
     /// Held while files are loaded: of the watcher and a request that reload at once, only one reports a problem as new.
     reload: Mutex<()>,
     /// The generation by which due events were last looked for in all workspaces.
-    looked_at: Mutex<u64>,
+    last_checked_generation: Mutex<u64>,
     machine: Clock,
     movers: Movers,
 }
@@ -92,7 +92,15 @@ pub struct WriteGuard(Arc<AtomicU64>);
 
 /// A value that differs once anything has changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Mark((u64, u64, u64, usize, ClockMode, bool, SignedDuration));
+pub struct ChangeStamp {
+    entries: u64,
+    writes: u64,
+    generation: u64,
+    workspaces: usize,
+    mode: ClockMode,
+    frozen: bool,
+    ahead: SignedDuration,
+}
 
 impl Drop for WriteGuard {
     fn drop(&mut self) {
@@ -129,7 +137,7 @@ impl Engine {
             to_deliver,
             writes: Arc::default(),
             reload: Mutex::default(),
-            looked_at: Mutex::default(),
+            last_checked_generation: Mutex::default(),
             machine: Clock::real(),
             movers: Movers::default(),
         };
@@ -156,11 +164,18 @@ impl Engine {
         WriteGuard(Arc::clone(&self.writes))
     }
 
-    pub fn mark(&self) -> Mark {
+    pub fn change_stamp(&self) -> ChangeStamp {
         let clock = self.registry.clock();
         let SavedClock { frozen, ahead, .. } = clock.save();
-        let (entries, writes) = (self.journal.next_number(), self.writes.load(Ordering::SeqCst));
-        Mark((entries, writes, self.library.load().number, self.registry.kept(), clock.mode(), frozen, ahead))
+        ChangeStamp {
+            entries: self.journal.next_number(),
+            writes: self.writes.load(Ordering::SeqCst),
+            generation: self.library.load().number,
+            workspaces: self.registry.kept(),
+            mode: clock.mode(),
+            frozen,
+            ahead,
+        }
     }
 
     /// The scenarios and the profile in force for a workspace, or for every key without its own.

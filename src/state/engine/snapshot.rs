@@ -17,7 +17,8 @@ use crate::contract::ids::IdKind;
 use crate::contract::keys::check_token;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
-use crate::scenario::{Restored, RestoredList, SettingPatch};
+use crate::scenario::{Restored, RestoredList, without_text};
+use crate::settings::SettingPatch;
 use crate::state::workspace::{
     EventRecord, PendingDelivery, PlannedEvent, RandomSources, SavedEmission, SavedGlobal, SavedScenarios,
     SavedWorkspace, Snapshot, SnapshotProblem, Workspace,
@@ -53,7 +54,7 @@ impl Engine {
                 scenarios: self.library.inline_texts(),
                 active: generation.active().names.iter().map(ToString::to_string).collect(),
                 active_for: self.age(generation.active().at),
-                knobs: raw(&generation.patches().global),
+                settings: raw(&generation.patches().global),
                 sinks: self.sinks.scripts(),
             }
         });
@@ -91,7 +92,7 @@ impl Engine {
                 named_turns,
                 named_steps,
             },
-            knobs: own_settings,
+            settings: own_settings,
             planned: state.timeline.planned(config.activation).map(emission).collect(),
             deliveries,
         }
@@ -219,17 +220,17 @@ impl Engine {
 
     /// The scenarios and settings of the snapshot, for the library.
     fn restored(&self, snapshot: &mut Snapshot, elapsed: Duration) -> Result<Restored, SnapshotProblem> {
-        let list = |key: Option<&str>, active: Option<(&Vec<String>, u64)>, knobs: &RawValue| {
+        let list = |key: Option<&str>, active: Option<(&Vec<String>, u64)>, settings: &RawValue| {
             let age = |nanos| Duration::from_nanos(nanos).saturating_add(elapsed);
             self.journal.budget().room_to_load().map_err(|full| SnapshotProblem(full.to_string()))?;
             Ok(RestoredList {
                 key: key.map(Arc::from),
                 active: active.map(|(names, active_for)| (names.clone(), age(active_for))),
-                settings: SettingPatch::from_text(knobs.get()).map_err(|found| refused_by(&found))?,
+                settings: SettingPatch::from_text(settings.get()).map_err(|found| refused_by(&without_text(found)))?,
             })
         };
         let whole =
-            snapshot.whole.iter().map(|whole| list(None, Some((&whole.active, whole.active_for)), &whole.knobs));
+            snapshot.whole.iter().map(|whole| list(None, Some((&whole.active, whole.active_for)), &whole.settings));
         let generation = self.library.load();
         let keys = snapshot.workspaces.iter().map(|saved| {
             let scenarios = &saved.scenarios;
@@ -237,7 +238,7 @@ impl Engine {
             let own_names = generation.active().names.iter().map(AsRef::as_ref);
             let follows = snapshot.whole.is_some() || own_names.eq(scenarios.active.iter().map(String::as_str));
             let active = (scenarios.own || !follows).then_some((&scenarios.active, scenarios.active_for));
-            list(Some(&saved.key), active, &saved.knobs)
+            list(Some(&saved.key), active, &saved.settings)
         });
         let lists = whole.chain(keys).collect::<Result<_, SnapshotProblem>>()?;
         Ok(Restored { inline: snapshot.whole.as_mut().map(|whole| mem::take(&mut whole.scenarios)), lists })

@@ -24,7 +24,7 @@ use crate::state::workspace::{AttemptRecord, EventRecord, Workspace};
 
 pub const MAX_ENTRIES: usize = 10_000;
 
-/// So many of the newest entries do not give way: they explain why something else is refused.
+/// The newest entries, which are not evicted for others: they explain why something else is refused.
 const LEAST: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -143,7 +143,7 @@ impl Journal {
 
     /// Appends an entry of the workspace `owner`. For a request, the workspace in its record is used instead.
     pub fn append_of(&self, owner: Option<&Workspace>, entry: Entry) {
-        // An entry that nothing gives way to is kept until the next one.
+        // An entry for which nothing can be evicted is kept until the next one.
         let _ = self.budget.room();
         // Dropped after the lock is released.
         let evicted = {

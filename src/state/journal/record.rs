@@ -175,7 +175,7 @@ pub(crate) struct RequestWhole {
     pub(crate) row: Request,
     pub(crate) headers: Headers,
     pub(crate) body: Bytes,
-    pub(crate) answer: Answer,
+    pub(crate) answer: AnswerView,
     /// How it came; null for bytes that are not a request.
     pub(crate) connection: Option<Connection>,
     /// What the answer lacks that was meant to be there.
@@ -199,7 +199,7 @@ pub(crate) struct Connection {
 /// What was answered.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
-pub(crate) struct Answer {
+pub(crate) struct AnswerView {
     pub(crate) status: u16,
     pub(crate) headers: Headers,
     pub(crate) body: Bytes,

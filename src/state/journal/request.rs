@@ -74,8 +74,8 @@ impl WrittenAt {
 }
 
 impl RequestRecord {
-    /// True if it matched no endpoint and asks nothing of the API: an icon that a browser wants by itself, its leave for a request across
-    /// origins, or a poll that waits for a server to be ready.
+    /// True if it matched no endpoint and asks nothing of the API: an icon that a browser requests by itself, a CORS preflight, or a poll
+    /// that waits for a server to be ready.
     pub fn is_incidental(&self) -> bool {
         let (method, target) = self.transcript.request_line();
         let is_preflight = || {

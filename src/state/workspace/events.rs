@@ -236,7 +236,7 @@ pub struct AttemptRecord {
 }
 
 impl AttemptRecord {
-    /// Whether the receiver accepted or refused a forgery; `None` for other deliveries and for other answers.
+    /// What the receiver did with a forgery, accepted or refused; `None` for other deliveries and for other answers.
     pub fn forgery(&self) -> Option<Forgery> {
         match self.outcome {
             AttemptOutcome::Answered { status: 200..=299, .. } if self.forged => Some(Forgery::Accepted),

@@ -139,7 +139,7 @@ impl Queue {
         } else if is_gone {
             AfterAttempt::Gone(self.give_up(subscription))
         } else if job.event.tamper.is_some() && outcome.is_refusal() {
-            // A refused forgery has had the answer that it was sent for.
+            // The forgery was refused as intended.
             AfterAttempt::Exhausted
         } else {
             let requested = match outcome {
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(queue.next_due(), Some(at(1)));
         queue.set_order(DeliveryOrder::FirstAttempts);
         assert_eq!(queue.next_due(), Some(at(0)));
-        // After a snapshot was loaded, too, a retry is the first.
+        // A retry is also the first after a snapshot was loaded.
         let mut queue = Queue::default();
         queue.set_order(DeliveryOrder::Strict);
         push(&mut queue, "a1", 9, 1, None);

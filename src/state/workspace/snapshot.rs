@@ -69,7 +69,8 @@ pub struct SavedGlobal {
     pub(crate) active: Vec<String>,
     /// How long they have been active, by the emulator's clock, in nanoseconds.
     pub(crate) active_for: u64,
-    pub(crate) knobs: Box<RawValue>,
+    #[serde(rename = "knobs")]
+    pub(crate) settings: Box<RawValue>,
     /// The scripted answers of the built-in receivers, by name.
     pub(crate) sinks: BTreeMap<String, Vec<u16>>,
 }
@@ -84,7 +85,8 @@ pub struct SavedWorkspace {
     pub(crate) quota: Option<Quota>,
     pub(crate) subscriptions: Vec<Arc<SubscriptionRecord>>,
     pub(crate) scenarios: SavedScenarios,
-    pub(crate) knobs: Box<RawValue>,
+    #[serde(rename = "knobs")]
+    pub(crate) settings: Box<RawValue>,
     pub(crate) planned: Vec<SavedEmission>,
     /// Deliveries that are not settled.
     #[serde(deserialize_with = "read_deliveries")]

@@ -154,7 +154,7 @@ impl Subscriptions {
         self.by_serial.values().map(|record| &**record)
     }
 
-    /// Those of now, without copying any.
+    /// The current subscriptions, without copying any.
     pub(crate) fn save(&self) -> Vec<Arc<SubscriptionRecord>> {
         self.by_serial.values().cloned().collect()
     }

@@ -350,7 +350,7 @@ class App {
     const close = h('button.close.plain', { type: 'button', onclick: () => this.go({ id: '' }) }, icon('cross'), h('span', null, 'Close'));
     let content;
     if (!detail) content = h('p.empty', null, 'Loading…');
-    else if ('error' in detail) content = h('div.empty', null, h('h2', null, 'Not here'), h('p', null, foreign(detail.error)));
+    else if ('error' in detail) content = h('div.empty', null, h('h2', null, 'Record not found'), h('p', null, foreign(detail.error)));
     else {
       const { explanation } = detail;
       const make = explanation.delivery ? deliveryPane : explanation.event ? eventPane : requestPane;

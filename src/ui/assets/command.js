@@ -65,7 +65,7 @@ export function advance(duration, key) {
 
 /** @param {'frozen' | 'real' | 'auto' | 'follow'} mode @param {string} key @returns {Action} */
 export function clockMode(mode, key) {
-  const [label, word] = { frozen: ['Freeze', 'freeze'], real: ['Run', 'resume'], auto: ['Move while a call waits', 'auto'], follow: ['Follow the emulator’s clock', 'follow'] }[mode];
+  const [label, word] = { frozen: ['Freeze', 'freeze'], real: ['Run', 'resume'], auto: ['Advance while a call waits', 'auto'], follow: ['Follow the emulator’s clock', 'follow'] }[mode];
   return { id: `clock ${mode} ${key}`, label, method: 'POST', path: 'clock', body: { mode, ...keyField(key) }, cli: ['clock', word, ...keyWords(key)] };
 }
 

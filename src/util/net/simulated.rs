@@ -37,15 +37,15 @@ thread_local! {
 
 /// A network; a cheap handle.
 #[derive(Clone)]
-pub struct Network(Arc<Shared>);
+pub struct Network(Arc<SharedNetwork>);
 
-struct Shared {
+struct SharedNetwork {
     state: Mutex<State>,
     restored: Notify,
 }
 
 struct State {
-    listeners: BTreeMap<SocketAddr, Arc<Waiting>>,
+    listeners: BTreeMap<SocketAddr, Arc<Backlog>>,
     cut_off: BTreeSet<IpAddr>,
     random: ChaCha8Rng,
     max_latency_ms: u64,
@@ -57,7 +57,7 @@ struct State {
 
 /// Connections that wait to be accepted.
 #[derive(Default)]
-struct Waiting {
+struct Backlog {
     streams: Mutex<VecDeque<TcpStream>>,
     came: Notify,
 }
@@ -75,7 +75,7 @@ impl Network {
             port: FIRST_PORT,
             trace: String::new(),
         };
-        let network = Self(Arc::new(Shared { state: Mutex::new(state), restored: Notify::new() }));
+        let network = Self(Arc::new(SharedNetwork { state: Mutex::new(state), restored: Notify::new() }));
         NETWORK.set(Some(network.clone()));
         network
     }
@@ -140,7 +140,7 @@ impl Network {
 
 /// What travels in one direction of a connection.
 #[derive(Debug)]
-enum Piece {
+enum Segment {
     Bytes(Vec<u8>),
     Fin,
     Reset,
@@ -149,7 +149,7 @@ enum Piece {
 /// One direction of a connection.
 #[derive(Default)]
 struct Pipe {
-    under_way: VecDeque<(Instant, Piece)>,
+    under_way: VecDeque<(Instant, Segment)>,
     arrives_last: Option<Instant>,
     /// Bytes that have arrived and are not read.
     unread: VecDeque<u8>,
@@ -166,7 +166,7 @@ struct Pipe {
     writer: Option<Waker>,
 }
 
-struct Link {
+struct SimulatedConnection {
     network: Network,
     number: u64,
     addresses: [SocketAddr; 2],
@@ -174,13 +174,13 @@ struct Link {
     pipes: Mutex<[Pipe; 2]>,
 }
 
-impl Link {
+impl SimulatedConnection {
     /// Sends something from a side; it arrives after all that it has sent before.
-    fn send(self: &Arc<Self>, pipes: &mut [Pipe; 2], side: usize, piece: Piece) {
+    fn send(self: &Arc<Self>, pipes: &mut [Pipe; 2], side: usize, piece: Segment) {
         // Without a runtime, the simulation is over.
         let Ok(runtime) = Handle::try_current() else { return };
         let shown = match &piece {
-            Piece::Bytes(bytes) => shown(bytes),
+            Segment::Bytes(bytes) => shown(bytes),
             other => format!("{other:?}"),
         };
         self.network.note(&format!("#{} {side}> {shown}", self.number));
@@ -205,10 +205,10 @@ impl Link {
             let pipe = &mut pipes[side];
             match piece {
                 // A reset answers what arrives at a closed socket.
-                Piece::Bytes(_) if pipe.is_abandoned => self.send(&mut pipes, 1 - side, Piece::Reset),
-                Piece::Bytes(bytes) => pipe.unread.extend(bytes),
-                Piece::Fin => pipe.is_finished = true,
-                Piece::Reset => {
+                Segment::Bytes(_) if pipe.is_abandoned => self.send(&mut pipes, 1 - side, Segment::Reset),
+                Segment::Bytes(bytes) => pipe.unread.extend(bytes),
+                Segment::Fin => pipe.is_finished = true,
+                Segment::Reset => {
                     pipe.is_reset = true;
                     wake(&mut pipes[1 - side].writer);
                 }
@@ -233,7 +233,7 @@ fn wake(waker: &mut Option<Waker>) {
 
 /// A connection, as one side has it.
 pub struct TcpStream {
-    link: Arc<Link>,
+    link: Arc<SimulatedConnection>,
     side: usize,
     resets: AtomicBool,
 }
@@ -268,7 +268,7 @@ impl TcpStream {
         };
         network.note(&format!("{local} is connected to {to} by #{number}"));
         let (addresses, pipes) = ([local, to], Mutex::default());
-        let link = Arc::new(Link { network: network.clone(), number, addresses, pipes });
+        let link = Arc::new(SimulatedConnection { network: network.clone(), number, addresses, pipes });
         let [client, server] =
             [0, 1].map(|side| Self { link: Arc::clone(&link), side, resets: AtomicBool::new(false) });
         listener.streams.lock().push_back(server);
@@ -361,7 +361,7 @@ impl AsyncWrite for TcpStream {
         pipe.size += size;
         let most = size.div_ceil(self.link.network.pieces()).max(1);
         for piece in bytes[..size].chunks(most) {
-            self.link.send(pipes, self.side, Piece::Bytes(piece.to_vec()));
+            self.link.send(pipes, self.side, Segment::Bytes(piece.to_vec()));
         }
         Poll::Ready(Ok(size))
     }
@@ -373,7 +373,7 @@ impl AsyncWrite for TcpStream {
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let pipes = &mut *self.link.pipes.lock();
         if !std::mem::replace(&mut pipes[self.side].is_shut, true) {
-            self.link.send(pipes, self.side, Piece::Fin);
+            self.link.send(pipes, self.side, Segment::Fin);
         }
         Poll::Ready(Ok(()))
     }
@@ -388,9 +388,9 @@ impl Drop for TcpStream {
             return;
         }
         if self.resets.load(Ordering::Relaxed) || !incoming.unread.is_empty() {
-            self.link.send(pipes, self.side, Piece::Reset);
+            self.link.send(pipes, self.side, Segment::Reset);
         } else if !std::mem::replace(&mut pipes[self.side].is_shut, true) {
-            self.link.send(pipes, self.side, Piece::Fin);
+            self.link.send(pipes, self.side, Segment::Fin);
         }
     }
 }
@@ -428,7 +428,7 @@ impl TcpSocket {
 
     pub fn listen(self, _: u32) -> io::Result<TcpListener> {
         let address = self.address.get().ok_or(ErrorKind::InvalidInput)?;
-        let (network, waiting) = (Network::current(), Arc::<Waiting>::default());
+        let (network, waiting) = (Network::current(), Arc::<Backlog>::default());
         network.0.state.lock().listeners.insert(address, Arc::clone(&waiting));
         network.note(&format!("{address} listens"));
         Ok(TcpListener { network, address, waiting })
@@ -439,7 +439,7 @@ impl TcpSocket {
 pub struct TcpListener {
     network: Network,
     address: SocketAddr,
-    waiting: Arc<Waiting>,
+    waiting: Arc<Backlog>,
 }
 
 impl std::fmt::Debug for TcpListener {
