@@ -188,7 +188,9 @@ impl Draft {
         let mut problems = Vec::new();
         let mut layer = Layer::new(source);
         collect(table, "", &mut layer.values, &mut problems);
-        problems.into_iter().for_each(|problem| self.refuse(&layer, problem));
+        for problem in problems {
+            self.refuse(&layer, problem);
+        }
         self.layer(layer.clone());
         layer
     }

@@ -274,7 +274,7 @@ async fn a_scenario_of_the_request_s_key_is_active_for_it() {
 #[tokio::test]
 async fn advice_about_a_live_key_names_what_can_be_named() {
     const LIVE: &str = "sk_live_abcdefgh";
-    let small = crate::support::builder().set("keys.mode=any").configure(|settings| settings.most_workspaces = 2);
+    let small = crate::support::builder().set("keys.mode=any").configure(|settings| settings.max_workspaces = 2);
     let emulator = started(small).await;
     put_scenario(&emulator, "down", "[[rule]]\nreply = { status = 503 }\n").await;
     activate(&emulator, &["down"], Some(LIVE)).await;
