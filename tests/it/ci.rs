@@ -354,16 +354,16 @@ exit 1"#;
             "GET /v1/system/status was refused with 422 Unprocessable Entity: `include_checks` must be",
         ),
         (
+            "refused call",
+            "control_call",
+            "the test's own control call was refused: PATCH profile: 422 invalid: unknown setting",
+        ),
+        (
             "other key",
             "silent",
             "assert 0 == 1; the test made no request with its key; while it ran, 1 request came with the key sk_test_local",
         ),
         ("silent", "silent", "assert 0 == 1; the test made no request with its key"),
-        (
-            "refused call",
-            "control_call",
-            "the test's own control call was refused: PATCH profile: 422 invalid: unknown setting",
-        ),
         (
             "survived 429",
             "runner",
@@ -372,7 +372,7 @@ exit 1"#;
     ];
     assert_eq!(found.len(), expected.len(), "{found:#?}");
     for (cause, expected) in found.iter().zip(&expected) {
-        assert!((cause.0, cause.1) == (expected.0, expected.1) && cause.2.starts_with(expected.2), "{cause:?}");
+        assert!((cause.0, cause.1) == (expected.0, expected.1) && cause.2.starts_with(expected.2), "{found:#?}");
     }
     let xml = read(&junit);
     let document = roxmltree::Document::parse(&xml).unwrap_or_else(|error| panic!("{error}: {xml}"));
