@@ -28,7 +28,7 @@ pub enum Advice {
     /// Change a setting.
     Set { setting: String, value: String },
     /// Send the deliveries for a URL, and for those below it, elsewhere.
-    Forward { from: String, to: String },
+    Forward { url: String, to: String },
     /// Subscribe a URL.
     Subscribe { url: String },
     /// Receive deliveries with a program of one's own.
@@ -221,7 +221,7 @@ impl Advice {
     pub fn option(&self) -> Option<String> {
         let (name, value) = match self {
             Self::Set { setting, value } => ("--set", format!("{setting}={value}")),
-            Self::Forward { from, to } => ("--forward", format!("{from}={to}")),
+            Self::Forward { url, to } => ("--forward", format!("{url}={to}")),
             Self::UseScenarios { active, key: None } if active.len() == 1 => ("--scenario", active[0].clone()),
             _ => return None,
         };
@@ -269,8 +269,8 @@ impl Advice {
             Self::Set { setting, value } => {
                 return vec!["profile".to_owned(), "set".to_owned(), format!("{setting}={value}")];
             }
-            Self::Forward { from, to } => {
-                return vec!["forwards".to_owned(), "add".to_owned(), format!("{from}={to}")];
+            Self::Forward { url, to } => {
+                return vec!["forwards".to_owned(), "add".to_owned(), format!("{url}={to}")];
             }
             Self::Subscribe { url } => vec!["subscriptions", "create", url],
             Self::Listen { url } => vec!["listen", "--forward-to", url],
@@ -364,7 +364,7 @@ mod tests {
         assert_eq!(Advice::ListScenarios {}.worded(&agent), "status");
         assert_eq!(Advice::set("a.b", "c").worded(&agent), "wrs-emulator profile set a.b=c");
         // Once the emulator has ended, an option of the next one.
-        let forward = Advice::Forward { from: "https://a".to_owned(), to: "http://b".to_owned() };
+        let forward = Advice::Forward { url: "https://a".to_owned(), to: "http://b".to_owned() };
         for (advice, expected) in [
             (&Advice::set("a.b", "c"), "--set a.b=c"),
             (&forward, "--forward https://a=http://b"),

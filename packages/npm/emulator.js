@@ -19,7 +19,7 @@ function inTest({ text, advice }) {
   const literal = (value) => (/^(true|false|\d+)$/.test(value) ? value : JSON.stringify(value));
   const calls = {
     set: ({ setting, value }) => `set({ ${setting.split(".").reduceRight((inner, name) => `${name}: ${inner === undefined ? literal(value) : `{ ${inner} }`}`, undefined)} })`,
-    forward: ({ from, to }) => `forward(${JSON.stringify(from)}, ${JSON.stringify(to)})`,
+    forward: ({ url, to }) => `forward(${JSON.stringify(url)}, ${JSON.stringify(to)})`,
     use_scenarios: ({ active }) => active.length > 0 && `scenario(${active.map((name) => JSON.stringify(name)).join(", ")})`,
   };
   const call = advice && calls[advice.do]?.(advice);

@@ -255,7 +255,7 @@ fn routes(target: &Target, key: Option<&str>) -> Result<Vec<DeliveryRoute>, Fail
 }
 
 fn add_forward(target: &Target, from: &Url, to: &str) -> String {
-    Advice::Forward { from: from.origin().ascii_serialization(), to: to.to_owned() }.worded(&target.reader())
+    Advice::Forward { url: from.origin().ascii_serialization(), to: to.to_owned() }.worded(&target.reader())
 }
 
 /// Does the receiver answer, and over which protocol? Only asked where the emulator would ask it as well, without a look-up on the internet.

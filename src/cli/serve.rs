@@ -319,7 +319,7 @@ fn banner(emulator: &Emulator, profile: Option<&str>, trust: Option<&TrustFiles>
     let forwards = control.profile_of_all();
     let mut forwards: Vec<String> = forwards.webhooks.forwards.iter().map(shown_forward).collect();
     if forwards.is_empty() {
-        let add = Advice::Forward { from: "https://HOST".to_owned(), to: "http://localhost:PORT".to_owned() };
+        let add = Advice::Forward { url: "https://HOST".to_owned(), to: "http://localhost:PORT".to_owned() };
         forwards.push(format!("none; to add one: {}", add.worded(&Audience::person(&url))));
     }
     let (mut trusting, mut exports) = (String::new(), String::new());

@@ -150,7 +150,7 @@ impl DialTarget {
     /// A forward of the requests for this target.
     pub(super) fn forward_to(&self, to: &str) -> Advice {
         let from = self.forwarded.as_deref().unwrap_or(&self.origin);
-        Advice::Forward { from: from.to_owned(), to: to.to_owned() }
+        Advice::Forward { url: from.to_owned(), to: to.to_owned() }
     }
 }
 
@@ -379,7 +379,7 @@ mod tests {
             assert_eq!(advised(here, None), (None, start.clone()), "{here}");
         }
         for there in ["https://shop.example", "https://notlocalhost", "http://10.0.0.1", "http://[2001:db8::1]"] {
-            let forward = Advice::Forward { from: there.to_owned(), to: "http://localhost:PORT".to_owned() };
+            let forward = Advice::Forward { url: there.to_owned(), to: "http://localhost:PORT".to_owned() };
             let text = format!("{start}, or to deliver to your own machine:");
             assert_eq!(advised(there, None), (Some(forward), text), "{there}");
             assert_eq!(advised(there, Some("https://shop.example")), (None, start.clone()), "{there}");

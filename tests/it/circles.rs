@@ -162,6 +162,6 @@ fn no_two_types_have_one_name() {
         }
     }
     assert!(seen.len() > 500, "the types were found: {}", seen.len());
-    seen.retain(|name, files| files.len() > 1);
+    seen.retain(|_, files| files.len() > 1);
     assert!(seen.is_empty(), "one name, several types: {seen:#?}");
 }

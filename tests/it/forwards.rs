@@ -114,7 +114,7 @@ async fn a_failed_delivery_advises_what_was_not_done_yet_and_keeps_the_port() {
         failed["outcome"]["detail"].as_str().unwrap_or_else(|| panic!("it fails: {failed}")).to_owned()
     };
     let failed = outcome(&emulator, KEY).await;
-    let advice = json!({ "do": "forward", "from": PUBLIC, "to": "http://localhost:PORT" });
+    let advice = json!({ "do": "forward", "url": PUBLIC, "to": "http://localhost:PORT" });
     assert_eq!(
         failed["outcome"]["hint"],
         json!({ "text": "to deliver to your own machine:", "advice": advice }),

@@ -267,7 +267,7 @@ async fn a_connection_that_is_closed_without_a_byte_asks_about_the_protocol() {
         let (detail, advice) = (outcome["detail"].as_str().expect("words"), &outcome["hint"]["advice"]);
         assert_eq!(outcome["failure"], failure, "{outcome}");
         assert!(detail.contains(asked), "{detail}");
-        assert_eq!(advice["from"], format!("https://app.example.com/{path}"), "{outcome}");
+        assert_eq!(advice["url"], format!("https://app.example.com/{path}"), "{outcome}");
         assert!(advice["to"].as_str().is_some_and(|advised| advised.starts_with(to)), "{outcome}");
     }
 }

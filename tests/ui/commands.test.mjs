@@ -130,7 +130,7 @@ test("actions as curl send their body", async () => {
 });
 
 test("advice is a command with the emulator's address, and in a report, whose emulator may have ended, an option of the next run", () => {
-  const forward = { do: "forward", from: "https://a.example", to: "http://localhost:3000" };
+  const forward = { do: "forward", url: "https://a.example", to: "http://localhost:3000" };
   assert.equal(commandOfAdvice(forward, "http://127.0.0.1:9771"), "wrs-emulator forwards add https://a.example=http://localhost:3000 --url http://127.0.0.1:9771");
   for (const [advice, option] of [
     [forward, "--forward https://a.example=http://localhost:3000"],

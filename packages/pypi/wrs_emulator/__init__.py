@@ -46,7 +46,7 @@ def in_test(text: str, advice: Optional[Dict[str, Any]]) -> Optional[str]:
             literal = f'{{"{name}": {literal}}}'
         call = f"set({section}={literal})"
     elif kind == "forward":
-        call = f"forward({json.dumps(advice['from'])}, {json.dumps(advice['to'])})"
+        call = f"forward({json.dumps(advice['url'])}, {json.dumps(advice['to'])})"
     elif kind == "use_scenarios" and advice["active"]:
         call = f"scenario({', '.join(map(json.dumps, advice['active']))})"
     else:

@@ -155,7 +155,7 @@ export function commandOfAdvice(advice, base) {
     case 'list_scenarios':
       return cliLine(['scenarios', 'list'], base);
     case 'forward':
-      return cliLine(['forwards', 'add', `${advice.from}=${advice.to}`], base);
+      return cliLine(['forwards', 'add', `${advice.url}=${advice.to}`], base);
     case 'subscribe':
       return cliLine(['subscriptions', 'create', advice.url], base);
     case 'listen':
@@ -187,7 +187,7 @@ export function commandOfAdvice(advice, base) {
 export function optionOfAdvice(advice) {
   switch (advice.do) {
     case 'forward':
-      return commandOf(['--forward', `${advice.from}=${advice.to}`]);
+      return commandOf(['--forward', `${advice.url}=${advice.to}`]);
     case 'set':
       return commandOf(['--set', `${advice.setting}=${advice.value}`]);
     case 'use_scenarios':
