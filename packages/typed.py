@@ -47,7 +47,7 @@ class Types:
 
     def define(self, name, schema):
         assert name not in self.named, f"two types are called {name}"
-        is_object = "properties" in schema and "anyOf" not in schema
+        is_object = "properties" in schema and not alternatives(schema)
         # It comes before the types of its fields.
         self.named[name] = None
         shape = self.fields(name, schema) if is_object else self.type(schema, name)
@@ -64,7 +64,7 @@ class Types:
         if "$ref" in schema:
             target = schema["$ref"].rpartition("/")[2]
             return "ref", self.names.get(target, target)
-        if "anyOf" in schema:
+        if alternatives(schema):
             return "union", [self.type(part, f"{name}{number}") for number, part in enumerate(choices(schema), 1)]
         # Values that are assumed are not all.
         if "enum" in schema and "x-assumed" not in schema:
@@ -147,9 +147,14 @@ def about(schema):
     return " ".join(f"{schema.get('description', '')} {assumed}".replace("\\", "/").split())
 
 
+def alternatives(schema):
+    """The schemas of a choice; none if it is not one."""
+    return schema.get("anyOf") or schema.get("oneOf") or []
+
+
 def choices(schema):
     """The parts of a choice, each with the properties that all share."""
-    for part in schema["anyOf"]:
+    for part in alternatives(schema):
         properties = schema.get("properties", {}) | part.get("properties", {})
         required = schema.get("required", []) + part.get("required", [])
         yield {**part, "properties": properties, "required": required} if properties else part
