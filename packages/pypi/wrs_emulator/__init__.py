@@ -247,7 +247,7 @@ class Emulator:
         # More than is kept, so that credentials are masked before the rest is cut. Lone surrogates become question marks.
         valid = (text and text.encode(errors="replace").decode() for text in (test, failure and failure[:2000], output and output[-32768:]))
         test, failure, output = valid
-        outcome = {"test": test, "outcome": "failed" if failure else "passed", "message": failure, "output": output}
+        outcome: Dict[str, Any] = {"test": test, "outcome": "failed" if failure else "passed", "message": failure, "output": output}
         # The error of a wait that timed out is about what did not happen.
         if isinstance(refused, ControlError) and refused.status != 408:
             call = refused.call.partition("?")[0]
