@@ -129,7 +129,7 @@ impl Audience {
         Self::Agent { url: beyond_default(url) }
     }
 
-    /// As the header says; `None` if it says something else. The address stands in each command, so it is short, and has no path.
+    /// Parses the header; `None` if it is not valid. Commands repeat the address, so it must be short and have no path.
     pub fn from_header(value: &str) -> Option<Self> {
         let (reader, address) = value.split_once(' ')?;
         let url = Url::parse(address).ok().filter(|url| url.path() == "/" && url.query().is_none())?;

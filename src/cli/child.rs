@@ -80,7 +80,7 @@ impl Masks {
         self
     }
 
-    /// A text with the credentials masked that are some by any of these settings.
+    /// The text, with everything masked that is a credential under any of these settings.
     fn text(&self, text: &str) -> String {
         self.0.iter().fold(text.to_owned(), |text, profile| Redactor::new(&profile.keys).text(&text).into_owned())
     }
@@ -130,7 +130,7 @@ pub(super) fn spawn(
         .env("WRS_EMULATOR_URL", &target.url)
         .envs(unproxied(&[&target.url, &emulator.base_url()], |name| std::env::var_os(name)))
         .kill_on_drop(true);
-    // Blanks and line ends around a value are no part of it, here as for flags. No header can carry them.
+    // Blanks and line ends around a value are ignored, as for flags: no header can carry them.
     match std::env::var("WRS_API_KEY") {
         Ok(key) if !key.trim().is_empty() => command.env("WRS_API_KEY", key.trim()),
         Err(VarError::NotUnicode(_)) => &mut command,
@@ -341,7 +341,7 @@ impl Copied {
     fn pass_on(&self) {
         let mut progress = self.progress.lock();
         self.changed.wait_while_for(&mut progress, |progress| progress.from.is_some(), GRACE);
-        // A background process may write forever, so only what is in the pipe by now counts as the command's output.
+        // A process left behind may write forever, so the command's output ends with what is in the pipe now.
         let in_pipe = progress.from.as_ref().and_then(|from| ioctl_fionread(from).ok()).unwrap_or_default();
         let all = progress.read + in_pipe;
         self.changed.wait_while(&mut progress, |progress| progress.from.is_some() && progress.passed_on < all);

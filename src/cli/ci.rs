@@ -93,7 +93,7 @@ fn summary_of(title: &str, text: &str) -> String {
     summary
 }
 
-/// A workflow command of GitHub for each cause, named by the test that failed of it.
+/// A workflow command of GitHub for each cause, named by the test that failed because of it.
 fn annotations(report: &RunReport, level: &str) -> String {
     let mut found: Vec<(Cow<'_, str>, String)> = Vec::new();
     for case in report.judged().filter(|case| case.has_failed()) {
@@ -115,7 +115,7 @@ fn annotations(report: &RunReport, level: &str) -> String {
     found.iter().map(line).collect()
 }
 
-/// The tests that failed of a cause, or else the kind of problem.
+/// The tests that failed because of a cause, or else the kind of problem.
 fn title<'a>(case: &'a ReportCase, cause: &'a ShownCause) -> Cow<'a, str> {
     match cause.names.as_slice() {
         [name] if cause.is_of_tests => shorten(name, MAX_TITLE),

@@ -205,7 +205,7 @@ fn event_record(event: &EventRecord, redactor: Redactor<'_>) -> Value {
 
 fn attempt_record(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value {
     let outcome = story::ending(&attempt.outcome, redactor);
-    // Whoever reads a log later has no running emulator: an option for its next start.
+    // A log is often read after the emulator has ended, so the advice is an option for the next start.
     let next = match &attempt.outcome {
         AttemptOutcome::Failed { hint: Some(hint), .. } => format!("; {}", hint.line(&Audience::Nobody)),
         _ => String::new(),

@@ -167,7 +167,7 @@ fn usage(command: &Command, arguments: &[OsString], mut error: clap::Error) -> F
     })
 }
 
-/// What was probably meant, for instance `a similar argument exists: '--json'`.
+/// Suggestions, for instance `a similar argument exists: '--json'`.
 fn take_tips(error: &mut clap::Error) -> Vec<String> {
     let kinds = [
         (ContextKind::SuggestedSubcommand, "subcommand"),

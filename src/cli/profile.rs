@@ -51,7 +51,8 @@ pub(crate) fn load_profile(flag: &str, named: Option<&Path>, assignments: &[Stri
     Ok(layered)
 }
 
-/// From now on, masks as the emulator at this address does. It masks what it answers; this is for what a command itself was given.
+/// Masks by the key prefixes of the emulator at this address from now on. The emulator masks its answers; this covers the command's own
+/// arguments.
 pub(super) fn mask_as(target: &Target) -> Result<(), Failure> {
     let keys = ControlClient::new(target).send(&keys_of(OneKey::default()))?;
     mask_by_rows(keys.data.iter().map(|row| (row.setting.as_str(), &row.value)));

@@ -12,6 +12,7 @@ use super::arguments::OutputFile;
 use super::failure::{Failure, colored};
 use super::output::{BOLD_RED, GREEN, YELLOW, cell, mark, painted, print_as_is, print_json};
 use crate::clock::machine;
+use crate::control::api::MAX_IN_TEXT;
 use crate::redact::visible_lines;
 use crate::util::wording::counted;
 
@@ -43,7 +44,7 @@ pub(crate) struct ReportCase {
     pub(crate) lines: Vec<String>,
     /// Why it failed; empty if the case says all.
     pub(crate) causes: Vec<ShownCause>,
-    /// True if it failed of nothing but the causes of a case before it.
+    /// True if nothing failed it but the causes of a case before it.
     pub(crate) is_told: bool,
 }
 
@@ -65,8 +66,8 @@ impl ShownCause {
     }
 }
 
-/// Most causes in a text, and most annotations that GitHub shows of a step. XML has all.
-pub(crate) const MAX_CAUSES: usize = 10;
+/// GitHub shows as many annotations of a step; XML has all causes.
+pub(crate) const MAX_CAUSES: usize = MAX_IN_TEXT;
 
 #[derive(PartialEq)]
 pub(crate) enum CaseResult {

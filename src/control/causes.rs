@@ -40,7 +40,7 @@ pub(crate) struct Cause {
     pub(crate) advice: Option<Advice>,
     /// What else went wrong in the same test.
     pub(crate) also: Vec<String>,
-    /// The tests that failed of it.
+    /// The tests that failed because of it.
     pub(crate) tests: Vec<FailedTest>,
     /// The keys of its records; at most 20 of `key_count`. A test key whole, any other masked.
     pub(crate) keys: Vec<String>,
@@ -54,7 +54,7 @@ pub(crate) struct Cause {
     /// How sure a finding is; absent for other kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) confidence: Option<Confidence>,
-    /// True if each of its requests was answered well when it was sent again.
+    /// True if each of its requests succeeded when it was sent again.
     #[serde(default)]
     pub(crate) survived: bool,
     #[serde(default)]
@@ -148,7 +148,7 @@ struct Fact {
     status: Option<u16>,
     /// True if a scenario, or the script of a built-in receiver, decided so, or nothing has happened yet: less likely why a test failed.
     is_planned: bool,
-    /// True if the request was answered well when it was sent again.
+    /// True if the request succeeded when it was sent again.
     is_survived: bool,
 }
 
@@ -171,7 +171,7 @@ impl Fact {
         }
     }
 
-    /// True if a test that said this may have failed of it.
+    /// True if a test that said this may have failed because of it.
     fn may_fail(&self, test: &TestOutcome) -> bool {
         self.is_named(test) || !self.is_survived
     }
@@ -207,8 +207,7 @@ impl Facts {
             Some(known) => {
                 known.records.extend(fact.records);
                 known.keys.extend(fact.keys);
-                // The last of them decides.
-                known.is_survived = fact.is_survived;
+                known.is_survived &= fact.is_survived;
                 for (part, count) in fact.parts {
                     *known.parts.entry(part).or_default() += count;
                 }
@@ -251,7 +250,7 @@ impl Judge<'_> {
         let is_new = |id: &str| !causes.taken.contains(id);
         let new = runs.requests.iter().filter(|request| is_new(request.transcript.id()));
         for fact in self.of_requests(new) {
-            // What a scenario did is as planned, unless a test failed of it.
+            // What a scenario did is as planned, unless a test failed because of it.
             if fact.kind != CauseKind::Scripted && !fact.is_planned {
                 others.add(fact);
             }
@@ -365,7 +364,7 @@ impl Judge<'_> {
             let sentence = match run.requests.len() {
                 0 => said,
                 _ if is_survived => {
-                    format!("{said}; each request that went wrong was answered well when it was sent again")
+                    format!("{said}; every failed request succeeded when it was sent again")
                 }
                 1 => format!("{said}; its request was answered as the contract says"),
                 _ => format!("{said}; its {made} were answered as the contract says"),
@@ -475,7 +474,7 @@ impl Judge<'_> {
         };
         let remedy = self.shown(&remedy);
         let remedy = match refusal::of_api(request) {
-            Some(hint) => Hint { text: format!("{remedy}; or {}", hint.text), ..hint },
+            Some(hint) => Hint { text: format!("{remedy}; {}", hint.text), ..hint },
             None => remedy.into(),
         };
         let key = request.carried_key(self.redactor.key_settings());
@@ -609,7 +608,7 @@ impl Cause {
 
     fn of(fact: &Fact, test: Option<FailedTest>) -> Self {
         Self {
-            // A test failed of what had happened until then.
+            // A test failed because of what had happened until then.
             outcome: fact.outcome.clone().filter(|_| test.is_none()),
             remedy: fact.remedy.as_ref().map(|remedy| remedy.text.clone()),
             advice: fact.remedy.as_ref().and_then(|remedy| remedy.advice.clone()),
@@ -663,7 +662,7 @@ impl Cause {
         lines.chain(more.map(str::to_owned)).collect()
     }
 
-    /// The tests that failed of it, or else the keys with their tests.
+    /// The tests that failed because of it, or else the keys with their tests.
     fn whose(&self, tests: &HashMap<&str, String>) -> Option<String> {
         let of_key = |key: &String| tests.get(&**key).cloned().unwrap_or_else(|| format!("key {}", cell(key)));
         let named: Vec<String> = match self.tests.as_slice() {
@@ -678,7 +677,7 @@ impl Cause {
         (!named.is_empty()).then(|| format!("{}{more}", named.join(", ")))
     }
 
-    /// True if two tests that failed so failed of one cause; false if only their runner knows.
+    /// True if two tests that failed so have one cause; false if only their runner knows.
     fn is_shared(&self) -> bool {
         match self.kind {
             CauseKind::Runner => false,
@@ -705,6 +704,7 @@ impl Causes {
             known.tests.extend(cause.tests);
             known.records.extend(cause.records);
             known.count += cause.count;
+            known.survived &= cause.survived;
             known.keys.extend(cause.keys);
             known.also.extend(cause.also);
             known.also.dedup();

@@ -339,8 +339,9 @@ fn refuses_plain_http(body: &[u8]) -> bool {
         .any(|words| text.contains(words))
 }
 
+/// True for a refusal that may be about the signature.
 fn is_refusal(outcome: &AttemptOutcome) -> bool {
-    matches!(outcome, AttemptOutcome::Answered { status, .. } if REFUSALS.contains(status))
+    matches!(outcome, AttemptOutcome::Answered { status, body, .. } if REFUSALS.contains(status) && !refuses_plain_http(body))
 }
 
 /// The deliberate damage of an event's deliveries.

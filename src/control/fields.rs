@@ -114,7 +114,7 @@ impl<T: TableRow> Text for Page<T> {
     }
 }
 
-/// What is refused where exactly one of these fields must be given; null counts as absent.
+/// A schema of the objects to refuse because not exactly one of these fields is given; null counts as absent.
 pub(crate) fn not_one_of(fields: &[&str]) -> serde_json::Value {
     let given = |field: &str| serde_json::json!({ "required": [field], "properties": { field: { "not": { "type": "null" } } } });
     let none: serde_json::Map<_, _> =

@@ -93,7 +93,7 @@ fn of_quota(control: &Control, workspace: &Workspace, redactor: Redactor<'_>) ->
     }
 }
 
-/// What the rule did, how often it will again, and how to turn its scenario off; of a rule that left the API's own answer only what it did.
+/// What the rule did. If it gave the answer, also how often it will do so again, and how to turn its scenario off.
 fn of_scenario(
     control: &Control,
     request: &RequestRecord,

@@ -188,7 +188,7 @@ impl Control {
         self.charged(reply)
     }
 
-    /// A large answer has its share of the memory for bodies until its client has read it.
+    /// Counts a large answer against the memory for bodies until its client has read it.
     pub(super) fn charged(&self, reply: ControlReply) -> Result<ControlReply, ControlError> {
         let (head, body) = reply.into_parts();
         let charged = self.bodies.charge(body);

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ControlError;
-use super::call::{ControlCall, Declaration, Made, Options, Tag, USUAL};
+use super::call::{ControlCall, Declaration, JSON_OR_TEXT, Made, Options, Tag, USUAL};
 use super::command::CallCommand;
 use super::context::Context;
 use super::fields::DurationInput;
@@ -28,7 +28,7 @@ impl ControlCall for AskHealth {
     // Answered by the async worker, so that it tells whether that one is alive, however busy the other threads are.
     const CALL: Declaration<Self> =
         Declaration::waits(Tag::EMULATOR, "GET health", |_, cx| Box::pin(async move { Ok(health(&cx)) }))
-            .with(Options { is_open: true, media: Some(&["application/json", "text/plain"]), ..USUAL });
+            .with(Options { is_open: true, media: Some(JSON_OR_TEXT), ..USUAL });
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["health", "health --wait 10s", "health --url http://emulator:9770"];

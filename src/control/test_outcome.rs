@@ -30,7 +30,7 @@ pub(crate) struct ReportOutcome {
     pub(crate) message: Option<String>,
     /// What its runner shows of the failure, of which the last 4 KiB are kept.
     pub(crate) output: Option<String>,
-    /// The control call of the test itself that was refused, if the test failed of that: then it is the cause.
+    /// The control call of the test itself that was refused, if that is why the test failed.
     pub(crate) refused: Option<RefusedCall>,
 }
 

@@ -249,7 +249,7 @@ const UNREACHED: &str = "no request reached it";
 /// Most entries shown of each kind, the oldest first; `counts` counts all.
 pub(crate) const MAX_SHOWN: usize = 1_000;
 /// Most causes in a text; JSON has all.
-const MAX_IN_TEXT: usize = 10;
+pub(crate) const MAX_IN_TEXT: usize = 10;
 /// Once the entries of a kind have so many bytes of JSON, no further one is shown.
 pub(super) const MAX_SHOWN_BYTES: usize = 1024 * 1024;
 /// How long attempts that became due during a wait may last beyond it.

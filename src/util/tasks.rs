@@ -54,7 +54,7 @@ pub struct Blocking {
     pub changes: Pool,
     /// For documents that are sent while they are made, however slowly they are read.
     pub documents: Pool,
-    /// For the largest of these, each of which has all its records in memory.
+    /// For the largest documents, whose records are all in memory.
     pub runs: Pool,
     reads: Pool,
     /// For reads whose callers have disconnected.

@@ -174,7 +174,7 @@ fn syntax_problem(text: &str, error: &toml::de::Error) -> SyntaxProblem {
         Some(value) if value.starts_with('"') => format!("expected a string in quotes, found `{word}`"),
         _ => message.to_owned(),
     };
-    let missing_quote = message.split_once("string, expected ").map(|(_, quote)| quote.to_owned());
+    let missing_quote = error.message().split_once("string, expected ").map(|(_, quote)| quote.to_owned());
     SyntaxProblem { span, message, hint: value.map(|value| format!("write `{assigned}{value}`")), missing_quote }
 }
 

@@ -142,7 +142,7 @@ impl DialTarget {
     /// What to do if nothing listens at this target.
     pub(super) fn start_receiver(&self) -> Hint {
         match self.elsewhere() {
-            Some(elsewhere) => Hint { text: format!("start your receiver there, or {}", elsewhere.text), ..elsewhere },
+            Some(elsewhere) => Hint { text: format!("start your receiver there; {}", elsewhere.text), ..elsewhere },
             None => "start your receiver there".into(),
         }
     }
@@ -380,7 +380,7 @@ mod tests {
         }
         for there in ["https://shop.example", "https://notlocalhost", "http://10.0.0.1", "http://[2001:db8::1]"] {
             let forward = Advice::Forward { url: there.to_owned(), to: "http://localhost:PORT".to_owned() };
-            let text = format!("{start}, or to deliver to your own machine:");
+            let text = format!("{start}; to deliver to your own machine:");
             assert_eq!(advised(there, None), (Some(forward), text), "{there}");
             assert_eq!(advised(there, Some("https://shop.example")), (None, start.clone()), "{there}");
         }

@@ -113,7 +113,7 @@ impl Protocol {
     }
 }
 
-/// True for the begin of an answer, which may be cut anywhere.
+/// True for the beginning of an answer, which may be cut anywhere.
 fn is_http(first: &[u8]) -> bool {
     let name = b"HTTP/";
     first.starts_with(name) || name.starts_with(first)

@@ -177,6 +177,12 @@ fn a_page_of_html_is_read_and_asked_about_its_framework() {
         (403, page("403 No", "<h1>No</h1><p>CSRF <b>failed</b>.</p>"), ": 403 No: CSRF failed.", &[framework, secret]),
         (400, page("HostRefused\n  at /h", ""), ": HostRefused at /h", &[framework, secret]),
         (400, "{\"error\":\"no\"}".to_owned(), ": {\"error\":\"no\"}", &[secret]),
+        (
+            400,
+            "Client sent an HTTP request to an HTTPS server.\n".to_owned(),
+            ": Client sent an HTTP request to an HTTPS server.",
+            &["the port is one for TLS"],
+        ),
         (405, String::new(), " 405;", &["does the route of your receiver accept POST?"]),
         (413, page("413 Too Large", "<hr>nginx"), ": 413 Too Large: nginx", &["within the limit of your receiver"]),
         (500, page("Error", "<pre>KEY is undefined<br> &nbsp; at x</pre>"), ": Error: KEY is undefined; at x", &[]),

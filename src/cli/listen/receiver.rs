@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use url::Url;
 
+use crate::advice::Advice;
 use crate::cli::failure::{Failure, warn};
 use crate::cli::output::{bytes_field, cell, compact, print};
 use crate::cli::signatures::{ResolvedSigning, rejected};
@@ -37,6 +38,7 @@ use crate::redact::{Redactor, visible};
 use crate::settings::{ForwardHost, Framing, target_url, with_rest};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
 use crate::util::flag::Flag;
+use crate::util::wording::shell_word;
 use crate::webhook::client::{ANSWERED_BY, Client, Post};
 use crate::webhook::dial::DialContext;
 use crate::webhook::egress::{DialTarget, Egress};
@@ -420,8 +422,11 @@ impl Application {
             }
             AttemptOutcome::Answered { status, .. } => Forwarded::failed(to, format!("it answered {status}")),
             AttemptOutcome::Failed { detail, hint, .. } => {
-                let hint = hint.map(|hint| format!("; {}", hint.text));
-                Forwarded::failed(to, detail + &hint.unwrap_or_default())
+                let hint = hint.map_or_else(String::new, |hint| match hint.advice {
+                    Some(Advice::Forward { to, .. }) => format!("; {} `--forward-to {}`", hint.text, shell_word(&to)),
+                    _ => format!("; {}", hint.text),
+                });
+                Forwarded::failed(to, detail + &hint)
             }
         }
     }

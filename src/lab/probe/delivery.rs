@@ -24,7 +24,7 @@ use crate::settings::Profile;
 const MAX_VARIATIONS: usize = 48;
 /// How many of them have a body in another form before the rarest differences are tried.
 const COMMON_REWRITES: usize = 8;
-/// The `User-Agent` of what is no delivery; deliveries have that of the settings.
+/// The `User-Agent` of requests that are not deliveries; for deliveries a setting decides.
 const USER_AGENT: &str = concat!("wrs-emulator/", env!("CARGO_PKG_VERSION"), " probe");
 
 /// What every delivery of a probe is signed with.

@@ -124,7 +124,7 @@ pub(super) enum SignatureVariant {
     RotationLast,
 }
 
-const POST: &str = "contract, Events: \"the service sends an HTTP POST with a JSON body (the EventShape envelope)\"";
+const POST: &str = "contract, Events: \"the service sends an HTTP POST with a JSON body (the Event envelope)\"";
 const SIGNED: &str = "contract, Events: \"The body is signed with the subscription secret\"";
 const VERIFYING: &str = "Standard Webhooks, Verifying webhook authenticity";
 const SCHEME: &str = "Standard Webhooks, Signature scheme: {msg_id}.{timestamp}.{payload} is signed";

@@ -396,9 +396,9 @@ pub enum FailureReason {
     Timeout,
     /// The connection was closed or reset before an answer.
     ConnectionReset,
-    /// The peer speaks TLS where the URL is one of plain HTTP.
+    /// The peer speaks TLS where the URL is a plain HTTP URL.
     TlsExpected,
-    /// The peer speaks another protocol than HTTP/1.1.
+    /// The peer speaks a protocol other than HTTP/1.1.
     NotHttp,
     /// The answer is one of HTTP, but broken.
     InvalidAnswer,
