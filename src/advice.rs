@@ -2,7 +2,8 @@
 //! and the texts of the control API as a command, the tools for agents as a call, the page as a button, the packages for tests as `wrs.…`.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -11,7 +12,8 @@ use crate::util::wording::shell_word;
 
 /// What to do next. An absent key means all keys, or the one that the reader uses.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(tag = "do", rename_all = "snake_case")]
+// `remote` lets what is read be checked, below.
+#[serde(tag = "do", rename_all = "snake_case", remote = "Self")]
 pub enum Advice {
     /// Move the clock of a key forward.
     AdvanceClock { advance: String, key: Option<String> },
@@ -63,6 +65,34 @@ pub enum Advice {
         scheme: Option<String>,
         secret_key: Option<String>,
     },
+}
+
+impl Serialize for Advice {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Advice {
+    /// A document may have been edited: a value that begins with `-` would be an option of the command that a reader pastes.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let advice = Self::deserialize(from)?;
+        let has_options = match &advice {
+            // Its body goes through a pipe, and its headers follow their flag.
+            Self::Verify { .. } => false,
+            advice => begins_with_dash(&json!(advice)),
+        };
+        if has_options { Err(D::Error::custom("advice has a value that begins with `-`")) } else { Ok(advice) }
+    }
+}
+
+fn begins_with_dash(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.starts_with('-'),
+        Value::Array(items) => items.iter().any(begins_with_dash),
+        Value::Object(fields) => fields.values().any(begins_with_dash),
+        _ => false,
+    }
 }
 
 /// A sentence, and what to do about it.
@@ -336,6 +366,16 @@ impl Advice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn advice_that_would_be_an_option_is_not_read() {
+        let read = |json: Value| serde_json::from_value::<Advice>(json).is_ok();
+        assert!(read(json!({ "do": "explain", "id": "req_1" })));
+        assert!(read(json!({ "do": "advance_clock", "advance": "1s", "key": "sk_test_a" })));
+        assert!(!read(json!({ "do": "explain", "id": "--url=http://elsewhere" })));
+        assert!(!read(json!({ "do": "use_scenarios", "active": ["--url=http://elsewhere", "calm"], "key": null })));
+        assert!(!read(json!({ "do": "advance_clock", "advance": "1s", "key": "--url=http://elsewhere" })));
+    }
 
     #[test]
     fn a_header_that_is_no_short_address_is_ignored() {

@@ -168,7 +168,9 @@ fn quoted(first: &[u8]) -> String {
     });
     let is_control = |c: char| c.is_control() && !c.is_ascii_whitespace();
     let line = text.ok().filter(|text| !text.contains(is_control)).and_then(|text| {
-        let line = Redactor::default().first_line(text.as_bytes())?;
+        // A credential that was cut is not recognised, so the word at the cut is left out.
+        let whole = if first.len() < MAX_FIRST { text } else { text.rsplit_once(char::is_whitespace)?.0 };
+        let line = Redactor::default().first_line(whole.as_bytes())?;
         Some(format!("`{line}`"))
     });
     line.unwrap_or_else(|| {
@@ -210,6 +212,10 @@ mod tests {
             (b"sk_live_0123456789abcdef is your key", "`sk_live_…cdef is your key`"),
             ("caf\u{e9}".as_bytes().split_last().expect("bytes").1, "`caf`"),
             (b"a\x00b", "the bytes 61 00 62"),
+            (
+                format!("{} https://user:hunter2", "z".repeat(MAX_FIRST - 21)).as_bytes(),
+                &*format!("`{}`", "z".repeat(MAX_FIRST - 21)),
+            ),
             (b"\x80\x81\x82\x83\x84\x85\x86\x87\x88", "the bytes 80 81 82 83 84 85 86 87"),
         ] {
             assert_eq!(quoted(first), expected);
