@@ -17,6 +17,7 @@
 //! - [`webhook`], layer 4: the attempts to deliver one event to its receivers;
 //! - [`ui`], layer 5: the files of the page, and the report made of them;
 //! - [`findings`], layer 5: what traffic shows about an integration;
+//! - [`cases`], layer 5: the genuine and forged deliveries that a receiver is tried with;
 //! - [`control`], layer 6: the API under `/_emulator/`;
 //! - [`app`] and [`cli`], layer 7: the parts put together, and the command line;
 //! - [`lab`], layer 7: the probe of a receiver and the calibration of the settings, with their commands; named by nothing but the lists of
@@ -34,6 +35,7 @@ compile_error!(
 
 pub mod advice;
 pub mod app;
+pub mod cases;
 pub mod cli;
 pub mod clock;
 pub mod contract;

@@ -111,6 +111,16 @@ class Emulator {
     return (await this.post("deliveries/wait", filters)).data;
   }
 
+  /** Proves that no delivery matches (`status`, `type`, `event`, `subscription`), and that none that would is due: at once, or with a 409 that says what there is, or what is due and when. Waits, at most `timeout`, for what is under way alone. */
+  async noDelivery(filters = {}) {
+    await this.post("deliveries/wait", { ...filters, none: true });
+  }
+
+  /** The same of requests: `operation`, `status`, `method`, `path`, `since`. */
+  async noRequest(filters = {}) {
+    await this.post("requests/wait", { ...filters, none: true });
+  }
+
   /** Starts these scenarios: names, or one `{ toml }`, the text of a scenario of this key's own. Without arguments none is active. */
   async scenario(...given) {
     const active = [];
@@ -141,6 +151,25 @@ class Emulator {
       }
       throw error;
     }
+  }
+
+  /** An event as a receiver would get it, for a handler that the test calls itself: `secret` (that of the key's subscription if absent), `data`, `set`, `tamper` (body, signature, secret, timestamp, future_timestamp, headers), `scheme`, `url`. Nothing is sent. */
+  async signed(type, fields = {}) {
+    const { id, headers, body } = await this.post("events/sign", { type, ...fields });
+    return { id, headers, body: Buffer.from(body) };
+  }
+
+  /** Every case of the probe, genuine and forged, for a handler that the test calls itself; `problem(status)` says what is wrong with an answer. */
+  async cases(secret, fields = {}) {
+    const { data } = await this.post("events/cases", { secret, ...fields });
+    return data.map((made) => ({
+      ...made,
+      requests: made.requests.map((request) => ({ ...request, body: Buffer.from(request.body) })),
+      problem: (status) =>
+        [String(status), `${Math.trunc(status / 100)}xx`].some((it) => made.accepted.includes(it))
+          ? undefined
+          : `${made.name}: ${made.sends}: expected ${made.expects}, found ${status}; ${made.remedy}`,
+    }));
   }
 
   /** Sends the deliveries for `origin`, such as `https://app.example.com`, to a receiver of one's own, `http://127.0.0.1:3000` say. */

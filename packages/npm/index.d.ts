@@ -16,6 +16,20 @@ export class ControlError extends Error {
 
 type Fields = Record<string, unknown>;
 
+/** A signed event: the headers, and the raw body that they sign. */
+export interface Signed {
+  id: string;
+  headers: Record<string, string>;
+  body: Buffer;
+}
+
+/** A case of the probe: what to send, and what a right handler answers. */
+export interface Case extends Omit<control.DeliveryCase, "requests"> {
+  requests: Array<{ method: string; headers: Record<string, string>; body: Buffer }>;
+  /** What is wrong with this answer; undefined if it is right. */
+  problem(status: number): string | undefined;
+}
+
 /** One key of a running emulator: what the client under test needs, and the control API for that key. */
 export class Emulator {
   constructor(url: string, key: string);
@@ -38,11 +52,15 @@ export class Emulator {
   get(path: string, query?: Record<string, string | number>): Promise<any>;
   waitForRequests(filters?: Fields): Promise<control.Request[]>;
   waitForDeliveries(filters?: Fields): Promise<control.Delivery[]>;
+  noDelivery(filters?: Fields): Promise<void>;
+  noRequest(filters?: Fields): Promise<void>;
   scenario(...given: Array<string | { toml: string }>): Promise<control.PostScenariosActiveAnswer>;
   set(settings: Fields): Promise<control.PatchProfileAnswer>;
   trigger(type: string, fields?: Fields & { count?: undefined }): Promise<control.DeliveryWhole[]>;
   /** More than 100 deliveries have the number of their attempts alone. */
   trigger(type: string, fields: Fields): Promise<Array<control.DeliveryWhole | control.Delivery>>;
+  signed(type: string, fields?: Fields): Promise<Signed>;
+  cases(secret?: string, fields?: Fields): Promise<Case[]>;
   forward(origin: string, to: string): Promise<control.PatchProfileAnswer>;
   scriptSink(...statuses: number[]): Promise<control.PostSinkByNameAnswer>;
   received(): Promise<control.Receipt[]>;

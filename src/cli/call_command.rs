@@ -164,7 +164,8 @@ fn with_nearest(sent: &Sent, failure: Failure) -> Failure {
     let line = |near: &Near| {
         let id = near.request.as_ref().or(near.delivery.as_ref()).map(|record| &record.id);
         let differs: Vec<String> = near.differs.iter().map(cell).collect();
-        format!("  {}: {}", optional(id), differs.join("; "))
+        let differs = if differs.is_empty() { "matches".to_owned() } else { differs.join("; ") };
+        format!("  {}: {differs}", optional(id))
     };
     let lines = error.nearest.iter().map(line).collect();
     let is_check = failure.code == FailureCode::TimedOut && sent.path.ends_with("/wait");

@@ -339,6 +339,8 @@ fn refused(status: StatusCode, answer: Value, reader: &Audience) -> Failure {
         StatusCode::NOT_FOUND if field("/parameter") != Some("key") => (1, FailureCode::NotFound),
         StatusCode::NOT_FOUND => (2, FailureCode::NotFound),
         StatusCode::REQUEST_TIMEOUT => (2, FailureCode::TimedOut),
+        // Something is there, though the call asked for none.
+        StatusCode::CONFLICT => (1, FailureCode::Failed),
         _ => (2, FailureCode::Refused),
     };
     let advice = answer.get("advice").and_then(|advice| Vec::<Advice>::deserialize(advice).ok()).unwrap_or_default();

@@ -108,8 +108,8 @@ enum Command {
     Trigger(trigger::TriggerArgs),
     /// Receive webhooks: verify, print, and pass them on.
     Listen(listen::ListenArgs),
-    /// Print the headers that sign a body.
-    Sign(signatures::SignArgs),
+    /// Print the headers that sign a body, or an event.
+    Sign(Box<signatures::SignArgs>),
     /// Check the signature of a delivery, and explain a wrong one.
     Verify(signatures::VerifyArgs),
     #[command(subcommand)]

@@ -1,5 +1,5 @@
-//! `sign` prints the headers that sign a body, `verify` checks the signature of a delivery and prints what would make it right. Both
-//! work offline. `listen` and `review probe` share the flags; `contract::signature` has the schemes and finds the causes.
+//! `sign` prints the headers that sign a body or an event, `verify` checks the signature of a delivery and prints what would make it right. Only
+//! `sign --event` calls an emulator. `listen` and `review probe` share the flags; `contract::signature` has the schemes and finds the causes.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,20 +9,25 @@ use hyper::header::HeaderValue;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::arguments::examples;
+use super::arguments::{Target, examples};
+use super::client::ControlClient;
 use super::failure::{Failure, note, warn};
 use super::output::{bytes_field, show};
 use super::profile::load_profile;
+use super::trigger::assignments;
 use crate::clock::machine;
+use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::signature::{
-    Change, CustomScheme, Evidence, KeyReading, Message, Rejection, Remedy, Scheme, SchemeName, SigningKey,
+    Change, CustomScheme, Evidence, KeyReading, Message, Rejection, Remedy, Scheme, SchemeName, SigningKey, Tamper,
     secret_warnings, sign, undecorated,
 };
+use crate::control::api::{Body, SignEvent};
+use crate::control::render::Text as _;
 use crate::redact::visible;
 use crate::settings::Layered;
 use crate::util::captured::{self, CapturedMessage, Header, header_line};
 use crate::util::file;
-use crate::util::wording::{any_of, counted};
+use crate::util::wording::{any_of, counted, shell_word};
 
 /// Most bytes of a file: far beyond any webhook, and harmless to memory.
 const MAX: u64 = 16 * 1024 * 1024;
@@ -142,10 +147,30 @@ fn unknown_name(names: &[&str], text: &str) -> String {
     "sign --secret whsec_... body.json",
     "sign --scheme stripe --timestamp 1700000000 body.json",
     "sign --scheme custom --set webhooks.custom.hash=sha512 - <body.json",
+    "sign --event workflow.completed --secret whsec_... --output curl --webhook-url http://localhost:3000/hooks",
+    "sign --event workflow.completed --tamper body  # for a handler that must refuse it",
 ]))]
 pub(crate) struct SignArgs {
     /// The body, exactly as it will be sent; `-` for stdin.
-    file: String,
+    #[arg(required_unless_present = "event", conflicts_with = "event")]
+    file: Option<String>,
+    /// Sign an event of this type instead, made by the emulator as for `trigger`, without sending it.
+    #[arg(long, value_name = "TYPE", conflicts_with_all = ["id", "timestamp", "set", "secret_key"])]
+    event: Option<String>,
+    /// Change one field of the event's data: `path=value`. Repeatable.
+    #[arg(long, value_name = "PATH=VALUE", requires = "event")]
+    data: Vec<String>,
+    /// Forge it: a handler must refuse it.
+    #[arg(long, requires = "event", value_parser = Tamper::ALL.map(Tamper::name))]
+    tamper: Option<String>,
+    /// How the signed event is printed.
+    #[arg(long, requires = "event", default_value = "http", value_parser = ["http", "curl", "json"])]
+    output: String,
+    /// Whose subscription signs if no secret is given: a key, or a workspace `ws_…`.
+    #[arg(long, env = "WRS_API_KEY", default_value = SAMPLE_KEY, hide_env_values = true)]
+    key: String,
+    #[command(flatten)]
+    target: Target,
     #[command(flatten)]
     signing: SigningArgs,
     /// The event's id.
@@ -155,8 +180,7 @@ pub(crate) struct SignArgs {
     #[arg(long, default_value = "now", value_name = "SECONDS", allow_hyphen_values = true, value_parser = unix_seconds)]
     timestamp: i64,
     /// The URL of the subscription, for a custom scheme that signs it.
-    // The alias is its former name; `--url` is the emulator's address in other commands.
-    #[arg(long, alias = "url", value_name = "URL")]
+    #[arg(long, value_name = "URL")]
     webhook_url: Option<String>,
     /// Print JSON: headers, signed content, signatures.
     #[arg(long)]
@@ -164,12 +188,13 @@ pub(crate) struct SignArgs {
 }
 
 pub(crate) fn run_sign(args: &SignArgs) -> Result<ExitCode, Failure> {
+    let Some(file) = &args.file else { return sign_event(args) };
     let (signing, scheme) = ResolvedSigning::resolve_one(&args.signing)?;
     if args.id.is_empty() || HeaderValue::from_str(&args.id).is_err() || !args.id.is_ascii() {
         return Err(Failure::usage(format!("--id: `{}` cannot be sent in a header", args.id.escape_debug())));
     }
     let url = signed_url(args.webhook_url.as_deref(), &scheme)?;
-    let body = read_file("the body", &args.file)?;
+    let body = read_file("the body", file)?;
     let signed =
         sign(&scheme, &signing.keys(&scheme), &Message { id: &args.id, timestamp: args.timestamp, url, body: &body });
     signing.warn();
@@ -183,6 +208,45 @@ pub(crate) fn run_sign(args: &SignArgs) -> Result<ExitCode, Failure> {
         "signatures": signed.signatures,
     });
     Ok(show(args.json, &shown, || lines))
+}
+
+/// An event that the emulator makes and signs, but does not send.
+fn sign_event(args: &SignArgs) -> Result<ExitCode, Failure> {
+    let scheme = match &args.signing.scheme[..] {
+        [] => None,
+        [one] => Some(*one),
+        _ => return Err(Failure::usage("expected one scheme").with_hint("name it: --scheme standard")),
+    };
+    if args.signing.secret.len() > 1 {
+        return Err(
+            Failure::usage("expected one secret").with_hint("an event is signed with the secret of its receiver")
+        );
+    }
+    let url = args.webhook_url.as_deref();
+    url.map_or(Ok(()), check_url)?;
+    let request = Body {
+        body: SignEvent {
+            key: args.key.as_str().into(),
+            secret: args.signing.secret.first().cloned(),
+            scheme,
+            url: url.map(str::to_owned),
+            event_type: args.event.clone().unwrap_or_default(),
+            set: assignments(&args.data)?,
+            tamper: args.tamper.clone(),
+            ..SignEvent::default()
+        },
+    };
+    let event = ControlClient::new(&args.target).send(&request)?;
+    let as_curl = || {
+        let headers =
+            event.headers.iter().map(|(name, value)| format!(" -H {}", shell_word(&format!("{name}: {value}"))));
+        let url = shell_word(url.unwrap_or("URL"));
+        format!("curl -sS -X POST{} --data-binary {} {url}\n", headers.collect::<String>(), shell_word(&event.body))
+    };
+    Ok(show(args.json || args.output == "json", &event, || match args.output.as_str() {
+        "curl" => as_curl(),
+        _ => event.text(&args.target.reader()),
+    }))
 }
 
 #[derive(Debug, Args)]
@@ -204,8 +268,7 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "FILE")]
     headers: Option<String>,
     /// The URL of the subscription, for a custom scheme that signs it.
-    // The alias is its former name; `--url` is the emulator's address in other commands.
-    #[arg(long, alias = "url", value_name = "URL")]
+    #[arg(long, value_name = "URL")]
     webhook_url: Option<String>,
     /// The time of verification: Unix seconds, or `now`.
     #[arg(long, default_value = "now", value_name = "SECONDS", allow_hyphen_values = true, value_parser = unix_seconds)]

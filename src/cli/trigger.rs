@@ -138,9 +138,10 @@ fn planned(args: &TriggerArgs) -> api::Fire {
     api::Fire { query: FireQuery::default(), body }
 }
 
-fn fire(args: &TriggerArgs) -> Result<api::Fire, Failure> {
+/// Fields of an event's data as they are typed: `path=value`.
+pub(super) fn assignments(data: &[String]) -> Result<Map<String, Value>, Failure> {
     let mut set = Map::new();
-    for assignment in &args.data {
+    for assignment in data {
         // No field name begins with one of these.
         let is_json = assignment.trim_start().starts_with(['{', '[', '"']);
         let (path, value) = assignment.split_once('=').filter(|_| !is_json).ok_or_else(|| {
@@ -149,6 +150,11 @@ fn fire(args: &TriggerArgs) -> Result<api::Fire, Failure> {
         })?;
         set.insert(path.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned())));
     }
+    Ok(set)
+}
+
+fn fire(args: &TriggerArgs) -> Result<api::Fire, Failure> {
+    let set = assignments(&args.data)?;
     let data = args.data_json.as_deref().map(serde_json::from_str).transpose();
     let query = FireQuery { wait: args.wait.then(|| args.timeout.clone()) };
     let body = FireBody {

@@ -9,7 +9,8 @@ use clap::{Args, value_parser};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::call::{Body, ControlCall, Declaration, JSON_OR_TEXT, Made, Options, Query, Tag, USUAL};
+use super::absence::{self, MAX_NAMED, MAY_ASK_FOR_NONE, nothing_due, rest};
+use super::call::{Body, ControlCall, Declaration, JSON_OR_TEXT, Made, Options, Query, Tag};
 use super::command::CallCommand;
 use super::context::{Context, KeyScope, LISTED, Paging, RECENT, TIMEOUT, timeout, wait_limit};
 use super::document::waited_for;
@@ -80,7 +81,8 @@ impl ControlCall for Query<ListDeliveries> {
 
 /// Wait until deliveries match.
 ///
-/// Answers as soon as `count` deliveries match. On timeout it returns a 408 with the nearest deliveries and how they differ.
+/// Answers as soon as `count` deliveries match. On timeout it returns a 408 with the nearest deliveries and how they differ. With `none` it
+/// proves the opposite: 200 at once if none matches and nothing that would match is due, planned or under way, else a 409 that says what.
 #[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WaitForDeliveries {
@@ -109,6 +111,10 @@ pub(crate) struct WaitForDeliveries {
     #[arg(long, default_value = "1", value_parser = count_parser())]
     #[schemars(range(min = 1, max = 10_000), extend("default" = 1))]
     pub(crate) count: Option<Integer<usize>>,
+    /// Succeed only if none matches and none that would is due or planned; waits for what is under way, and for nothing else.
+    #[arg(long, conflicts_with_all = ["count", "attempts"])]
+    #[serde(default)]
+    pub(crate) none: bool,
     /// How long to wait, at most 300s.
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     #[schemars(extend("default" = "10s"))]
@@ -119,13 +125,14 @@ impl ControlCall for Body<WaitForDeliveries> {
     type Answer = Made<List<DeliveryRow>>;
     const CALL: Declaration<Self> =
         Declaration::waits(Tag::WEBHOOKS, "POST deliveries/wait", |Self { body }, cx| Box::pin(wait(body, cx)))
-            .with(Options { media: Some(JSON_OR_TEXT), ..USUAL });
+            .with(Options { media: Some(JSON_OR_TEXT), ..MAY_ASK_FOR_NONE });
 
     fn commands() -> Vec<CallCommand> {
         let about = "Wait until deliveries match; on timeout, show the nearest ones and what differs, and exit 1";
         let examples = &[
             "deliveries wait --status delivered --type workflow.completed --timeout 30s",
             "deliveries wait --count 3 --key sk_test_mine",
+            "deliveries wait --none --key sk_test_mine",
         ];
         vec![CallCommand::new("deliveries wait", examples, |body| Self { body }.sent()).about(about)]
     }
@@ -385,6 +392,14 @@ async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<Made<List<
     let (count, attempts) = (checked_count("count", request.count)?, checked_count("attempts", request.attempts)?);
     let filter = [&request.status, &request.event, &request.event_type, &request.subscription];
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
+    if request.none {
+        rest(&cx, &scope, limit).await?;
+        check_none(&request, &cx, &scope)?;
+        return waited_for(&cx, Vec::new(), |(_, delivery): &(u64, DeliveryRecord), cx| {
+            row(delivery, &cx.registry, cx.redactor())
+        })
+        .await;
+    }
     let differs = |delivery: &DeliveryRecord| {
         let mut all = differs(filter, delivery);
         let made = usize::try_from(delivery.attempts_made()).unwrap_or(usize::MAX);
@@ -412,6 +427,28 @@ async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<Made<List<
     });
     let message = format!("{matching} of {count} deliveries matched within {} s", limit.as_secs_f64());
     Err(ControlError::new(ErrorKind::RequestTimeout, message).with(|error| error.nearest = Some(nearest.collect())))
+}
+
+/// Fails if a delivery matches, or one that would match is due or planned.
+fn check_none(request: &WaitForDeliveries, cx: &Context, scope: &KeyScope) -> Result<(), ControlError> {
+    let WaitForDeliveries { status, event, event_type, subscription, .. } = request;
+    let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
+    let matches = |delivery: &DeliveryRecord| {
+        in_scope(delivery) && differs([status, event, event_type, subscription], delivery).is_empty()
+    };
+    let found = cx.deliveries.list(None, MAX_NAMED, matches);
+    if !found.is_empty() {
+        let newest = found.iter().map(|(_, delivery)| Nearest {
+            request: None,
+            delivery: Some(row(delivery, &cx.registry, cx.redactor())),
+            differs: Vec::new(),
+        });
+        return Err(absence::found(cx.deliveries.count(matches), "delivery", newest.collect()));
+    }
+    // Whatever becomes of it.
+    let may_match = |delivery: &DeliveryRecord| differs([&None, event, event_type, subscription], delivery).is_empty();
+    let may_fire = |fired: &str| event.is_none() && event_type.as_ref().is_none_or(|wanted| wanted == fired);
+    nothing_due(cx, scope, &may_fire, &may_match)
 }
 
 /// Returns when `count` deliveries match; they are then in `matching`, newest first. The store is searched once, and after that only

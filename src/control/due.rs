@@ -4,61 +4,40 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::Control;
 use super::context::KeyScope;
+use super::fields::{Due, DueKind};
 use crate::clock::{Instant, Now};
 use crate::redact::Redactor;
 use crate::state::engine::deliveries::DeliveryRecord;
-use crate::state::journal::record::{DeliveryId, Millis, Time, WorkspaceId, time};
+use crate::state::journal::record::time;
 use crate::state::workspace::Workspace;
-
-/// Something that happens once the clock reaches its time.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct Due {
-    /// By the clock of the workspace.
-    pub(crate) at: Time,
-    pub(crate) in_ms: Millis,
-    pub(crate) what: DueKind,
-    pub(crate) workspace: WorkspaceId,
-    pub(crate) key: String,
-    /// The delivery to be attempted.
-    pub(crate) delivery: Option<DeliveryId>,
-    /// The scenario that planned it.
-    pub(crate) scenario: Option<String>,
-    /// What it is, in words.
-    pub(crate) message: String,
-}
-
-/// What is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[schemars(inline)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum DueKind {
-    /// An attempt at a delivery.
-    Attempt,
-    /// An event that a scenario has planned.
-    Event,
-    /// Something else that waits for the clock, such as a delayed answer or a scenario's timer.
-    Timer,
-}
 
 /// Most entries shown, the earliest.
 const MAX_DUE: usize = 50;
 
 /// The earliest entries due in a scope, and how many were left out.
 pub(super) fn due(control: &Control, scope: &KeyScope, redactor: Redactor<'_>) -> (Vec<Due>, usize) {
+    due_of(control, scope, redactor, &|_| true, &|_| true)
+}
+
+/// The same of the planned events whose type, and the deliveries that are meant.
+pub(super) fn due_of(
+    control: &Control,
+    scope: &KeyScope,
+    redactor: Redactor<'_>,
+    is_type: &dyn Fn(&str) -> bool,
+    is_meant: &dyn Fn(&DeliveryRecord) -> bool,
+) -> (Vec<Due>, usize) {
     let mut workspaces: HashMap<Arc<str>, (Arc<Workspace>, Now)> = HashMap::new();
     let (mut found, mut count) = (Vec::new(), 0);
     for workspace in scope.workspaces(control) {
         let now = workspace.clock().now();
         let attempt = workspace.with_queue(|queue| queue.next_due());
         let state = workspace.lock();
-        count += state.timeline.count();
-        for planned in state.timeline.all().take(MAX_DUE) {
+        let planned = || state.timeline.all().filter(|planned| is_type(&planned.emit.event));
+        count += planned().count();
+        for planned in planned().take(MAX_DUE) {
             let emit = &planned.emit;
             let message = format!("{} of scenario `{}`: {}", emit.label, emit.scenario, emit.event);
             let (wait, due) = entry(&workspace, now, planned.at, DueKind::Event, message, redactor);
@@ -75,7 +54,9 @@ pub(super) fn due(control: &Control, scope: &KeyScope, redactor: Redactor<'_>) -
         workspaces.insert(Arc::clone(workspace.name()), (workspace, now));
     }
     let in_scope = |delivery: &DeliveryRecord| workspaces.contains_key(&delivery.event.workspace);
-    let pending = control.deliveries.list(None, usize::MAX, |delivery| delivery.next.is_some() && in_scope(delivery));
+    let pending = control
+        .deliveries
+        .list(None, usize::MAX, |delivery| delivery.next.is_some() && in_scope(delivery) && is_meant(delivery));
     let attempt = |(_, delivery): (u64, DeliveryRecord)| {
         let (workspace, now) = workspaces.get(&delivery.event.workspace)?;
         Some((delivery.next?.since(now.instant), delivery.next?, workspace, *now, delivery))

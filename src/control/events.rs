@@ -194,8 +194,18 @@ impl Text for Fired {
 }
 
 /// What can be falsified in a delivery; null for nothing.
-fn tamper_names() -> Vec<Option<&'static str>> {
+pub(super) fn tamper_names() -> Vec<Option<&'static str>> {
     Tamper::ALL.map(Tamper::name).into_iter().map(Some).chain([None]).collect()
+}
+
+pub(super) fn tamper_named(name: Option<&str>) -> Result<Option<Tamper>, ControlError> {
+    let known = |name: &str| {
+        Tamper::from_name(name).ok_or_else(|| {
+            let known = Tamper::ALL.map(Tamper::name).join(", ");
+            ControlError::unexpected("tamper", &format!("one of {known}"), name)
+        })
+    };
+    name.map(known).transpose()
 }
 
 const MAX_EVENTS: usize = 10_000;
@@ -400,13 +410,7 @@ impl Firing {
         let Some(event_type) = request.event_type.clone() else {
             return Err(ControlError::invalid("body: missing field `type`"));
         };
-        let tamper = match &request.tamper {
-            None => None,
-            Some(name) => Some(Tamper::from_name(name).ok_or_else(|| {
-                let known = Tamper::ALL.map(Tamper::name).join(", ");
-                ControlError::unexpected("tamper", &format!("one of {known}"), name)
-            })?),
-        };
+        let tamper = tamper_named(request.tamper.as_deref())?;
         let duplicate = request.duplicate.map_or(1, |Integer(copies)| copies);
         if !(1..=100).contains(&duplicate) {
             return Err(ControlError::invalid(format!(

@@ -13,6 +13,7 @@ use serde_json::Number;
 use super::render::{TableRow, Text};
 use crate::advice::Audience;
 use crate::contract::keys::SAMPLE_KEY;
+use crate::state::journal::record::{DeliveryId, Millis, Time, WorkspaceId};
 use crate::util::duration::parse_duration;
 
 /// The field `key` of requests, with the meaning of its absence.
@@ -81,6 +82,37 @@ impl FromStr for Since {
         let expected = || "expected a timestamp such as 2026-01-31T09:30:00Z, or `now`".to_owned();
         is_time.then(|| Self(text.to_owned())).ok_or_else(expected)
     }
+}
+
+/// Something that happens once the clock reaches its time.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Due {
+    /// By the clock of the workspace.
+    pub(crate) at: Time,
+    pub(crate) in_ms: Millis,
+    pub(crate) what: DueKind,
+    pub(crate) workspace: WorkspaceId,
+    pub(crate) key: String,
+    /// The delivery to be attempted.
+    pub(crate) delivery: Option<DeliveryId>,
+    /// The scenario that planned it.
+    pub(crate) scenario: Option<String>,
+    /// What it is, in words.
+    pub(crate) message: String,
+}
+
+/// What is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum DueKind {
+    /// An attempt at a delivery.
+    Attempt,
+    /// An event that a scenario has planned.
+    Event,
+    /// Something else that waits for the clock, such as a delayed answer or a scenario's timer.
+    Timer,
 }
 
 /// A complete listing.

@@ -5,6 +5,7 @@
 
 #![allow(clippy::struct_field_names, reason = "fields are as on the wire")]
 
+mod absence;
 mod activation;
 mod call;
 mod causes;
@@ -37,6 +38,7 @@ mod requests;
 mod routes;
 mod run;
 mod scenarios;
+mod sign;
 mod snapshot;
 pub(crate) mod story;
 mod stream;
@@ -52,7 +54,7 @@ pub(crate) mod api {
     pub(crate) use crate::control::command::{CallCommand, CommandGroup, Sent};
     pub(crate) use crate::control::{
         activation::*, causes::*, clock::*, deliveries::*, events::*, exec_facts::*, explain::*, fields::*,
-        findings::*, grid::*, judged::*, plain::*, profile::*, requests::*, run::*, scenarios::*, snapshot::*,
+        findings::*, grid::*, judged::*, plain::*, profile::*, requests::*, run::*, scenarios::*, sign::*, snapshot::*,
         stream::*, subscriptions::*, system::*, verdict::*,
     };
     pub(crate) use crate::state::journal::record::*;

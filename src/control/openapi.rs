@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::PREFIX;
 use super::call::AnyCall;
-use super::reply::ErrorView;
+use super::reply::{ErrorView, NOT_NONE};
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::util::schema::{inlined, plain};
@@ -179,7 +179,9 @@ fn in_order(fields: impl Iterator<Item = (String, Value)>) -> Value {
 
 fn error_answer(status: u16, text: &str, schema: &Schema) -> Value {
     let kind = ErrorKind::ALL.into_iter().find(|kind| kind.status() == status);
-    let example = json!({ "error": { "code": kind.map(ErrorKind::name), "message": text } });
+    // A 409 is the control API's own.
+    let code = kind.map_or(NOT_NONE, ErrorKind::name);
+    let example = json!({ "error": { "code": code, "message": text } });
     let content = json!({ "application/json": { "schema": schema, "example": example } });
     json!({ "description": text, "content": content })
 }

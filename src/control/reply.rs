@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::fields::Due;
 use crate::advice::Advice;
 use crate::contract::error::ErrorKind;
 use crate::diagnostic::Diagnostic;
@@ -26,6 +27,9 @@ pub(crate) struct ErrorView {
     /// The requests or deliveries nearest to the awaited one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) nearest: Option<Vec<Nearest>>,
+    /// What is due, if a call asked for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) due: Option<Vec<Due>>,
     /// What is wrong with a scenario or setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) diagnostics: Option<Vec<Diagnostic>>,
@@ -77,6 +81,9 @@ pub(crate) enum FiredEvent {
 pub(crate) struct EventIdOnly {
     pub(crate) id: EventId,
 }
+
+/// The code of a 409.
+pub(super) const NOT_NONE: &str = "not_none";
 
 pub(super) type ControlReply = Response<ResponseBody>;
 
@@ -131,6 +138,13 @@ impl ControlError {
     /// 500: the emulator failed.
     pub fn internal() -> Self {
         Self::new(ErrorKind::InternalError, EMULATOR_FAILED)
+    }
+
+    /// 409: something is there, though the call asked for none.
+    pub(super) fn conflict(message: impl Into<String>) -> Self {
+        let mut error = Self::invalid(message).coded(NOT_NONE);
+        error.0.status = StatusCode::CONFLICT;
+        error
     }
 
     pub(super) fn method(allow: String) -> Self {

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ControlError;
-use super::call::{Body, ControlCall, Declaration, JSON_OR_TEXT, Made, Options, Query, Tag, USUAL};
+use super::absence::{self, MAX_NAMED, MAY_ASK_FOR_NONE, rest};
+use super::call::{Body, ControlCall, Declaration, JSON_OR_TEXT, Made, Options, Query, Tag};
 use super::command::CallCommand;
 use super::context::{Context, KeyScope, Paging, RECENT, TIMEOUT, timeout};
 use super::document::waited_for;
@@ -85,7 +86,8 @@ impl ControlCall for Query<ListRequests> {
 
 /// Wait until requests match.
 ///
-/// Answers as soon as `count` requests match. On timeout it returns a 408 with the nearest requests and how they differ.
+/// Answers as soon as `count` requests match. On timeout it returns a 408 with the nearest requests and how they differ. With `none` it
+/// proves the opposite: 200 if none matches once no request is under way, else a 409 with those that do.
 #[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WaitForRequests {
@@ -113,6 +115,10 @@ pub(crate) struct WaitForRequests {
     #[arg(long, default_value = "1", value_parser = count_parser())]
     #[schemars(range(min = 1, max = 10_000), extend("default" = 1))]
     pub(crate) count: Option<Integer<usize>>,
+    /// Succeed only if none matches; waits for requests under way, and for nothing else.
+    #[arg(long, conflicts_with = "count")]
+    #[serde(default)]
+    pub(crate) none: bool,
     /// How long to wait, at most 300s.
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     #[schemars(extend("default" = "10s"))]
@@ -123,7 +129,7 @@ impl ControlCall for Body<WaitForRequests> {
     type Answer = Made<List<Request>>;
     const CALL: Declaration<Self> =
         Declaration::waits(Tag::REQUESTS, "POST requests/wait", |Self { body }, cx| Box::pin(wait(body, cx)))
-            .with(Options { media: Some(JSON_OR_TEXT), ..USUAL });
+            .with(Options { media: Some(JSON_OR_TEXT), ..MAY_ASK_FOR_NONE });
 
     fn commands() -> Vec<CallCommand> {
         let about = "Wait until requests match; on timeout, show the nearest ones and what differs, and exit 1";
@@ -300,6 +306,19 @@ async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<Made<List<Re
         }
         found.len() >= count
     };
+    if request.none {
+        rest(&cx, &scope, limit).await?;
+        look();
+        if found.is_empty() {
+            return waited_for(&cx, found, |request, cx| row(request, cx.redactor())).await;
+        }
+        let newest = found.iter().rev().take(MAX_NAMED).map(|request| Nearest {
+            request: Some(row(request, cx.redactor())),
+            delivery: None,
+            differs: Vec::new(),
+        });
+        return Err(absence::found(found.len(), "request", newest.collect()));
+    }
     let enough = async {
         while !look() {
             reader.appended().await;

@@ -20,7 +20,7 @@ use super::page::page;
 use super::reply::json;
 use super::{
     Control, ControlError, ControlReply, PREFIX, activation, clock, deliveries, events, explain, findings, openapi,
-    profile, report, requests, run, scenarios, snapshot, stream, subscriptions, system, test_outcome, verdict,
+    profile, report, requests, run, scenarios, sign, snapshot, stream, subscriptions, system, test_outcome, verdict,
 };
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
@@ -61,6 +61,8 @@ static CALLS: LazyLock<Vec<AnyCall>> = LazyLock::new(|| {
         subscriptions::DeleteSubscription,
         subscriptions::ChangeSubscription,
         events::Fire,
+        Body<sign::SignEvent>,
+        Body<sign::ListCases>,
         Query<deliveries::ListDeliveries>,
         deliveries::ShowDelivery,
         Body<deliveries::WaitForDeliveries>,

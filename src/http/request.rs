@@ -189,7 +189,7 @@ impl RequestContext {
         }
     }
 
-    /// Shows the quota as used up, as on any 429.
+    /// Shows the quota as used up, as the quota's own 429 does.
     pub(super) fn show_quota_used_up(&mut self) {
         // Refunded first if only a 200 costs quota.
         self.refund_if_free(StatusCode::TOO_MANY_REQUESTS);

@@ -61,6 +61,11 @@ pub fn read_input(path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
     if bytes.len() as u64 > most { Err(FileProblem::TooLarge(most)) } else { Ok(bytes) }
 }
 
+/// Opens a descriptor and closes it; the error says why none can be had.
+pub fn spare_descriptor() -> io::Result<()> {
+    File::open("/dev/null").map(drop)
+}
+
 /// Empties a regular file, or creates it, for writing. Links are followed.
 pub fn create(path: &Path) -> Result<File, FileProblem> {
     let file = open(path, OpenOptions::new().write(true).create(true), true)?;

@@ -202,7 +202,7 @@ impl Deliverer {
         let gone =
             || failed(FailureReason::SubscriptionGone, "the subscription was deleted or disabled before this attempt");
         let signed = secrets.ok_or_else(gone).and_then(|secrets| {
-            let sent = sign_delivery(&job, &secrets, &profile, at).map_err(|problem| {
+            let sent = sign_delivery((&job).into(), &secrets, &profile, at).map_err(|problem| {
                 failed(FailureReason::SecretUnreadable, &format!("{problem} (webhooks.secret_key)"))
             });
             Ok((sent?, secrets))

@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use url::Host;
 
 use crate::state::workspace::FailureReason;
+use crate::util::file;
 use crate::webhook::egress::{DialProblem, DialTarget};
 
 pub const CONCURRENT_LOOK_UPS: usize = 16;
@@ -70,7 +71,7 @@ impl From<&str> for NotFound {
 impl From<io::Error> for NotFound {
     fn from(error: io::Error) -> Self {
         // `getaddrinfo` reports a lack of descriptors as other errors.
-        let probed = || std::fs::File::open("/dev/null").is_err_and(|error| lacks_descriptors(&error));
+        let probed = || file::spare_descriptor().is_err_and(|error| lacks_descriptors(&error));
         Self { text: error.to_string().into(), lacks_descriptors: lacks_descriptors(&error) || probed() }
     }
 }

@@ -6,7 +6,7 @@ use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT
 use jiff::Timestamp;
 
 use crate::clock::{Clock, Now, machine};
-use crate::contract::signature::{Message, Scheme, SigningKey, TOLERANCE_SECONDS, sign, sign_forged, verify};
+use crate::contract::signature::{Message, Scheme, SigningKey, TOLERANCE_SECONDS, Tamper, sign, sign_forged, verify};
 use crate::settings::{Profile, SignatureTime};
 use crate::state::workspace::{Job, Secret, SignedContent};
 use crate::util::header_lines::{HeaderLines, push_header};
@@ -15,24 +15,49 @@ use crate::util::header_lines::{HeaderLines, push_header};
 pub const DELIVERY: HeaderName = HeaderName::from_static("x-emulator-delivery");
 
 #[derive(Default)]
-pub(super) struct SignedDelivery {
+pub struct SignedDelivery {
     /// Headers in sending order, without `host` and `content-length`.
-    pub(super) headers: HeaderMap,
+    pub headers: HeaderMap,
     /// The same as lines.
     pub(super) lines: HeaderLines,
     /// The event's bytes, unless the delivery is forged.
-    pub(super) body: Bytes,
+    pub body: Bytes,
     pub(super) signed: SignedContent,
 }
 
-pub(super) fn sign_delivery(
-    job: &Job,
+/// What is to be signed: an event on its way to one receiver.
+#[derive(Clone, Copy, Debug)]
+pub struct Unsigned<'a> {
+    pub id: &'a str,
+    pub event_type: &'a str,
+    pub body: &'a Bytes,
+    pub url: &'a str,
+    pub tamper: Option<Tamper>,
+    /// The id of the delivery; `None` for one that is not sent.
+    pub delivery: Option<&'a str>,
+}
+
+impl<'a> From<&'a Job> for Unsigned<'a> {
+    fn from(Job { delivery, event, .. }: &'a Job) -> Self {
+        Self {
+            id: &event.id,
+            event_type: &event.event_type,
+            body: &event.body,
+            url: delivery.url.as_str(),
+            tamper: event.tamper,
+            delivery: Some(&delivery.id),
+        }
+    }
+}
+
+pub fn sign_delivery(
+    unsigned: Unsigned<'_>,
     secrets: &[Secret],
     profile: &Profile,
     at: Timestamp,
 ) -> Result<SignedDelivery, String> {
-    let message =
-        Message { id: &job.event.id, timestamp: at.as_second(), url: job.delivery.url.as_str(), body: &job.event.body };
+    let Unsigned { id, event_type, body, url, tamper, delivery } = unsigned;
+    let message = Message { id, timestamp: at.as_second(), url, body };
     let mut content = None;
     let mut lines = Vec::with_capacity(384);
     let mut names = Vec::with_capacity(8);
@@ -49,14 +74,16 @@ pub(super) fn sign_delivery(
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| error.to_string())?;
         push(name, value);
     }
-    push(DELIVERY, &job.delivery.id);
+    if let Some(delivery) = delivery {
+        push(DELIVERY, delivery);
+    }
     for scheme in profile.schemes() {
         let keys = signing_keys(secrets, &scheme, profile).map_err(|problem| format!("the secret {problem}"))?;
-        let signed = match job.event.tamper {
+        let signed = match tamper {
             None => sign(&scheme, &keys, &message),
             Some(tamper) => sign_forged(&scheme, &keys, &message, tamper),
         };
-        for (name, value) in scheme.event_headers(&job.event.event_type) {
+        for (name, value) in scheme.event_headers(event_type) {
             push(HeaderName::from_static(name), value);
         }
         for (name, value) in signed.headers {
@@ -72,9 +99,9 @@ pub(super) fn sign_delivery(
         is_twice |= headers.insert(name, value).is_some();
     }
     let lines = if is_twice { HeaderLines::of(&headers) } else { HeaderLines::of_lines(lines) };
-    let forged = job.event.tamper.and_then(|tamper| tamper.falsify_body(&job.event.body));
-    let body = forged.map_or_else(|| job.event.body.clone(), Bytes::from);
-    let signed = content.map(|content| SignedContent::new(content, &job.event.body)).unwrap_or_default();
+    let signed = content.map(|content| SignedContent::new(content, body)).unwrap_or_default();
+    let forged = tamper.and_then(|tamper| tamper.falsify_body(body));
+    let body = forged.map_or_else(|| body.clone(), Bytes::from);
     Ok(SignedDelivery { headers, lines, body, signed })
 }
 
@@ -84,7 +111,7 @@ pub fn signing_keys(secrets: &[Secret], scheme: &Scheme, profile: &Profile) -> R
 }
 
 /// The timestamp of a signature, by the setting `webhooks.timestamp`: receivers compare it with their own clock.
-pub(super) fn signature_time(clock: &Clock, now: Now, profile: &Profile) -> Timestamp {
+pub fn signature_time(clock: &Clock, now: Now, profile: &Profile) -> Timestamp {
     match profile.webhooks.timestamp {
         SignatureTime::Real => machine::wall_time(),
         SignatureTime::Clock => now.wall,

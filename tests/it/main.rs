@@ -1,5 +1,7 @@
-//! Everything over a socket, in one binary: one module per group of behaviour, `support` for what they share.
+//! The tests over sockets, in one binary: one module per group of behaviour, `support` and `process` for what they share; and a few that read
+//! the sources (`layers`, `circles`, `facts`).
 
+mod absence;
 mod active_scenarios;
 mod any_path;
 mod attacks;
@@ -79,6 +81,7 @@ mod scenario_files;
 mod scenarios;
 mod settings;
 mod shortcuts;
+mod signed;
 mod snapshots;
 mod stream;
 mod streams;

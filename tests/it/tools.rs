@@ -90,11 +90,11 @@ fn a_custom_scheme_comes_from_settings() {
         "--set",
         "webhooks.custom.timestamp_header=",
     ];
-    let url = ["--url", "https://app.example.com/hooks"];
+    let url = ["--webhook-url", "https://app.example.com/hooks"];
     let headers = signed(folder.path(), &[&settings[..], &url].concat(), BODY);
     run(&[&["verify", "-", "--headers", &headers][..], &settings, &url].concat(), BODY.as_bytes()).exits(0);
     run(
-        &[&["verify", "-", "--headers", &headers][..], &settings, &["--url", "https://app.example.com/hooks/"]]
+        &[&["verify", "-", "--headers", &headers][..], &settings, &["--webhook-url", "https://app.example.com/hooks/"]]
             .concat(),
         BODY.as_bytes(),
     )
@@ -202,7 +202,7 @@ fn bad_input_is_exit_2_with_its_reason() {
         (&["sign", &body, "--timestamp", "soon"], &["--timestamp", "`soon`"]),
         (&["sign", &body, "--timestamp", "-5"], &["--timestamp", "`-5`"]),
         (&["sign", &body, "--id", "a\nb"], &["--id", "`a\\nb`"]),
-        (&["sign", &body, "--url", "nowhere"], &["--webhook-url", "`nowhere`"]),
+        (&["sign", &body, "--webhook-url", "nowhere"], &["--webhook-url", "`nowhere`"]),
         (
             &["sign", &body, "--scheme", "custom", "--set", "webhooks.custom.content=x"],
             &["--set webhooks.custom.content=x", "leaves out"],

@@ -443,6 +443,124 @@ def time():
         check(f"{runner}: time passes by itself in tests that wait", (result.returncode, outcomes) == (0, ["passed"] * 3), (result, ended))
 
 
+# A handler that is called in process, with the library that a receiver would use. Nothing is sent, and nothing is slept through.
+HANDLERS = {
+    "test_handlers.py": '''
+import pytest
+from standardwebhooks import Webhook
+from wrs_emulator import ControlError
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+seen = set()
+
+def handler(method, headers, body):
+    if method != "POST":
+        return 405
+    try:
+        event = Webhook(SECRET).verify(body, headers)
+    except Exception:
+        return 401
+    seen.add(event["id"])
+    return 200
+
+def test_a_signed_event_is_taken_and_a_forged_one_refused(wrs):
+    event = wrs.signed("workflow.completed", {"workflow_id": "wf_7"}, secret=SECRET)
+    assert handler("POST", event.headers, event.body) == 200 and event.id in seen
+    for tamper in ("body", "signature", "secret", "timestamp", "future_timestamp", "headers"):
+        forged = wrs.signed("workflow.completed", secret=SECRET, tamper=tamper)
+        assert handler("POST", forged.headers, forged.body) == 401, tamper
+    wrs.no_delivery()
+    wrs.no_request()
+
+def test_every_case(wrs):
+    cases = wrs.cases(SECRET)
+    assert len(cases) > 25
+    for case in cases:
+        for method, request in case.requests:
+            assert case.problem(handler(method, request.headers, request.body)) is None
+    assert "found 200" in next(case for case in cases if case.name == "body-changed").problem(200)
+
+def test_what_is_due_is_named(wrs):
+    wrs.clock.freeze()
+    wrs.script_sink(500)
+    wrs.post("subscriptions", url=wrs.sink_url)
+    wrs.trigger("workflow.completed")
+    with pytest.raises(ControlError, match="one is still due: attempt 2 to deliver workflow.completed to .* in 1 s"):
+        wrs.no_delivery(status="delivered")
+    wrs.clock.advance("1s")
+    wrs.no_delivery(status="exhausted")
+''',
+    "handlers.test.mjs": '''
+import assert from "node:assert/strict";
+import test from "TEST";
+import { Webhook } from "standardwebhooks";
+import { withEmulator } from "wrs-emulator";
+
+const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const seen = new Set();
+
+function handler(method, headers, body) {
+  if (method !== "POST") return 405;
+  try {
+    seen.add(new Webhook(SECRET).verify(body, headers).id);
+    return 200;
+  } catch {
+    return 401;
+  }
+}
+
+test("a signed event is taken and a forged one refused", withEmulator(async (wrs) => {
+  const event = await wrs.signed("workflow.completed", { secret: SECRET, data: { workflow_id: "wf_7" } });
+  assert.equal(handler("POST", event.headers, event.body), 200);
+  assert.ok(seen.has(event.id));
+  for (const tamper of ["body", "signature", "secret", "timestamp", "future_timestamp", "headers"]) {
+    const forged = await wrs.signed("workflow.completed", { secret: SECRET, tamper });
+    assert.equal(handler("POST", forged.headers, forged.body), 401, tamper);
+  }
+  await wrs.noDelivery();
+  await wrs.noRequest();
+}));
+
+test("every case", withEmulator(async (wrs) => {
+  const cases = await wrs.cases(SECRET);
+  assert.ok(cases.length > 25);
+  for (const one of cases) {
+    for (const { method, headers, body } of one.requests) assert.equal(one.problem(handler(method, headers, body)), undefined);
+  }
+  assert.match(cases.find(({ name }) => name === "body-changed").problem(200), /found 200/);
+}));
+
+test("what is due is named", withEmulator(async (wrs) => {
+  await wrs.clock.freeze();
+  await wrs.scriptSink(500);
+  await wrs.post("subscriptions", { url: wrs.sinkUrl });
+  await wrs.trigger("workflow.completed");
+  await assert.rejects(wrs.noDelivery({ status: "delivered" }), /one is still due: attempt 2 to deliver workflow.completed to .* in 1 s/);
+  await wrs.clock.advance("1s");
+  await wrs.noDelivery({ status: "exhausted" });
+}));
+''',
+}
+
+
+def handlers():
+    folder = project()
+    site = unpacked_wheel()
+    (folder / "test_handlers.py").write_text(HANDLERS["test_handlers.py"])
+    script = HANDLERS["handlers.test.mjs"]
+    (folder / "handlers.test.mjs").write_text(script.replace("TEST", "node:test"))
+    (folder / "vitest.test.mjs").write_text(script.replace('import test from "TEST"', 'import { test } from "vitest"'))
+    runners = {
+        "pytest": [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_handlers.py"],
+        "node:test": ["node", "--test", "handlers.test.mjs"],
+        "vitest": [modules / ".bin/vitest", "run", "vitest.test.mjs"],
+    }
+    for runner, command in runners.items():
+        result, ended = under_exec(command, folder, PYTHONPATH=str(site))
+        outcomes = [one["outcome"] for one in ended.values()]
+        check(f"{runner}: handlers are called in process, with signed events", (result.returncode, outcomes) == (0, ["passed"] * 3), (result, ended))
+
+
 def red():
     """Runs that fail for one cause each, by both runners."""
     reports = root / "target/ci-red"

@@ -22,7 +22,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from http.client import HTTPConnection, HTTPSConnection
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Union, overload
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Union, overload
 
 if TYPE_CHECKING:
     # Made when the package is built.
@@ -162,6 +162,15 @@ class Emulator:
         """Waits for deliveries: `status`, `type`, `event`, `subscription`, `attempts`, `count`, `timeout`."""
         return self.post("deliveries/wait", **filters)["data"]
 
+    def no_delivery(self, timeout: str = "10s", **filters: Any) -> None:
+        """Proves that no delivery matches (`status`, `type`, `event`, `subscription`), and that none that would is due: at once, or with a
+        ControlError 409 that says what there is, or what is due and when. Waits, at most `timeout`, for what is under way alone."""
+        self.post("deliveries/wait", none=True, timeout=timeout, **filters)
+
+    def no_request(self, timeout: str = "10s", **filters: Any) -> None:
+        """The same of requests: `operation`, `status`, `method`, `path`, `since`."""
+        self.post("requests/wait", none=True, timeout=timeout, **filters)
+
     # Behaviour of this key only.
     def scenario(self, *names: str, toml: Optional[str] = None) -> records.PostScenariosActiveAnswer:
         """Starts these scenarios, by name; `toml` is the text of one of this key's own. Without arguments none is active."""
@@ -193,6 +202,16 @@ class Emulator:
                 )
                 error.args = (error.reason,)
             raise
+
+    def signed(self, event_type: str, data: Optional[Dict[str, Any]] = None, **fields: Any) -> Signed:
+        """An event as a receiver would get it, for a handler that the test calls itself: `secret` (that of the key's subscription if
+        absent), `tamper` (body, signature, secret, timestamp, future_timestamp, headers), `set`, `scheme`, `url`. Nothing is sent."""
+        answer = self.post("events/sign", type=event_type, data=data, **fields)
+        return Signed(answer["id"], answer["headers"], answer["body"].encode())
+
+    def cases(self, secret: Optional[str] = None, **fields: Any) -> List[Case]:
+        """Every case of the probe, genuine and forged, for a handler that the test calls itself."""
+        return [Case(case) for case in self.post("events/cases", secret=secret, **fields)["data"]]
 
     def forward(self, origin: str, to: str) -> records.PatchProfileAnswer:
         """Sends the deliveries for `origin`, such as `https://app.example.com`, to a receiver of one's own, `http://127.0.0.1:3000` say."""
@@ -279,6 +298,34 @@ class Emulator:
         causes = [cause for cause in self.get("verdict")["causes"] if cause["tests"]][:1]
         first = ["cause: " + "; ".join(filter(None, (cause["sentence"], remedy(cause), *cause["records"][:1]))) for cause in causes]
         return visible("\n".join([*first, *(lines or [f"no request carried the key {self.key}"])]))
+
+
+class Signed(NamedTuple):
+    """A signed event: the headers, and the raw body that they sign."""
+
+    id: str
+    headers: Dict[str, str]
+    body: bytes
+
+
+class Case:
+    """A case of the probe: what to send, and what a right handler answers."""
+
+    def __init__(self, case: records.DeliveryCase) -> None:
+        self.name, self.sends, self.expects, self.clause, self.remedy = (
+            case["name"], case["sends"], case["expects"], case["clause"], case["remedy"],
+        )
+        self.accepted = case["accepted"]
+        self.requests = [(request["method"], Signed("", request["headers"], request["body"].encode())) for request in case["requests"]]
+
+    def problem(self, status: int) -> Optional[str]:
+        """What is wrong with this answer; None if it is right."""
+        if str(status) in self.accepted or f"{status // 100}xx" in self.accepted:
+            return None
+        return f"{self.name}: {self.sends}: expected {self.expects}, found {status}; {self.remedy}"
+
+    def __repr__(self) -> str:
+        return f"<case {self.name}>"
 
 
 class Clock:

@@ -10,8 +10,9 @@ use clap::builder::PossibleValuesParser;
 use tokio::time::timeout;
 use url::Url;
 
-use super::{CASES, Expectation, MAX, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase, check_events};
+use super::{MAX, Outcome, Probe, ProbeReport, ProbedCase};
 use crate::advice::Audience;
+use crate::cases::{CASES, Expectation, ProbeSigning, check_events};
 use crate::cli::arguments::{OutputFile, examples};
 use crate::cli::client::run_task;
 use crate::cli::failure::{Failure, FailureCode, note};

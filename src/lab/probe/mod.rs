@@ -1,11 +1,9 @@
 //! The probe: sends one receiver every [`Case`] of a table and judges what comes back. Needs no running emulator.
 //!
 //! The valid delivery comes first, then all others, a few at a time, within ten seconds and a hundred requests. Each request has a
-//! separate connection, so that no case depends on how another one left it. `table` has all cases, `delivery` their requests.
+//! separate connection, so that no case depends on how another one left it. `cases` has all of them, and their requests.
 
 pub(crate) mod command;
-mod delivery;
-mod table;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -22,11 +20,10 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-use delivery::{Occasion, ProbeRequest, is_applicable, make, variations};
-pub use delivery::{ProbeSigning, check_events};
-use table::{ANOTHER_SECRET, VERIFY_FIRST};
-pub use table::{CASES, Case, Expectation, VALID};
-
+use crate::cases::{
+    ANOTHER_SECRET, CASES, Case, Expectation, Occasion, ProbeRequest, ProbeSigning, VALID, VERIFY_FIRST, is_applicable,
+    make, variations,
+};
 use crate::clock::machine;
 use crate::contract::named::named;
 use crate::http::body::ResponseBody;

@@ -266,7 +266,8 @@ fn fault(kind: &str, bytes: Option<u64>, duration: Option<Duration>, interval: O
         "truncate" => Fault::Truncate { bytes },
         "garbage" => Fault::Garbage { bytes: bytes.unwrap_or(64) },
         "stall" => Fault::Stall { bytes: bytes.unwrap_or(0), duration },
-        _ => Fault::Drip { bytes: bytes.unwrap_or(1), interval: interval.unwrap_or(Duration::from_millis(100)) },
+        "drip" => Fault::Drip { bytes: bytes.unwrap_or(1), interval: interval.unwrap_or(Duration::from_millis(100)) },
+        _ => unreachable!("the key takes `Fault::NAMES` alone"),
     }
 }
 

@@ -192,8 +192,8 @@ pub async fn settle(workspace: &Workspace) {
     wait_until(workspace, Agenda::is_settled).await;
 }
 
-/// Waits until an automatic clock may move: nothing runs, everything due is done, and no request is in flight.
-pub(super) async fn wait_idle(workspace: &Workspace) {
+/// Waits until nothing runs, everything due is done, and no request is in flight: an automatic clock may move then.
+pub async fn wait_idle(workspace: &Workspace) {
     tokio::select! {
         () = wait_until(workspace, Agenda::is_idle) => {}
         () = workspace.gone() => {}

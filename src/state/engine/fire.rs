@@ -4,6 +4,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use hyper::body::Bytes;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Map, Value};
 
@@ -21,8 +22,8 @@ use crate::settings::Profile;
 use crate::state::budget::NoRoom;
 use crate::state::journal::Entry;
 use crate::state::workspace::{
-    EventRecord, FireRequest, HookUrl, PlannedDelivery, SkipReason, SkippedSubscription, SubscriptionRecord, Workspace,
-    WorkspaceState,
+    EventRecord, FireRequest, HookUrl, PlannedDelivery, RandomSources, SkipReason, SkippedSubscription,
+    SubscriptionRecord, Workspace, WorkspaceState,
 };
 
 /// Why the deliveries of a workspace that is gone are cancelled.
@@ -66,23 +67,13 @@ impl Engine {
         mut request: FireRequest,
         profile: &Profile,
     ) -> Result<Arc<EventRecord>, FireProblem> {
-        if !profile.events.types().any(|known| known == request.event_type) {
-            return Err(FireProblem::UnsupportedType(unsupported(&request.event_type, &profile.events)));
-        }
         let now = workspace.clock().now();
         let mut state = workspace.lock();
         if let Some(id) = request.subscription.as_ref().filter(|id| state.subscriptions.get(id).is_none()) {
             return Err(FireProblem::UnknownSubscription(id.clone()));
         }
-        let (data, gaps) = event_data(&mut request, profile, now, &mut state.sources.event_random)?;
+        let (id, body, gaps) = event_content(&mut request, profile, now, &mut state.sources)?;
         let (damage, copies) = (request.damage(profile), request.copies(profile) as usize);
-        let id = state.sources.make_id(IdKind::Event, profile, now);
-        let created_at = timestamp_of(&id, now.wall, profile.time.precision);
-        let envelope = EventEnvelope { id, event_type: request.event_type.clone(), created_at, data };
-        let mut body = serde_json::to_vec(&envelope).expect("strings and JSON values always serialise");
-        if profile.variation.is_on() {
-            body = vary(body, BodyKind::Event, &profile.variation, &mut state.sources.event_random);
-        }
         let (mut deliveries, mut skipped) = (Vec::new(), Vec::new());
         let WorkspaceState { subscriptions, sources, was_delayed, .. } = &mut *state;
         for record in subscriptions.iter() {
@@ -106,12 +97,12 @@ impl Engine {
         }
         let delay = scatter(profile, &mut sources.event_random) + swap(profile, was_delayed);
         let event = EventRecord {
-            id: envelope.id,
+            id,
             workspace: Arc::clone(workspace.name()),
-            event_type: envelope.event_type,
+            event_type: request.event_type,
             created_at: now.wall,
             handed_at: now.wall,
-            body: body.into_boxed_slice().into(),
+            body,
             due: request.due.unwrap_or(now.instant).plus(delay),
             deliveries,
             skipped,
@@ -163,6 +154,27 @@ impl Engine {
         };
         self.dispatch(workspace, Arc::new(event)).map(|()| id)
     }
+}
+
+/// The id and the bytes of an event, and what a template of its data lacked.
+pub fn event_content(
+    request: &mut FireRequest,
+    profile: &Profile,
+    now: Now,
+    sources: &mut RandomSources,
+) -> Result<(String, Bytes, Vec<Gap>), FireProblem> {
+    if !profile.events.types().any(|known| known == request.event_type) {
+        return Err(FireProblem::UnsupportedType(unsupported(&request.event_type, &profile.events)));
+    }
+    let (data, gaps) = event_data(request, profile, now, &mut sources.event_random)?;
+    let id = sources.make_id(IdKind::Event, profile, now);
+    let created_at = timestamp_of(&id, now.wall, profile.time.precision);
+    let envelope = EventEnvelope { id, event_type: request.event_type.clone(), created_at, data };
+    let mut body = serde_json::to_vec(&envelope).expect("strings and JSON values always serialise");
+    if profile.variation.is_on() {
+        body = vary(body, BodyKind::Event, &profile.variation, &mut sources.event_random);
+    }
+    Ok((envelope.id, body.into_boxed_slice().into(), gaps))
 }
 
 /// The data of an event, its templates rendered and single fields set, and what a template lacked.

@@ -25,9 +25,9 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-pub use advance::{ClockDriver, settle, wait_for_events, wait_idle_ahead};
+pub use advance::{ClockDriver, settle, wait_for_events, wait_idle, wait_idle_ahead};
 pub use emissions::fire_request_of;
-pub use fire::{FireProblem, WORKSPACE_GONE};
+pub use fire::{FireProblem, WORKSPACE_GONE, event_content};
 pub use snapshot::wait_idle_briefly;
 
 use crate::clock::{Clock, ClockMode, SavedClock};

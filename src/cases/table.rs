@@ -10,7 +10,7 @@ use crate::contract::variation::HeaderLetters;
 /// The name of the case that every other one depends on.
 pub const VALID: &str = "valid";
 /// Whoever accepts this forgery does not verify the signature, and accepts the other forgeries for this reason.
-pub(super) const ANOTHER_SECRET: &str = "another-secret";
+pub const ANOTHER_SECRET: &str = "another-secret";
 
 /// One case of the probe. All texts are for people.
 #[derive(Debug, Serialize)]
@@ -25,7 +25,7 @@ pub struct Case {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub builds_on: Option<&'static str>,
     #[serde(skip)]
-    pub(super) requests: &'static [Sending],
+    pub requests: &'static [Sending],
 }
 
 named! {
@@ -52,24 +52,44 @@ named! {
     }
 }
 
+impl Expectation {
+    /// The classes of status that are right.
+    pub fn accepted(self) -> &'static [&'static str] {
+        match self {
+            Accepted | OneEffect => &["2xx"],
+            Refused => &["4xx"],
+            Either | IfSubscribed => &["2xx", "4xx"],
+            NoEffect => &["2xx", "3xx", "4xx", "501"],
+        }
+    }
+}
+
+impl Case {
+    /// True if it differs from another case only in how it is sent.
+    pub fn is_of_the_wire(&self) -> bool {
+        let is_usual = |letters| matches!(letters, HeaderLetters::Lower);
+        self.requests.iter().any(|sending| sending.is_slow || sending.is_chunked || !is_usual(sending.letters))
+    }
+}
+
 #[derive(Clone, Debug)]
-pub(super) struct Sending {
-    pub(super) method: &'static str,
-    pub(super) event: EventShape,
-    pub(super) signing: SignatureVariant,
-    pub(super) content_type: &'static str,
+pub struct Sending {
+    pub method: &'static str,
+    pub event: EventShape,
+    pub signing: SignatureVariant,
+    pub content_type: &'static str,
     /// True if the body is sent in pieces over about a second.
-    pub(super) is_slow: bool,
+    pub is_slow: bool,
     /// True if the body comes in chunks, without a `Content-Length`.
-    pub(super) is_chunked: bool,
-    pub(super) letters: HeaderLetters,
+    pub is_chunked: bool,
+    pub letters: HeaderLetters,
     /// True if it carries the same event as the request before it.
-    pub(super) repeats: bool,
+    pub repeats: bool,
 }
 
 impl Sending {
     /// A valid delivery; each case differs from it in one thing.
-    pub(super) const VALID: Self = Self {
+    pub const VALID: Self = Self {
         method: "POST",
         event: EventShape::Plain,
         signing: SignatureVariant::Genuine,
@@ -82,7 +102,7 @@ impl Sending {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EventShape {
+pub enum EventShape {
     Plain,
     Older,
     /// The same with white space and another order of its keys.
@@ -103,7 +123,7 @@ pub(super) enum EventShape {
 
 /// How a request is signed, and how it is changed afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SignatureVariant {
+pub enum SignatureVariant {
     Genuine,
     Tampered(Tamper),
     NoSignature,
@@ -136,7 +156,7 @@ const NOT_SHOWN: &str =
 const SUCCESS: &str =
     "Standard Webhooks, Delivery success and failure: any status but 2xx is a failure and leads to retries";
 
-pub(super) const VERIFY_FIRST: &str =
+pub const VERIFY_FIRST: &str =
     "verify before anything else, also before you answer, and answer 401 to what does not verify";
 const CHECK_TIME: &str =
     "compare the timestamp with the current time and answer 401 if it is more than five minutes off";

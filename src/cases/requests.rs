@@ -50,14 +50,14 @@ impl ProbeSigning {
 /// An event of a probe, and the time at which it is sent. Its forms are those of the settings, as in every delivery of the emulator: a
 /// receiver may check each of them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Occasion<'a> {
-    pub(super) profile: &'a Profile,
+pub struct Occasion<'a> {
+    pub profile: &'a Profile,
     /// Determines the event's id.
-    pub(super) event: &'a str,
+    pub event: &'a str,
     /// Determines what its data is about.
-    pub(super) subject: &'a str,
-    pub(super) created: jiff::Timestamp,
-    pub(super) now: jiff::Timestamp,
+    pub subject: &'a str,
+    pub created: jiff::Timestamp,
+    pub now: jiff::Timestamp,
 }
 
 impl Occasion<'_> {
@@ -98,14 +98,14 @@ pub fn check_events(profile: &Profile) -> Result<(), String> {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct ProbeRequest {
-    pub(super) method: &'static str,
+pub struct ProbeRequest {
+    pub method: &'static str,
     /// Names in lower case, without `host`.
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Bytes,
-    pub(super) is_slow: bool,
-    pub(super) is_chunked: bool,
-    pub(super) letters: HeaderLetters,
+    pub headers: Vec<(String, String)>,
+    pub body: Bytes,
+    pub is_slow: bool,
+    pub is_chunked: bool,
+    pub letters: HeaderLetters,
 }
 
 impl ProbeRequest {
@@ -119,7 +119,7 @@ impl ProbeRequest {
 }
 
 /// True if a case means anything under the scheme: what must be refused can be detected, what must be accepted verifies.
-pub(super) fn is_applicable(case: &Case, signing: &ProbeSigning, occasion: Occasion<'_>) -> bool {
+pub fn is_applicable(case: &Case, signing: &ProbeSigning, occasion: Occasion<'_>) -> bool {
     let verifies = |sending| make(sending, signing, occasion).verifies(signing, occasion.now.as_second());
     match case.expects {
         Expectation::Refused => !case.requests.iter().any(verifies),
@@ -130,7 +130,7 @@ pub(super) fn is_applicable(case: &Case, signing: &ProbeSigning, occasion: Occas
     }
 }
 
-pub(super) fn make(sending: &Sending, signing: &ProbeSigning, occasion: Occasion<'_>) -> ProbeRequest {
+pub fn make(sending: &Sending, signing: &ProbeSigning, occasion: Occasion<'_>) -> ProbeRequest {
     match sending.event {
         EventShape::None => request(sending, vec![("user-agent".to_owned(), USER_AGENT.to_owned())], Vec::new()),
         event => delivery(sending, signing, occasion, body(event, occasion).into_bytes()),
@@ -171,7 +171,7 @@ fn request(sending: &Sending, headers: Vec<(String, String)>, body: Vec<u8>) -> 
 
 /// Valid deliveries signed with the secret read in another way, signed by another scheme or by hand, or with a body in another form.
 /// Each comes with an explanation: what a receiver does wrong if it accepts this one but not the usual delivery.
-pub(super) fn variations(signing: &ProbeSigning, occasion: Occasion<'_>) -> Vec<(String, ProbeRequest)> {
+pub fn variations(signing: &ProbeSigning, occasion: Occasion<'_>) -> Vec<(String, ProbeRequest)> {
     let mut found = Vec::new();
     let readings = readings(signing);
     for (what, other) in &readings {
