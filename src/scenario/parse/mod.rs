@@ -117,6 +117,7 @@ fn problems_of_syntax(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic>
     }
     let is_curly = |c: &char| matches!(c, '“' | '”' | '„' | '‘' | '’' | '‚' | '«' | '»');
     let mut problems: Vec<(SyntaxCause, Diagnostic)> = syntax_problems(text, errors)
+        .0
         .into_iter()
         .map(|SyntaxProblem { span, message, hint, missing_quote }| {
             let first = text.get(span.clone()).and_then(|text| text.chars().next());
