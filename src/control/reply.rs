@@ -14,6 +14,7 @@ use crate::http::body::ResponseBody;
 use crate::redact::{Redactor, visible_lines};
 use crate::state::budget::NoRoom;
 use crate::state::journal::record::{DeliveryRow, Event, EventId, Request};
+use crate::state::workspace::RefusedCall;
 
 /// A refused call: the error envelope of the emulated API without a request id, and further fields that help.
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -147,6 +148,17 @@ impl ControlError {
 
     pub(super) fn is_unauthorized(&self) -> bool {
         self.0.status == StatusCode::UNAUTHORIZED
+    }
+
+    /// The call that was refused, if its caller has to change something: one that came too early or waited too long has not.
+    pub(super) fn as_refused(&self, call: String, redactor: Redactor<'_>) -> Option<RefusedCall> {
+        let Refusal { status, body, .. } = &*self.0;
+        if !status.is_client_error() || [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS].contains(status) {
+            return None;
+        }
+        let ErrorText { code, message } = &body.error;
+        let [call, message] = [&call, message].map(|text| redactor.text(text).into_owned());
+        Some(RefusedCall { call, status: status.as_u16(), code: code.clone(), message }.shortened())
     }
 
     #[must_use]

@@ -130,6 +130,7 @@ impl Control {
             return answered.unwrap_or_else(refused);
         }
         let has_token = parts.headers.contains_key(AUTHORIZATION);
+        let call = format!("{} {}", parts.method, parts.uri.path().strip_prefix(PREFIX).unwrap_or_default());
         let answered = self.dispatch(parts, body, host, connection).await;
         if has_token && answered.as_ref().is_err_and(ControlError::is_unauthorized) {
             if let Some(line) = self.wrong_tokens.line(connection.peer()) {
@@ -143,7 +144,12 @@ impl Control {
                 reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
                 reply
             }
-            Err(error) => refused(error),
+            Err(error) => {
+                if let Some(call) = error.as_refused(call, Redactor::new(&self.profile().keys)) {
+                    *self.last_refused.lock() = Some(call);
+                }
+                refused(error)
+            }
         }
     }
 
