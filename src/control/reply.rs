@@ -15,6 +15,7 @@ use crate::redact::{Redactor, visible_lines};
 use crate::state::budget::NoRoom;
 use crate::state::journal::record::{DeliveryRow, Event, EventId, Request};
 use crate::state::workspace::RefusedCall;
+use crate::util::wording::quoted;
 
 /// A refused call: the error envelope of the emulated API without a request id, and further fields that help.
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -116,7 +117,7 @@ impl ControlError {
 
     /// 422: a text in the call has another form than expected.
     pub(super) fn unexpected(field: &str, expected: &str, found: &str) -> Self {
-        Self::invalid(format!("{field}: expected {expected}, found `{}`", found.escape_debug()))
+        Self::invalid(format!("{field}: expected {expected}, found `{}`", quoted(found)))
     }
 
     /// 404: what the call names does not exist.

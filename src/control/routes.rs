@@ -29,7 +29,7 @@ use crate::http::body::{RequestBody, ResponseBody};
 use crate::http::connection_state::ConnectionState;
 use crate::redact::Redactor;
 use crate::util::tasks::{Busy, MAX_READS};
-use crate::util::wording::shorten;
+use crate::util::wording::quoted;
 
 macro_rules! calls {
     ($($request:ty),* $(,)?) => { vec![$(AnyCall::of::<$request>()),*] };
@@ -296,14 +296,13 @@ fn nearest_path(path: &str) -> Option<String> {
 
 /// The 404 for an unknown path, with the one that was probably meant.
 fn unknown_path(path: &str) -> ControlError {
-    let shown = shorten(path, 80);
     let way_out = match nearest_path(path) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!(
             "`{PREFIX}openapi.json` describes every call, and `{PREFIX}health` shows whether the emulator is ready"
         ),
     };
-    ControlError::not_found(format!("there is no {PREFIX}{}; {way_out}", shown.escape_debug()))
+    ControlError::not_found(format!("there is no {PREFIX}{}; {way_out}", quoted(path)))
 }
 
 #[cfg(test)]
