@@ -33,6 +33,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use hyper::body::Bytes;
 use hyper::{Request, Response, StatusCode};
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{AbortHandle, JoinHandle};
@@ -128,6 +129,7 @@ impl Emulator {
             access: Access::new(control_token.clone(), &settings.allow_hosts),
             stopping: stop.clone(),
             wrong_tokens: WrongTokens::new(settings.wrong_token_pause),
+            last_refused: Mutex::default(),
             last_findings: LastFindings::default(),
             seed: settings.seed,
             started_at,

@@ -21,6 +21,7 @@ use crate::control::api::{
 use crate::control::render::Text as _;
 use crate::control::story;
 use crate::control::{ExplainedStep, StepVerdict};
+use crate::util::wording::quoted;
 
 /// What the command has besides the arguments of its call.
 #[derive(Debug, Args)]
@@ -72,7 +73,7 @@ pub(super) fn saved(file: &Path, matches: &ArgMatches) -> Result<ExitCode, Failu
             NEWEST => {
                 Failure::new(1, FailureCode::NotFound, format!("`{shown}` has no request and no delivery to explain"))
             }
-            id => Failure::new(1, FailureCode::NotFound, format!("`{shown}` has no record `{}`", id.escape_debug())),
+            id => Failure::new(1, FailureCode::NotFound, format!("`{shown}` has no record `{}`", quoted(id))),
         };
         let hint = format!("{omitted} older records are not in it; `--key` of `run save` leaves more room for one key");
         if omitted > 0 { failure.with_hint(hint) } else { failure }

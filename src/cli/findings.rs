@@ -18,7 +18,7 @@ use crate::control::api::{Finding, Findings, GetFindings, Query};
 use crate::findings::{Check, Confidence, Severity, ShownGroup, check, checks};
 use crate::redact::visible_lines;
 use crate::util::file;
-use crate::util::wording::counted;
+use crate::util::wording::{counted, quoted};
 
 #[derive(Debug, Args)]
 #[command(after_help = examples([
@@ -182,7 +182,7 @@ impl Accepted {
                 continue;
             }
             let (code, reason) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-            let code_shown = code.escape_debug();
+            let code_shown = quoted(code);
             let problem = if check(code).is_none() {
                 let near = nearest(code, checks().map(|check| check.code));
                 let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));

@@ -27,7 +27,7 @@ use crate::redact::visible;
 use crate::settings::Layered;
 use crate::util::captured::{self, CapturedMessage, Header, header_line};
 use crate::util::file;
-use crate::util::wording::{any_of, counted, shell_word};
+use crate::util::wording::{any_of, counted, quoted, shell_word};
 
 /// Most bytes of a file: far beyond any webhook, and harmless to memory.
 const MAX: u64 = 16 * 1024 * 1024;
@@ -139,7 +139,7 @@ fn parse_reading(text: &str) -> Result<KeyReading, String> {
 }
 
 fn unknown_name(names: &[&str], text: &str) -> String {
-    format!("expected one of {}, found `{}`", names.join(", "), text.escape_debug())
+    format!("expected one of {}, found `{}`", names.join(", "), quoted(text))
 }
 
 #[derive(Debug, Args)]
@@ -191,7 +191,7 @@ pub(crate) fn run_sign(args: &SignArgs) -> Result<ExitCode, Failure> {
     let Some(file) = &args.file else { return sign_event(args) };
     let (signing, scheme) = ResolvedSigning::resolve_one(&args.signing)?;
     if args.id.is_empty() || HeaderValue::from_str(&args.id).is_err() || !args.id.is_ascii() {
-        return Err(Failure::usage(format!("--id: `{}` cannot be sent in a header", args.id.escape_debug())));
+        return Err(Failure::usage(format!("--id: `{}` cannot be sent in a header", quoted(&args.id))));
     }
     let url = signed_url(args.webhook_url.as_deref(), &scheme)?;
     let body = read_file("the body", file)?;
@@ -413,7 +413,7 @@ fn captured(args: &VerifyArgs, scheme: &Scheme, body: Option<&[u8]>) -> Result<C
 
 /// The bytes of a file, or of stdin for `-`; `what` names them in messages.
 fn read_file(what: &str, path: &str) -> Result<Vec<u8>, Failure> {
-    let unreadable = |cause: String| Failure::io(format!("{what}: cannot read `{}`: {cause}", path.escape_debug()));
+    let unreadable = |cause: String| Failure::io(format!("{what}: cannot read `{}`: {cause}", quoted(path)));
     file::read_input(Path::new(path), MAX).map_err(|problem| unreadable(problem.to_string()))
 }
 
@@ -423,7 +423,7 @@ fn unix_seconds(text: &str) -> Result<i64, String> {
         return Ok(machine::wall_time().as_second());
     }
     let seconds = text.parse().ok().filter(|seconds| *seconds >= 0);
-    seconds.ok_or_else(|| format!("expected Unix seconds or `now`, found `{}`", text.escape_debug()))
+    seconds.ok_or_else(|| format!("expected Unix seconds or `now`, found `{}`", quoted(text)))
 }
 
 /// A URL that may be signed, exactly as it was written.
@@ -431,7 +431,7 @@ pub(crate) fn check_url(text: &str) -> Result<(), Failure> {
     if url::Url::parse(text).is_ok() && !text.chars().any(char::is_control) {
         return Ok(());
     }
-    Err(Failure::usage(format!("--webhook-url: `{}` is not a URL", text.escape_debug())))
+    Err(Failure::usage(format!("--webhook-url: `{}` is not a URL", quoted(text))))
 }
 
 /// The URL of the subscription, or an empty one; required if `scheme` signs it.

@@ -24,7 +24,7 @@ use crate::app::{FileLimit, Settings};
 use crate::contract::nearest;
 use crate::control::api::{ExecFacts, ReadingGrid, ReadingRow, RecordedRun};
 use crate::settings::{Layered, PRESETS, Preset, UNPROMISED};
-use crate::util::wording::any_of;
+use crate::util::wording::{any_of, quoted};
 
 /// The reading that the others are compared with.
 const CONTRACT: &str = "contract";
@@ -142,7 +142,7 @@ fn reading(name: &str, args: &ExecArgs) -> Result<NamedProfile, Failure> {
         let near = nearest(name, changes().chain(presets()).chain([EACH]));
         let near = near.map_or_else(String::new, |near| format!("did you mean `{near}`? "));
         let (presets, changes) = (presets().collect::<Vec<_>>(), changes().collect::<Vec<_>>());
-        return Err(Failure::usage(format!("--under: unknown reading `{}`", name.escape_debug())).with_hint(format!(
+        return Err(Failure::usage(format!("--under: unknown reading `{}`", quoted(name))).with_hint(format!(
             "{near}a reading is {}, the path of a profile file, `{EACH}`, or one of its changes: {}",
             presets.join(", "),
             changes.join(", ")

@@ -416,7 +416,8 @@ impl Verdict {
     /// True if the first case says already that no request arrived.
     fn is_told_first(&self, unused: &Unused) -> bool {
         let mut causes = self.body.causes.iter().filter(|cause| self.is_in_first_case(cause));
-        unused.kind == ProblemKind::Unmatched.name() && causes.any(|cause| cause.kind == CauseKind::Silent)
+        unused.kind == ProblemKind::Unmatched.name()
+            && causes.any(|cause| matches!(cause.kind, CauseKind::Silent | CauseKind::ControlCall))
     }
 
     /// The causes of a kind's problems, and how many of them failed tests have.

@@ -1,6 +1,7 @@
 //! Names of headers: those that HTTP, a delivery or an answer sends itself, so that no setting and no scenario may send them; and one as a
 //! setting gives it, sent and compared as HTTP does, without regard to case, and shown as written.
 
+use crate::util::wording::quoted;
 use hyper::header::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -58,7 +59,7 @@ impl TryFrom<String> for HeaderSetting {
 
     fn try_from(as_written: String) -> Result<Self, String> {
         let name = HeaderName::from_bytes(as_written.as_bytes())
-            .map_err(|_| format!("expected an HTTP field name, found \"{}\"", as_written.escape_debug()))?;
+            .map_err(|_| format!("expected an HTTP field name, found \"{}\"", quoted(&as_written)))?;
         Ok(Self { as_written, name })
     }
 }

@@ -20,7 +20,7 @@ use super::render::{AnyText, Text};
 use super::reply::ControlReply;
 use crate::contract::rules::json_type;
 use crate::util::schema::{inlined, present};
-use crate::util::wording::any_of;
+use crate::util::wording::{any_of, quoted};
 
 /// The request of a call: [`Query`], [`Body`], or a struct with those of `path`, `query` and `body` that the call takes. The first
 /// paragraph of its comment says what the call does, the others explain it.
@@ -376,7 +376,7 @@ impl AnyCall {
         let given = || cx.query().filter(|(name, _)| name != "key");
         if let Some((unknown, _)) = given().find(|(name, _)| !known.contains_key(name)) {
             let names: Vec<&str> = ["key"].into_iter().chain(known.keys().map(String::as_str)).collect();
-            let (unknown, names) = (unknown.escape_debug(), names.join(", "));
+            let (unknown, names) = (quoted(&unknown), names.join(", "));
             return Err(ControlError::invalid(format!("unknown query parameter `{unknown}`; known: {names}")));
         }
         given().map(|(name, text)| Ok((name.clone(), typed(&name, text, &known[&name])?))).collect()

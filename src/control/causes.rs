@@ -102,7 +102,7 @@ pub(crate) enum CauseKind {
     Unanswered,
     /// A scenario refused a request.
     Scripted,
-    /// The emulator refused a control call of the test itself.
+    /// The emulator refused a control call of the test itself, or of a command that sent no request.
     ControlCall,
     /// A test made no request with its key.
     Silent,
@@ -262,7 +262,8 @@ impl Judge<'_> {
             causes.add(Cause::of(&fact, None));
         }
         if runs.is_whole && runs.arrived == 0 && causes.all.is_empty() {
-            causes.all.push(Cause::silent());
+            let refused = self.control.last_refused.lock().clone();
+            causes.all.push(refused.map_or_else(Cause::silent, |call| Cause::of_control_call(&call, false)));
         }
         causes.join(findings);
         causes.all.extend(unfinished.map(|(name, message, key)| Cause {
@@ -309,7 +310,7 @@ impl Judge<'_> {
         let mut facts = facts.all.into_iter().peekable();
         let is_survived = facts.peek().is_some_and(|fact| fact.is_survived);
         let mut cause = match &run.test.refused {
-            Some(refused) => Cause { tests: vec![test], ..Cause::of_control_call(refused) },
+            Some(refused) => Cause { tests: vec![test], ..Cause::of_control_call(refused, true) },
             None => match facts.next_if(|fact| fact.may_fail(&run.test)) {
                 Some(fact) => Cause::of(&fact, Some(test)),
                 None => {
@@ -347,12 +348,13 @@ impl Judge<'_> {
     ) -> Cause {
         let said = said(&run.test);
         let is_silent = runs.is_whole && run.count == 0 && deliveries.is_empty();
-        let foreign = run.foreign.last().filter(|_| run.requests.is_empty());
+        let all_foreign = runs.foreign_to(run);
+        let foreign = all_foreign.last().filter(|_| run.requests.is_empty());
         if let Some(first) = foreign.filter(|_| !run.overlaps)
             && let Some(fact) = self.of_request(first)
         {
             let sentence = format!("{}; it came without a valid key while the test ran", fact.what);
-            let records: Vec<String> = run.foreign.iter().rev().map(|it| it.transcript.id().to_owned()).collect();
+            let records: Vec<String> = all_foreign.iter().rev().map(|it| it.transcript.id().to_owned()).collect();
             let remedy = Some("send the key of the test: WRS_API_KEY, or that of the fixture".to_owned());
             return Cause { sentence, count: records.len(), records, remedy, advice: None, ..Cause::of(&fact, None) };
         }
@@ -381,10 +383,10 @@ impl Judge<'_> {
         if let Some(fact) = foreign.and_then(|first| self.of_request(first)) {
             sentence.push_str(&format!("; {while_it_ran}, {}, because it came without a valid key", fact.what));
             records = fact.records;
-        } else if let Some(first) = run.strangers.last()
+        } else if let Some(first) = runs.strangers_to(run).last()
             && let Some(key) = first.carried_key(self.redactor.key_settings())
         {
-            let (count, key) = (run.strangers.len(), self.redactor.key(&key));
+            let (count, key) = (runs.strangers_to(run).len(), self.redactor.key(&key));
             let came = counted(count, "request");
             sentence.push_str(&format!("; {while_it_ran}, {came} came with the key {key}, which belongs to no test"));
             records = vec![first.transcript.id().to_owned()];
@@ -569,8 +571,8 @@ fn said(test: &TestOutcome) -> String {
 impl Cause {
     /// True if a command may have failed because of it, where no test reported how it ended.
     pub(crate) fn may_fail_a_command(&self) -> bool {
-        use CauseKind::{ControlCall, Finding, Runner, Scripted, Unfinished};
-        !self.survived && !matches!(self.kind, ControlCall | Scripted | Runner | Unfinished | Finding)
+        use CauseKind::{Finding, Runner, Scripted, Unfinished};
+        !self.survived && !matches!(self.kind, Scripted | Runner | Unfinished | Finding)
     }
 
     /// Nothing called the emulator.
@@ -578,10 +580,11 @@ impl Cause {
         Self::plain(CauseKind::Silent, NO_REQUEST.to_owned(), NO_REQUEST.to_owned())
     }
 
-    /// The test cannot go on without it, whatever else happened.
-    fn of_control_call(RefusedCall { call, status, code, message }: &RefusedCall) -> Self {
-        let sentence = format!("the test's own control call was refused: {call}: {status} {code}: {message}");
-        let remedy = Some("correct this call, or what the test does before it".to_owned());
+    /// A test cannot go on without its call, whatever else happened. Without requests, any call is why a command sent none.
+    fn of_control_call(RefusedCall { call, status, code, message }: &RefusedCall, is_of_test: bool) -> Self {
+        let (whose, doer) = if is_of_test { ("the test's own", "test") } else { ("a", "command") };
+        let sentence = format!("{whose} control call was refused: {call}: {status} {code}: {message}");
+        let remedy = Some(format!("correct this call, or what the {doer} does before it"));
         Self { remedy, ..Self::plain(CauseKind::ControlCall, call.clone(), sentence) }
     }
 

@@ -32,7 +32,7 @@ use crate::state::workspace::{
 };
 use crate::util::duration::duration_text;
 use crate::util::tasks::spawn_blocking;
-use crate::util::wording::counted;
+use crate::util::wording::{counted, quoted};
 
 /// Fire events at the matching subscriptions.
 ///
@@ -448,7 +448,7 @@ async fn fire_emission(request: &FireBody, cx: &Context, name: &str) -> Result<F
         let names: Vec<&str> = config.emits.iter().filter_map(|emit| emit.name.as_deref()).collect();
         let known =
             if names.is_empty() { "none is named".to_owned() } else { format!("there are: {}", names.join(", ")) };
-        let message = format!("no emission of the active scenarios is named `{}`; {known}", name.escape_debug());
+        let message = format!("no emission of the active scenarios is named `{}`; {known}", quoted(name));
         return Err(ControlError::not_found(message));
     };
     let damage = fire_request_of(&emit).damage(&config.profile);

@@ -24,6 +24,7 @@ use crate::scenario::RuleTrace;
 use crate::state::journal::record::{DeliveryWhole, Event, RequestWhole};
 use crate::state::journal::{DecidingRule, Entry, Reason, RequestRecord};
 use crate::state::workspace::{EventRecord, SkipReason, SkippedSubscription};
+use crate::util::wording::quoted;
 
 /// Explain an answer, an event or a delivery.
 ///
@@ -238,7 +239,7 @@ fn newest(cx: &Context, scope: &KeyScope) -> Result<String, ControlError> {
 fn unknown(id: &str, owner: &str) -> ControlError {
     let message = format!(
         "unknown id `{}`{owner}; expected the id of a request (req_…), an event (evt_…) or a delivery (dlv_…)",
-        id.escape_debug()
+        quoted(id)
     );
     ControlError::not_found(message)
 }

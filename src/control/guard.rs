@@ -15,7 +15,7 @@ use super::ControlError;
 use crate::clock::machine;
 use crate::contract::error::ErrorKind;
 use crate::http::host::host_name;
-use crate::util::wording::counted;
+use crate::util::wording::{counted, quoted};
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
@@ -132,7 +132,7 @@ impl Access {
         }
         let message = format!(
             "the control API does not answer to the host `{}`; start with --allow-host {0} if it is yours",
-            name.escape_debug()
+            quoted(name)
         );
         Err(ControlError::new(ErrorKind::MisdirectedRequest, message))
     }

@@ -64,6 +64,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 pub(crate) use context::check_wait;
@@ -81,6 +82,7 @@ pub use stream::{MAX_VIEWERS, Texts};
 use crate::http::body::BodyReader;
 use crate::settings::Profile;
 use crate::state::engine::Engine;
+use crate::state::workspace::RefusedCall;
 use crate::util::flag::Flag;
 
 /// The prefix of every control path.
@@ -102,6 +104,8 @@ pub struct Control {
     /// Becomes true when the emulator stops.
     pub stopping: Flag,
     pub wrong_tokens: WrongTokens,
+    /// The control call that was refused last, since the start or a reset: why a command sent no request, if it sent none.
+    pub last_refused: Mutex<Option<RefusedCall>>,
     /// The findings that were made last.
     pub last_findings: LastFindings,
     /// The number that the seed was given as.

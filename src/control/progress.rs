@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Control;
 use super::context::KeyScope;
-use super::verdict::{ScenarioPlayer, configs, players};
+use super::verdict::{ScenarioPlayer, configs, keys_by_activation, players};
 use crate::redact::Redactor;
 use crate::scenario::{Scenario, ScenarioSnapshot, StoryProgress};
 use crate::state::journal::record::WorkspaceId;
@@ -62,8 +62,9 @@ pub(super) fn progress(
     redactor: Redactor<'_>,
 ) -> (BTreeMap<Arc<str>, Vec<ScenarioProgress>>, usize) {
     let (mut found, mut omitted) = (BTreeMap::<Arc<str>, Vec<ScenarioProgress>>::new(), 0);
+    let keys = keys_by_activation(control, scope, generation);
     for config in configs(generation, scope) {
-        for player in players(control, scope, generation, &config) {
+        for player in players(control, scope, &keys, config.activation) {
             let planned = player.planned(config.activation);
             for scenario in config.active.iter() {
                 let shown = found.entry(Arc::clone(&scenario.name)).or_default();

@@ -15,6 +15,8 @@ use crate::http::body::ResponseBody;
 use crate::redact::{Redactor, visible_lines};
 use crate::state::budget::NoRoom;
 use crate::state::journal::record::{DeliveryRow, Event, EventId, Request};
+use crate::state::workspace::RefusedCall;
+use crate::util::wording::quoted;
 
 /// A refused call: the error envelope of the emulated API without a request id, and further fields that help.
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -122,7 +124,7 @@ impl ControlError {
 
     /// 422: a text in the call has another form than expected.
     pub(super) fn unexpected(field: &str, expected: &str, found: &str) -> Self {
-        Self::invalid(format!("{field}: expected {expected}, found `{}`", found.escape_debug()))
+        Self::invalid(format!("{field}: expected {expected}, found `{}`", quoted(found)))
     }
 
     /// 404: what the call names does not exist.
@@ -161,6 +163,17 @@ impl ControlError {
 
     pub(super) fn is_unauthorized(&self) -> bool {
         self.0.status == StatusCode::UNAUTHORIZED
+    }
+
+    /// The call that was refused, if its caller has to change something: one that came too early or waited too long has not.
+    pub(super) fn as_refused(&self, call: String, redactor: Redactor<'_>) -> Option<RefusedCall> {
+        let Refusal { status, body, .. } = &*self.0;
+        if !status.is_client_error() || [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS].contains(status) {
+            return None;
+        }
+        let ErrorText { code, message } = &body.error;
+        let [call, message] = [&call, message].map(|text| redactor.text(text).into_owned());
+        Some(RefusedCall { call, status: status.as_u16(), code: code.clone(), message }.shortened())
     }
 
     #[must_use]

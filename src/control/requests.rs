@@ -31,7 +31,7 @@ use crate::redact::Redactor;
 use crate::state::journal::record::{AnswerView, Bytes, Connection, Headers, QuotaState, Request, RequestWhole, time};
 use crate::state::journal::{Entry, Interest, Journal, Reason, RequestInterest, RequestRecord};
 use crate::state::quota::QuotaCheck;
-use crate::util::wording::shorten;
+use crate::util::wording::{quoted, shorten};
 
 /// List requests, newest first.
 ///
@@ -367,7 +367,7 @@ pub(super) fn find(cx: &Context, scope: &KeyScope, id: &str) -> Result<Arc<Reque
         let evicted = cx.journal.fill().evicted;
         let hint = if evicted > 0 { format!("; {evicted} older entries were evicted") } else { String::new() };
         let whose = scope.of_this_key();
-        ControlError::not_found(format!("there is no request `{}`{whose} in the journal{hint}", id.escape_debug()))
+        ControlError::not_found(format!("there is no request `{}`{whose} in the journal{hint}", quoted(id)))
     })
 }
 
@@ -557,7 +557,7 @@ impl RequestFilter<'_> {
     fn differs(&self, number: u64, request: &RequestRecord) -> Vec<String> {
         let mut differs = Vec::new();
         let mut push = |field: &str, expected: &str, found: &str| {
-            differs.push(format!("{field}: expected {expected}, found {}", found.escape_debug()));
+            differs.push(format!("{field}: expected {expected}, found {}", quoted(found)));
         };
         let (method, target) = request.transcript.request_line();
         if let Some(operation) = self.operation.filter(|operation| request.operation != Some(*operation)) {
@@ -590,7 +590,7 @@ pub(crate) fn operation_named(name: &str) -> Result<Operation, String> {
             Some(near) => format!("; did you mean `{near}`?"),
             None => format!("; for example `{}`", Operation::SystemStatus.name()),
         };
-        format!("operation: there is no `{}`{hint}", name.escape_debug())
+        format!("operation: there is no `{}`{hint}", quoted(name))
     })
 }
 

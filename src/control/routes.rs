@@ -29,7 +29,7 @@ use crate::http::body::{RequestBody, ResponseBody};
 use crate::http::connection_state::ConnectionState;
 use crate::redact::Redactor;
 use crate::util::tasks::{Busy, MAX_READS};
-use crate::util::wording::shorten;
+use crate::util::wording::quoted;
 
 macro_rules! calls {
     ($($request:ty),* $(,)?) => { vec![$(AnyCall::of::<$request>()),*] };
@@ -132,6 +132,7 @@ impl Control {
             return answered.unwrap_or_else(refused);
         }
         let has_token = parts.headers.contains_key(AUTHORIZATION);
+        let call = format!("{} {}", parts.method, parts.uri.path().strip_prefix(PREFIX).unwrap_or_default());
         let answered = self.dispatch(parts, body, host, connection).await;
         if has_token && answered.as_ref().is_err_and(ControlError::is_unauthorized) {
             if let Some(line) = self.wrong_tokens.line(connection.peer()) {
@@ -145,7 +146,12 @@ impl Control {
                 reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
                 reply
             }
-            Err(error) => refused(error),
+            Err(error) => {
+                if let Some(call) = error.as_refused(call, Redactor::new(&self.profile().keys)) {
+                    *self.last_refused.lock() = Some(call);
+                }
+                refused(error)
+            }
         }
     }
 
@@ -292,14 +298,13 @@ fn nearest_path(path: &str) -> Option<String> {
 
 /// The 404 for an unknown path, with the one that was probably meant.
 fn unknown_path(path: &str) -> ControlError {
-    let shown = shorten(path, 80);
     let way_out = match nearest_path(path) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!(
             "`{PREFIX}openapi.json` describes every call, and `{PREFIX}health` shows whether the emulator is ready"
         ),
     };
-    ControlError::not_found(format!("there is no {PREFIX}{}; {way_out}", shown.escape_debug()))
+    ControlError::not_found(format!("there is no {PREFIX}{}; {way_out}", quoted(path)))
 }
 
 #[cfg(test)]

@@ -262,6 +262,7 @@ fn reset(Body { body: request }: Body<Reset>, cx: &Context) -> Result<WasReset, 
         (vec![workspace], whose, Some(name))
     } else {
         let forgotten = cx.reset_all().map_err(|found| scenarios::refused(&found))?;
+        *cx.last_refused.lock() = None;
         (forgotten, "all keys, with scenarios, settings and clock as at the start".to_owned(), None)
     };
     // Logged for no key, because a workspace that was reset has no entries.

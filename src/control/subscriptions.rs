@@ -22,6 +22,7 @@ use crate::redact::Redactor;
 use crate::settings::Profile;
 use crate::state::journal::record::{SubscriptionId, Time, WorkspaceId, name_of};
 use crate::state::workspace::{Secret, SubscriptionRecord, Workspace};
+use crate::util::wording::quoted;
 
 /// The answer has a secret.
 const SECRET: Options = Options { shows_secrets: true, ..USUAL };
@@ -559,10 +560,10 @@ fn owner(cx: &Context, key: &AnyKey, id: &str) -> Result<Arc<Workspace>, Control
     let owns = |workspace: &Arc<Workspace>| workspace.lock().subscriptions.get(id).is_some();
     let found = scope.workspaces(cx).into_iter().find(owns);
     found.ok_or_else(|| {
-        ControlError::not_found(format!("there is no subscription `{}`{}", id.escape_debug(), scope.of_this_key()))
+        ControlError::not_found(format!("there is no subscription `{}`{}", quoted(id), scope.of_this_key()))
     })
 }
 
 fn unknown(id: &str) -> ControlError {
-    ControlError::not_found(format!("there is no subscription `{}`", id.escape_debug()))
+    ControlError::not_found(format!("there is no subscription `{}`", quoted(id)))
 }

@@ -1,11 +1,12 @@
 //! What happened while each failed test ran, and the requests of a scope: the journal read once for everything that judges it.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::Control;
 use super::context::KeyScope;
-use super::test_outcome::{Ending, TestOutcome, shown};
+use super::test_outcome::{Ending, TestOutcome, shown_without_output};
 use crate::redact::Redactor;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::journal::{Entry, NoticeKind, Reason, RequestRecord};
@@ -19,9 +20,9 @@ pub(super) struct TestRun {
     pub(super) requests: Vec<Arc<RequestRecord>>,
     /// The same, with those after it.
     pub(super) count: usize,
-    /// Requests without a valid key, and with a key of no test, while it ran.
-    pub(super) foreign: Vec<Arc<RequestRecord>>,
-    pub(super) strangers: Vec<Arc<RequestRecord>>,
+    /// While it ran: requests without a valid key, and with a key of no test, in the lists of [`TestRuns`].
+    foreign: Range<usize>,
+    strangers: Range<usize>,
     /// True if another test ran meanwhile, to which these may belong.
     pub(super) overlaps: bool,
     /// The last attempt of each delivery.
@@ -57,6 +58,9 @@ pub(super) struct TestRuns {
     pub(super) failed: Vec<TestRun>,
     /// The requests of the scope, newest first.
     pub(super) requests: Vec<Arc<RequestRecord>>,
+    /// Those of any scope without a valid key, and with a key of no test, while tests ran: each once, however many tests ran.
+    foreign: Vec<Arc<RequestRecord>>,
+    strangers: Vec<Arc<RequestRecord>>,
     /// How many requests each key has.
     pub(super) counts: HashMap<String, usize>,
     /// How many requests of all keys there are.
@@ -75,15 +79,15 @@ impl TestRuns {
         let is_whole = control.journal.fill().evicted == 0;
         let mut failed: HashMap<&str, TestRun> = HashMap::new();
         for workspace in all.iter().filter(|it| scope.covers(Some(it.name()))) {
-            let test = workspace.lock().test().map(|test| shown(test, redactor));
+            let test = workspace.lock().test().map(|test| shown_without_output(test, redactor));
             let Some(test) = test.filter(|test| test.outcome == Ending::Failed) else { continue };
             let run = TestRun {
                 workspace: Arc::clone(workspace),
                 test,
                 requests: Vec::new(),
                 count: 0,
-                foreign: Vec::new(),
-                strangers: Vec::new(),
+                foreign: 0..0,
+                strangers: 0..0,
                 overlaps: false,
                 attempted: HashMap::new(),
                 fired: HashSet::new(),
@@ -92,6 +96,7 @@ impl TestRuns {
             failed.insert(workspace.name(), run);
         }
         let (mut requests, mut counts, mut arrived) = (Vec::new(), HashMap::<String, usize>::new(), 0);
+        let (mut foreign, mut strangers) = (Vec::new(), Vec::new());
         // The tests that were running at the entry, and those whose outcome was met. The newest entry comes first.
         let (mut running, mut ended) = (HashSet::<&str>::new(), HashSet::<&str>::new());
         control.journal.search(None, usize::MAX, |_, entry| -> Option<()> {
@@ -105,16 +110,19 @@ impl TestRuns {
                             run.requests.clear();
                             run.attempted.clear();
                             run.fired.clear();
+                            run.foreign = foreign.len()..usize::MAX;
+                            run.strangers = strangers.len()..usize::MAX;
                         }
-                        running.insert(name);
-                        if running.len() > 1 {
-                            for name in &running {
-                                failed.get_mut(name).into_iter().for_each(|run| run.overlaps = true);
-                            }
+                        for name in add_running(&mut running, name) {
+                            failed.get_mut(name).into_iter().for_each(|run| run.overlaps = true);
                         }
                     }
                     NoticeKind::Reset(Some(name)) => {
                         running.remove(&**name);
+                        if let Some(run) = failed.get_mut(&**name) {
+                            run.foreign.end = run.foreign.end.min(foreign.len());
+                            run.strangers.end = run.strangers.end.min(strangers.len());
+                        }
                     }
                     _ => {}
                 },
@@ -132,13 +140,9 @@ impl TestRuns {
                     let is_refused =
                         request.workspace.is_none() && matches!(request.reason, Reason::Unauthorized { .. });
                     let is_of_test = owner.as_deref().is_some_and(|owner| of_tests.contains(owner));
-                    for name in running.iter().filter(|_| !is_of_test) {
-                        let Some(run) = failed.get_mut(name) else { continue };
-                        if is_refused {
-                            run.foreign.push(Arc::clone(request));
-                        } else if owner.is_some() {
-                            run.strangers.push(Arc::clone(request));
-                        }
+                    if !is_of_test && !running.is_empty() && (is_refused || owner.is_some()) {
+                        let list = if is_refused { &mut foreign } else { &mut strangers };
+                        list.push(Arc::clone(request));
                     }
                     if let Some(owner) = owner {
                         if let Some(run) = failed.get_mut(&*owner) {
@@ -162,6 +166,41 @@ impl TestRuns {
         });
         let mut failed: Vec<TestRun> = failed.into_values().collect();
         failed.sort_by(|a, b| (&a.test.test, a.workspace.name()).cmp(&(&b.test.test, b.workspace.name())));
-        Self { failed, requests, counts, arrived, is_whole }
+        Self { failed, requests, foreign, strangers, counts, arrived, is_whole }
+    }
+
+    /// Requests without a valid key while a test ran.
+    pub(super) fn foreign_to(&self, run: &TestRun) -> &[Arc<RequestRecord>] {
+        &self.foreign[run.foreign.start..run.foreign.end.min(self.foreign.len())]
+    }
+
+    /// Requests with a key of no test while a test ran.
+    pub(super) fn strangers_to(&self, run: &TestRun) -> &[Arc<RequestRecord>] {
+        &self.strangers[run.strangers.start..run.strangers.end.min(self.strangers.len())]
+    }
+}
+
+/// Adds a test to those that run, and returns which of them overlap another since now: each only once, however many run.
+fn add_running<'a>(running: &mut HashSet<&'a str>, name: &'a str) -> Vec<&'a str> {
+    match (running.insert(name), running.len()) {
+        (false, _) | (true, 1) => Vec::new(),
+        (true, 2) => running.iter().copied().collect(),
+        (true, _) => vec![name],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_test_is_marked_once_however_many_run() {
+        let names: Vec<String> = (0..1_000).map(|number| format!("sk_test_{number}")).collect();
+        let mut running = HashSet::new();
+        let mut marked: Vec<&str> = names.iter().flat_map(|name| add_running(&mut running, name)).collect();
+        assert_eq!(add_running(&mut running, &names[0]), [""; 0], "it runs already");
+        marked.sort_unstable();
+        assert_eq!((marked.len(), marked.windows(2).any(|pair| pair[0] == pair[1])), (1_000, false));
+        assert_eq!(add_running(&mut HashSet::new(), "alone"), [""; 0]);
     }
 }

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::call::{ControlCall, Declaration, Query, Tag};
-use super::causes::{Cause, Judge, NO_REQUEST};
+use super::causes::{Cause, CauseKind, Judge, NO_REQUEST};
 use super::conclusion::{Headline, conclude};
 use super::context::{Context, KeyScope, wait_limit};
 use super::diagnosis::Diagnosis;
@@ -161,13 +161,15 @@ pub(crate) struct Unused {
 impl Verification {
     /// The same with what follows from it: the kinds that had nothing to judge.
     pub(super) fn concluded(mut self, is_of_key: bool) -> Self {
-        let no_requests = if is_of_key {
-            "0 requests arrived with this key; does your code read WRS_BASE_URL and WRS_API_KEY?"
-        } else {
-            NO_REQUEST
+        let no_requests = match self.causes.iter().find(|cause| cause.kind == CauseKind::ControlCall) {
+            Some(refused) => format!("0 requests arrived; {}", refused.sentence),
+            None if is_of_key => {
+                "0 requests arrived with this key; does your code read WRS_BASE_URL and WRS_API_KEY?".to_owned()
+            }
+            None => NO_REQUEST.to_owned(),
         };
         let unused_kinds = [
-            (self.judged_requests == 0 && self.forgotten_entries == 0, "unmatched", no_requests),
+            (self.judged_requests == 0 && self.forgotten_entries == 0, "unmatched", &*no_requests),
             (self.judged_deliveries == 0 && self.forgotten_deliveries == 0, "undelivered", "there was no delivery"),
             (
                 self.counts.forged == 0 && self.refused_forgeries == 0 && self.forgotten_deliveries == 0,
@@ -478,8 +480,9 @@ fn unfinished(
     redactor: Redactor<'_>,
 ) -> CountedProblems<Unfinished> {
     let mut entries = CountedProblems::none();
+    let keys = keys_by_activation(control, scope, snapshot);
     for config in configs {
-        let players = players(control, scope, snapshot, config);
+        let players = players(control, scope, &keys, config.activation);
         for scenario in config.active.iter() {
             let played = ScenarioRun { scenario, players: &players, redactor };
             played.rules(&mut entries);
@@ -490,26 +493,35 @@ fn unfinished(
     entries
 }
 
-/// The players that a configuration has answered; with a key in the scope, that key's workspace.
-pub(super) fn players(
+/// The keys that each activation has answered, read once however many activations there are; with a key in the scope, that key.
+pub(super) fn keys_by_activation(
     control: &Control,
     scope: &KeyScope,
     snapshot: &ScenarioSnapshot,
-    config: &Arc<EffectiveConfig>,
-) -> Vec<ScenarioPlayer> {
-    let player = |workspace: &Arc<Workspace>| ScenarioPlayer::of_key(workspace, config.activation);
-    if let KeyScope(Some(workspace)) = scope {
-        return vec![player(workspace)];
+) -> HashMap<u64, Vec<Arc<Workspace>>> {
+    let mut found = HashMap::<u64, Vec<Arc<Workspace>>>::new();
+    for workspace in scope.workspaces(control) {
+        // A key with settings of its own has the activation of all keys.
+        let activation = snapshot.config_for(Some(workspace.name())).activation;
+        if scope.0.is_some() || workspace.lock().counters.has_started(activation) {
+            found.entry(activation).or_default().push(workspace);
+        }
     }
-    let has_started = |workspace: &Arc<Workspace>| workspace.lock().counters.has_started(config.activation);
-    let all = control.registry.all();
-    let own = all
-        .iter()
-        .filter(|workspace| Arc::ptr_eq(snapshot.config_for(Some(workspace.name())), config) && has_started(workspace));
-    let anonymous = Some(control.registry.anonymous()).filter(|anonymous| has_started(anonymous));
-    let without_key =
-        |anonymous: Arc<Workspace>| ScenarioPlayer { workspace: None, turns: turns_of(&anonymous, config.activation) };
-    own.map(player).chain(anonymous.map(without_key)).collect()
+    found
+}
+
+/// The players that a configuration has answered, with those without a key.
+pub(super) fn players(
+    control: &Control,
+    scope: &KeyScope,
+    keys: &HashMap<u64, Vec<Arc<Workspace>>>,
+    activation: u64,
+) -> Vec<ScenarioPlayer> {
+    let own = keys.get(&activation).into_iter().flatten();
+    let anonymous = Some(control.registry.anonymous());
+    let anonymous = anonymous.filter(|it| scope.0.is_none() && it.lock().counters.has_started(activation));
+    let without_key = |it: Arc<Workspace>| ScenarioPlayer { workspace: None, turns: turns_of(&it, activation) };
+    own.map(|workspace| ScenarioPlayer::of_key(workspace, activation)).chain(anonymous.map(without_key)).collect()
 }
 
 /// A scenario, and who may have played it.

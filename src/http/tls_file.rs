@@ -1,6 +1,7 @@
 //! What a file that was given for TLS holds, in words: people confuse its forms, and a library only says that it found nothing. Also what
 //! makes a certificate unusable that the library refuses for another reason.
 
+use crate::util::wording::quoted;
 use rustls::pki_types::CertificateDer;
 
 /// The command that makes a good certificate with its key.
@@ -44,7 +45,7 @@ pub(crate) fn contents(bytes: &[u8]) -> (String, Option<&'static str>) {
             ("a PKCS#7 bundle", Some("`openssl pkcs7 -in FILE -print_certs -out cert.pem` takes the certificates out"))
         }
         Some(label) if label.ends_with("PARAMETERS") => ("parameters without a key", None),
-        Some(label) => return (format!("`{}`", label.escape_debug()), None),
+        Some(label) => return (format!("`{}`", quoted(label)), None),
     };
     (what.to_owned(), advice)
 }

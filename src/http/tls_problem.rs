@@ -9,7 +9,7 @@ use rustls::pki_types::{UnixTime, pem};
 use rustls::{AlertDescription, CertificateError, Error as TlsError, PeerIncompatible};
 
 use crate::http::tls_file::WeakKey;
-use crate::util::wording::any_of;
+use crate::util::wording::{any_of, quoted};
 
 /// The failure of TLS that an error is, or that caused it.
 pub fn tls_error<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e TlsError> {
@@ -142,7 +142,7 @@ pub fn pem_problem(problem: &pem::Error) -> String {
             format!("the line `{}` is missing", String::from_utf8_lossy(end_marker).trim())
         }
         pem::Error::IllegalSectionStart { line } => {
-            format!("the line `{}` is not valid", String::from_utf8_lossy(line).trim().escape_debug())
+            format!("the line `{}` is not valid", quoted(String::from_utf8_lossy(line).trim()))
         }
         other => other.to_string(),
     }

@@ -9,11 +9,12 @@ use toml::de::DeTable;
 use toml::{Spanned, Table, Value};
 
 use super::forwards::Forward;
-use super::paths::{ProfileProblem, collect, locate, value_at};
+use super::paths::{Collected, ProfileProblem, collect, first_problems, locate, value_at};
 use super::sections::{BrokenRule, Profile, SETTINGS, check};
 use crate::contract::nearest;
 use crate::contract::setting::{Setting, default_values};
 use crate::util::toml_messages::{is_json, plain_message, syntax_problems};
+use crate::util::wording::quoted;
 
 /// A profile with the values of its settings as they were given, and where each comes from.
 #[derive(Clone, Debug)]
@@ -156,11 +157,13 @@ pub struct Draft {
     layers: Vec<Layer>,
     /// Each with the number of layers below the one that it is in.
     problems: Vec<(usize, ProfileProblem)>,
+    /// Problems that were only counted.
+    more: usize,
 }
 
 impl Draft {
     pub fn of(base: &Layered) -> Self {
-        Self { base: base.clone(), layers: Vec::new(), problems: Vec::new() }
+        Self { base: base.clone(), layers: Vec::new(), problems: Vec::new(), more: 0 }
     }
 
     /// Adds the settings of a TOML text; `source` names the text in listings.
@@ -177,7 +180,9 @@ impl Draft {
             let hint = format!("for example `rate_limit.requests = 5`; {all}");
             return self.refuse(&layer, ProfileProblem::new("profile/syntax", 0..0, message, hint));
         }
-        for problem in syntax_problems(text, &errors) {
+        let (problems, more) = syntax_problems(text, &errors);
+        self.more += more;
+        for problem in problems {
             let hint = problem.hint.unwrap_or_else(|| format!("the file must be TOML; {all}"));
             self.refuse(&layer, ProfileProblem::new("profile/syntax", problem.span, problem.message, hint));
         }
@@ -185,10 +190,11 @@ impl Draft {
 
     /// Adds the settings of a parsed table, as in a scenario's `[profile]`; returns them.
     pub fn table(&mut self, table: &DeTable<'_>, source: &str) -> Layer {
-        let mut problems = Vec::new();
-        let mut layer = Layer::new(source);
-        collect(table, "", &mut layer.values, &mut problems);
-        for problem in problems {
+        let mut collected = Collected::default();
+        collect(table, "", &mut collected);
+        let layer = Layer { values: collected.values, ..Layer::new(source) };
+        self.more += collected.more;
+        for problem in collected.problems {
             self.refuse(&layer, problem);
         }
         self.layer(layer.clone());
@@ -210,7 +216,7 @@ impl Draft {
     pub fn assignment(&mut self, written: &str, source: &str) {
         let layer = Layer { written: written.into(), ..Layer::new(source) };
         let Some((path, text)) = written.split_once('=') else {
-            let message = format!("expected `path=value`, found `{}`", written.escape_debug());
+            let message = format!("expected `path=value`, found `{}`", quoted(written));
             let hint = "for example `--set rate_limit.requests=5`".to_owned();
             return self.refuse(&layer, ProfileProblem::new("profile/syntax", 0..0, message, hint));
         };
@@ -302,7 +308,7 @@ impl Draft {
             }
         }
         self.problems.sort_by_key(|(layer, problem)| (*layer, problem.span.start));
-        Err(self.problems.into_iter().map(|(_, problem)| problem).collect())
+        Err(first_problems(self.problems.into_iter().map(|(_, problem)| problem).collect(), self.more))
     }
 
     /// The values of all settings, and where they come from.
@@ -386,7 +392,7 @@ impl Preset {
                 Some(name) => format!("did you mean `{name}`? {file}"),
                 None => file.to_owned(),
             };
-            let message = format!("unknown preset `{}`; choose from {known}", name.escape_debug());
+            let message = format!("unknown preset `{}`; choose from {known}", quoted(name));
             ProfileProblem::new("profile/unknown-preset", 0..0, message, hint)
         })
     }
@@ -485,6 +491,47 @@ mod tests {
                 "control API webhooks.copies",
             ]
         );
+    }
+
+    #[test]
+    fn of_many_mistakes_the_first_are_reported_and_the_others_counted() {
+        let unknown: String = (0..50_000).map(|number| format!("k{number}=1\n")).collect();
+        let groups: String = (0..20_000).map(|number| format!("[t{number}]\na = 1\n")).collect();
+        for (text, first, more) in [
+            (unknown, "unknown setting `k0`", "; and 49980 more problems"),
+            (groups, "unknown setting `t0`", "; and 19980 more problems"),
+            ("[keys]\n".repeat(20_000), "the key `keys` is defined on lines 1 and 2", "; and 19979 more problems"),
+            (format!("[keys]\n{}", "list = []\n".repeat(20_000)), "the key `list` is", "; and 19979 more problems"),
+        ] {
+            let problems = Layered::default().with(|draft| draft.text(&text, "file")).expect_err("much is wrong");
+            assert_eq!(problems.len(), 20, "{first}");
+            assert!(problems[0].message.starts_with(first), "{:?}", problems[0]);
+            assert!(problems[19].hint.ends_with(more), "{:?}", problems[19]);
+        }
+    }
+
+    #[test]
+    fn no_message_repeats_a_long_value() {
+        let long = "a".repeat(900_000);
+        for text in [
+            format!("{long} = 1"),
+            format!("rate_limit.{long} = 1"),
+            format!("rate_limit.requests = '{long}'"),
+            format!("rate_limit.requests = {long}"),
+            format!("rate_limit.requests.{long} = 1"),
+            format!("{long} = 1\n{long} = 1"),
+            format!("{long} = 1.5s"),
+            format!("webhooks.scheme = '{long}'"),
+            format!("webhooks.forwards = {{ '{long}' = '{long}' }}"),
+            format!("environment = '{long}'"),
+            format!("keys.live_prefix = ' {long}'"),
+            format!("rate_limit.header_names.limit = ' {long}'"),
+            format!("rate_limit.window = '{long}'"),
+        ] {
+            let problems = Layered::default().with(|draft| draft.text(&text, "file")).expect_err("it is wrong");
+            let length = problems.iter().map(|it| it.message.len() + it.hint.len()).max();
+            assert!(length.is_some_and(|length| length < 1_300), "{length:?} bytes: {}…", &text[..30]);
+        }
     }
 
     #[test]

@@ -4,13 +4,15 @@
 use serde_json::{Map, Value as Json};
 
 use super::layers::{Draft, Layered};
-use super::paths::{ProfileProblem, below, setting_at, setting_path};
+use super::paths::{ProfileProblem, below, first_problems, setting_at, setting_path};
 use crate::contract::setting::path_of;
 
 /// How listings name the origin of a patched setting.
 pub const PATCH_SOURCE: &str = "control API";
 /// Most settings, or entries below settings, in one patch.
 const MAX_ENTRIES: usize = 256;
+/// Most settings that one change names: as many as undo a whole patch and set another.
+const MAX_CHANGES: usize = 2 * MAX_ENTRIES;
 /// Most bytes of a patch as text: a profile made of it needs several times as much.
 pub(crate) const MAX_PATCH_BYTES: usize = 64 * 1024;
 
@@ -58,12 +60,11 @@ impl SettingPatch {
         };
         let (mut found, mut problems) = (Vec::new(), Vec::new());
         flatten(changes, "", &mut found, &mut problems);
-        if !problems.is_empty() {
-            return Err(problems);
-        }
-        // More than any patch has, even one that undoes everything and sets as much.
-        if found.len() > 2 * MAX_ENTRIES {
+        if found.len() + problems.len() > MAX_CHANGES {
             return too_many();
+        }
+        if !problems.is_empty() {
+            return Err(first_problems(problems, 0));
         }
         let mut entries = self.0.clone();
         for (path, value) in found {
@@ -90,7 +91,7 @@ impl SettingPatch {
     }
 }
 
-/// Walks changes down to the settings. Entries of settings that are merged entry by entry are kept one by one, so that each can be
+/// Walks changes down to the settings, at most one more than [`MAX_CHANGES`] allows. Entries of settings that are merged entry by entry are kept one by one, so that each can be
 /// undone alone.
 fn flatten(
     changes: &Map<String, Json>,
@@ -99,6 +100,9 @@ fn flatten(
     problems: &mut Vec<ProfileProblem>,
 ) {
     for (name, value) in changes {
+        if found.len() + problems.len() > MAX_CHANGES {
+            return;
+        }
         let path = path_of(above, name);
         let (setting, is_group) = (setting_at(&path), below(&path).next().is_some());
         let mut push = |path: &str, value: &Json| match setting_path(path) {
@@ -107,7 +111,7 @@ fn flatten(
         };
         match value {
             Json::Object(entries) if setting.is_some_and(|setting| setting.merges) => {
-                for (entry, value) in entries {
+                for (entry, value) in entries.iter().take(MAX_CHANGES + 1) {
                     // A JSON string is a TOML key.
                     push(&format!("{path}.{}", Json::from(entry.as_str())), value);
                 }

@@ -9,6 +9,12 @@ use toml::{Spanned, Table, Value};
 use super::sections::SETTINGS;
 use crate::contract::nearest;
 use crate::contract::setting::{Setting, path_of};
+use crate::util::wording::{counted, quoted, shorten};
+
+/// Most problems reported at once; what follows is most likely the same mistake.
+pub(super) const MAX_PROBLEMS: usize = 20;
+/// Longest message or hint, in characters: it may quote what the user wrote.
+const MAX_MESSAGE: usize = 600;
 
 /// A setting that could not be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,8 +32,21 @@ pub struct ProfileProblem {
 
 impl ProfileProblem {
     pub(super) fn new(code: &'static str, span: Range<usize>, message: String, hint: String) -> Self {
+        let [message, hint] = [message, hint].map(|text| shorten(&text, MAX_MESSAGE).into_owned());
         Self { code, span, message, hint, source: Arc::default(), written: Box::default() }
     }
+}
+
+/// The first problems. The last of them says how many more there are, with those that were only counted.
+pub(super) fn first_problems(mut problems: Vec<ProfileProblem>, counted_only: usize) -> Vec<ProfileProblem> {
+    let more = problems.len().saturating_sub(MAX_PROBLEMS) + counted_only;
+    problems.truncate(MAX_PROBLEMS);
+    if let Some(last) = problems.last_mut().filter(|_| more > 0) {
+        let hint = std::mem::take(&mut last.hint);
+        let more = format!("and {}", counted(more, "more problem"));
+        last.hint = if hint.is_empty() { more } else { format!("{hint}; {more}") };
+    }
+    problems
 }
 
 /// A dotted path in its plain form, if it names a setting or something below one that holds a table.
@@ -51,7 +70,7 @@ pub(super) fn key_text(key: &str) -> String {
 pub(super) fn locate(path: &str) -> Result<(&'static Setting, Vec<String>), ProfileProblem> {
     let problem = |code, (message, hint): (String, String)| ProfileProblem::new(code, 0..0, message, hint);
     let Some(keys) = dotted(path) else {
-        let message = format!("`{}` is not a path of names joined by dots", path.escape_debug());
+        let message = format!("`{}` is not a path of names joined by dots", quoted(path));
         let hint = "for example `rate_limit.requests`, and `rate_limit.requests=5` where it is set";
         return Err(problem("profile/syntax", (message, hint.to_owned())));
     };
@@ -89,31 +108,37 @@ fn owner(keys: &[String]) -> Option<(&'static Setting, &[String])> {
     })
 }
 
+/// What a text sets, and its first problems.
+#[derive(Default)]
+pub(super) struct Collected {
+    pub(super) values: Vec<(&'static Setting, Spanned<Value>)>,
+    pub(super) problems: Vec<ProfileProblem>,
+    /// How many further problems there are.
+    pub(super) more: usize,
+}
+
 /// Walks a table down to the settings; what is neither a setting nor on the way to one is a problem.
-pub(super) fn collect(
-    table: &DeTable<'_>,
-    above: &str,
-    found: &mut Vec<(&'static Setting, Spanned<Value>)>,
-    problems: &mut Vec<ProfileProblem>,
-) {
+pub(super) fn collect(table: &DeTable<'_>, above: &str, collected: &mut Collected) {
     for (key, value) in table {
         let path = path_of(above, key.get_ref());
         if let Some(setting) = setting_at(&path) {
-            found.push((setting, Spanned::new(value.span(), without_spans(value.get_ref()))));
+            collected.values.push((setting, Spanned::new(value.span(), without_spans(value.get_ref()))));
             continue;
         }
         let mut inside = below(&path).peekable();
         match (inside.peek().is_some(), value.get_ref()) {
-            (true, DeValue::Table(inner)) => collect(inner, &path, found, problems),
+            (true, DeValue::Table(inner)) => collect(inner, &path, collected),
+            // Looking for the name that was meant takes time, and a text may have thousands of wrong ones.
+            _ if collected.problems.len() == MAX_PROBLEMS => collected.more += 1,
             (true, other) => {
                 let names = inside.map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
                 let message = format!("`{path}` is a table of settings, found {}", other.type_str());
                 let hint = format!("settings in it: {names}");
-                problems.push(ProfileProblem::new("profile/bad-value", value.span(), message, hint));
+                collected.problems.push(ProfileProblem::new("profile/bad-value", value.span(), message, hint));
             }
             (false, _) => {
                 let (message, hint) = unknown(&path);
-                problems.push(ProfileProblem::new("profile/unknown-setting", key.span(), message, hint));
+                collected.problems.push(ProfileProblem::new("profile/unknown-setting", key.span(), message, hint));
             }
         }
     }
@@ -124,7 +149,7 @@ fn unknown(path: &str) -> (String, String) {
     let inside: Vec<&str> = below(path).collect();
     if let [first, ..] = inside.as_slice() {
         let hint = format!("name one of those in it, such as `{first}`: {}; {ALL}", some_of(&inside));
-        return (format!("`{}` is a group of settings, not a setting", path.escape_debug()), hint);
+        return (format!("`{}` is a group of settings, not a setting", quoted(path)), hint);
     }
     if path == "profile" {
         let hint = "a profile begins with its settings: leave `[profile]` out, and write `[rate_limit]` for `[profile.rate_limit]`";
@@ -140,7 +165,7 @@ fn unknown(path: &str) -> (String, String) {
             Some(name) => format!("did you mean `{group}.{name}`? {ALL}"),
             None => format!("`{group}` has {}; {ALL}", some_of(&inside)),
         };
-        return (format!("unknown setting `{}`", path.escape_debug()), hint);
+        return (format!("unknown setting `{}`", quoted(path)), hint);
     }
     let groups =
         SETTINGS.iter().flat_map(|setting| setting.path.match_indices('.').map(|(end, _)| &setting.path[..end]));
@@ -149,7 +174,7 @@ fn unknown(path: &str) -> (String, String) {
         Some(name) => format!("did you mean `{name}`? {ALL}"),
         None => ALL.to_owned(),
     };
-    (format!("unknown setting `{}`", path.escape_debug()), hint)
+    (format!("unknown setting `{}`", quoted(path)), hint)
 }
 
 /// The first few names.

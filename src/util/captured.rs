@@ -1,6 +1,7 @@
 //! Reads captured HTTP messages: headers as lines, perhaps with request line and body, the output of `curl -v`, JSON with headers as an
 //! object or as a list of pairs, HAR. Independent of what the messages are for.
 
+use crate::util::wording::quoted;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::HeaderName;
@@ -225,7 +226,7 @@ fn add(headers: &mut Vec<Header>, name: &str, value: &Value) -> Result<(), Strin
         Value::Number(_) | Value::Bool(_) => headers.push((name, value.to_string())),
         Value::Array(values) => values.iter().try_for_each(|value| add(headers, &name, value))?,
         Value::Object(_) => {
-            return Err(format!("expected a string for `{}`, found {value}", name.escape_debug()));
+            return Err(format!("expected a string for `{}`, found {}", quoted(&name), quoted(&value.to_string())));
         }
     }
     Ok(())

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::util::wording::quoted;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
@@ -59,8 +60,7 @@ pub fn duration_text(duration: Duration) -> String {
 ///
 /// The error names the expected form, for the person who typed the text.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong =
-        || format!("expected a duration such as \"250ms\", \"30s\" or \"1m30s\", found \"{}\"", text.escape_debug());
+    let wrong = || format!("expected a duration such as \"250ms\", \"30s\" or \"1m30s\", found \"{}\"", quoted(text));
     if text == "0" {
         return Ok(Duration::ZERO);
     }

@@ -6,6 +6,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::util::duration::parse_duration;
+use crate::util::wording::shorten;
+
+/// Longest value or key quoted in a message, in characters.
+const MAX_QUOTED: usize = 80;
 
 /// A complaint of serde: expected before found, and no names of Rust's types.
 pub(crate) fn plain_message(message: &str) -> String {
@@ -13,7 +17,10 @@ pub(crate) fn plain_message(message: &str) -> String {
     let rest = kinds.iter().find_map(|kind| message.strip_prefix(kind));
     // The found text may contain `, expected ` itself; the expected one never does.
     match rest.and_then(|rest| rest.rsplit_once(", expected ")) {
-        Some((found, expected)) => format!("expected {}, found {}", expected_text(expected), found_text(found)),
+        Some((found, expected)) => {
+            let found = shorten(found_text(found), MAX_QUOTED);
+            format!("expected {}, found {found}", expected_text(expected))
+        }
         None => message.to_owned(),
     }
 }
@@ -60,13 +67,21 @@ pub(crate) struct SyntaxProblem {
     pub(crate) missing_quote: Option<String>,
 }
 
-/// Most keys defined twice whose first place is looked up; what follows is most likely the same mistake.
-const MAX_REPEATS: usize = 100;
+/// Most syntax errors that are explained; what follows is most likely the same mistake.
+const MAX_PROBLEMS: usize = 100;
 
-/// The syntax errors of a text that is not TOML, in the words and with the names of the text.
-pub(crate) fn syntax_problems(text: &str, errors: &[toml::de::Error]) -> Vec<SyntaxProblem> {
+/// The first syntax errors of a text that is not TOML, in the words and with the names of the text, and how many more there are.
+pub(crate) fn syntax_problems(text: &str, errors: &[toml::de::Error]) -> (Vec<SyntaxProblem>, usize) {
+    let unclosed = unclosed_bracket(text);
+    let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
+    // What follows a bracket that is left open is read as if it were within the brackets.
+    let mut errors: Vec<&toml::de::Error> =
+        errors.iter().filter(|error| unclosed.is_none_or(|at| start(error) < at)).collect();
+    errors.sort_by_key(|error| start(error));
     let repeats: Vec<Range<usize>> =
-        errors.iter().filter(|error| is_repeat(error.message())).filter_map(toml::de::Error::span).collect();
+        errors.iter().filter(|error| is_repeat(error.message())).filter_map(|error| error.span()).collect();
+    let more = errors.len().saturating_sub(MAX_PROBLEMS);
+    errors.truncate(MAX_PROBLEMS);
     let first_lines = first_lines(text, &repeats);
     let problem = |error| {
         let mut problem = syntax_problem(text, error);
@@ -75,16 +90,14 @@ pub(crate) fn syntax_problems(text: &str, errors: &[toml::de::Error]) -> Vec<Syn
         }
         problem
     };
-    let mut problems: Vec<SyntaxProblem> = errors.iter().map(problem).collect();
-    if let Some(at) = unclosed_bracket(text) {
-        // What follows is read as if it were within the brackets.
-        problems.retain(|problem| problem.span.start < at);
+    let mut problems: Vec<SyntaxProblem> = errors.into_iter().map(problem).collect();
+    if let Some(at) = unclosed {
         let (opening, closing) = if text[at..].starts_with('{') { ('{', '}') } else { ('[', ']') };
         let message = format!("the `{opening}` on line {} is not closed", line_of(text, at));
         let hint = Some(format!("write `{closing}` where it ends"));
         problems.push(SyntaxProblem { span: at..at + 1, message, hint, missing_quote: None });
     }
-    problems
+    (problems, more)
 }
 
 /// Where a bracket of a value is that is never closed, or that another kind of bracket closes.
@@ -169,20 +182,28 @@ fn syntax_problem(text: &str, error: &toml::de::Error) -> SyntaxProblem {
     };
     let key = before.trim_end_matches([' ', '\t']).strip_suffix('=').map(str::trim_end);
     let key = key.and_then(|before| before.rsplit([' ', '\t', '\n', ',', '{']).next());
-    let assigned = key.map_or(String::new(), |key| format!("{key} = "));
+    let assigned = key.map_or(String::new(), |key| format!("{} = ", shorten(key, MAX_QUOTED)));
     let message = match &value {
-        Some(value) if value.starts_with('"') => format!("expected a string in quotes, found `{word}`"),
+        Some(value) if value.starts_with('"') => {
+            format!("expected a string in quotes, found `{}`", shorten(word, MAX_QUOTED))
+        }
         _ => message.to_owned(),
     };
     let missing_quote = error.message().split_once("string, expected ").map(|(_, quote)| quote.to_owned());
-    SyntaxProblem { span, message, hint: value.map(|value| format!("write `{assigned}{value}`")), missing_quote }
+    SyntaxProblem {
+        span,
+        message,
+        hint: value.map(|value| format!("write `{assigned}{}`", shorten(&value, MAX_QUOTED))),
+        missing_quote,
+    }
 }
 
 /// A key that its table has already.
 fn repeated(text: &str, span: Range<usize>, first: usize) -> SyntaxProblem {
     let line = line_of(text, span.start);
     let places = if first == line { format!("twice on line {line}") } else { format!("on lines {first} and {line}") };
-    let message = format!("the key `{}` is defined {places}", text.get(span.clone()).unwrap_or_default());
+    let key = shorten(text.get(span.clone()).unwrap_or_default(), MAX_QUOTED);
+    let message = format!("the key `{key}` is defined {places}");
     let is_header = text[..span.start].rsplit('\n').next().is_some_and(|line| line.trim_start().starts_with('['));
     let hint = if is_header {
         "write a table once, with all its keys, or each `[[like this]]` if there are several"
@@ -199,7 +220,7 @@ fn first_lines(text: &str, repeats: &[Range<usize>]) -> Vec<(usize, usize)> {
     let mut renamed = String::new();
     let mut end = 0;
     let mut known: Vec<(usize, &str)> = Vec::new();
-    for span in repeats.iter().take(MAX_REPEATS).filter(|span| !span.is_empty()) {
+    for span in repeats.iter().filter(|span| !span.is_empty()) {
         let (Some(between), Some(key)) = (text.get(end..span.start), text.get(span.clone())) else { continue };
         renamed += &format!("{between}{RENAMED}{}", known.len());
         known.push((span.start, key.trim_matches(['"', '\''])));
@@ -215,7 +236,8 @@ fn first_lines(text: &str, repeats: &[Range<usize>]) -> Vec<(usize, usize)> {
     while let Some(table) = tables.pop() {
         for (key, value) in table {
             let number = key.get_ref().strip_prefix(RENAMED).and_then(|number| number.parse::<usize>().ok());
-            if let Some((start, name)) = number.and_then(|number| known.get(number))
+            // All are renamed, so that the first is the one that stays, but a line is counted only for those that are shown.
+            if let Some((start, name)) = number.and_then(|number| known.get(number).filter(|_| number < MAX_PROBLEMS))
                 && let Some((first, _)) = table.get_key_value(*name)
             {
                 found.push((*start, line_of(&renamed, first.span().start)));

@@ -42,6 +42,12 @@ pub fn shorten(text: &str, most: usize) -> Cow<'_, str> {
     }
 }
 
+/// What somebody wrote, as a message quotes it: not too long, control characters escaped.
+pub fn quoted(text: &str) -> String {
+    const SHOWN: usize = 80;
+    shorten(text, SHOWN).escape_debug().to_string()
+}
+
 /// A text as one word of a command for a POSIX shell, in quotes if it has anything that a shell acts on.
 pub fn shell_word(text: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"@%+=:,./_-".contains(&byte);

@@ -159,7 +159,8 @@ pub(super) fn over_https(target: &DialTarget) -> Hint {
     Hint::new("to deliver over https:", target.forward_to(&target.origin.replacen("http:", "https:", 1)))
 }
 
-/// The first line of a text, or else bytes.
+/// The first line of an answer that HTTP or JSON would explain, the first word of any other text, or else bytes. The further words of
+/// a protocol that is not known may be a password, such as those of `AUTH`.
 fn quoted(first: &[u8]) -> String {
     // A character may be cut at the end.
     let text = std::str::from_utf8(first).or_else(|error| match error.error_len() {
@@ -171,7 +172,11 @@ fn quoted(first: &[u8]) -> String {
         // A credential that was cut is not recognised, so the word at the cut is left out.
         let whole = if first.len() < MAX_FIRST { text } else { text.rsplit_once(char::is_whitespace)?.0 };
         let line = Redactor::default().first_line(whole.as_bytes())?;
-        Some(format!("`{line}`"))
+        let is_known = is_http(line.as_bytes()) || line.starts_with(['{', '[', '<']);
+        match line.split_once(char::is_whitespace).filter(|_| !is_known) {
+            Some((word, _)) => Some(format!("`{word} …`")),
+            None => Some(format!("`{line}`")),
+        }
     });
     line.unwrap_or_else(|| {
         let bytes = first.iter().take(8).map(|byte| format!("{byte:02x}"));
@@ -209,7 +214,11 @@ mod tests {
     fn what_a_server_sent_is_quoted_as_text_or_as_bytes() {
         for (first, expected) in [
             (&b"hello\nworld"[..], "`hello`"),
-            (b"sk_live_0123456789abcdef is your key", "`sk_live_…cdef is your key`"),
+            (b"sk_live_0123456789abcdef is your key", "`sk_live_…cdef …`"),
+            (b"AUTH hunter2\r\n", "`AUTH …`"),
+            (b"334 aHVudGVyMg==\r\n", "`334 …`"),
+            (b"<title>Please log in</title>", "`<title>Please log in</title>`"),
+            (b"{\"error\": \"no\", \"token\": \"hunter2\"}\n", "`{\"error\":\"no\",\"token\":\"…\"}`"),
             ("caf\u{e9}".as_bytes().split_last().expect("bytes").1, "`caf`"),
             (b"a\x00b", "the bytes 61 00 62"),
             (

@@ -55,6 +55,25 @@ fn said(output: &Output) -> String {
     text(&output.stderr)
 }
 
+/// A command that called only the control API, and wrongly, found its emulator: the call is the cause, not the address.
+#[test]
+fn a_refused_control_call_is_the_cause_of_a_command_that_sent_no_request() {
+    let patch = "curl -s -o /dev/null -X PATCH -H 'content-type: application/json' -d '{\"nope\":1}' $WRS_BASE_URL/_emulator/profile";
+    let refused = "a control call was refused: PATCH profile: 422 validation_error: unknown setting `nope`";
+    for code in [0, 1] {
+        let said = said(&exec(&[], &format!("{patch}; exit {code}")));
+        assert!(
+            said.starts_with(&format!("note: 0 requests arrived; {refused}")) && !said.contains("WRS_BASE_URL"),
+            "{said}"
+        );
+        let judged = text(&exec(&["--fail-on", "unmatched"], &format!("{patch}; exit {code}")).stderr);
+        assert!(judged.contains(refused) && !judged.contains("WRS_BASE_URL"), "{judged}");
+    }
+    // A reset forgets it.
+    let reset = "curl -s -o /dev/null -X POST -H 'content-type: application/json' -d '{\"key\":\"*\"}' $WRS_BASE_URL/_emulator/reset";
+    assert_eq!(said(&exec(&[], &format!("{patch}; {reset}"))), NOTHING_ARRIVED);
+}
+
 #[test]
 fn the_command_has_the_streams_and_its_exit_code_is_told() {
     let greeting = exec(&[], "read line; echo \"$line back\"; echo aside >&2");

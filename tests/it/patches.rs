@@ -182,3 +182,24 @@ async fn a_setting_that_a_scenario_given_as_text_needs_cannot_be_taken_back() {
     assert_eq!(control(&emulator, "DELETE", "scenarios/needy", &Value::Null).await.status, 200);
     assert_eq!(control(&emulator, "PATCH", "profile", &json!({ "events.extra": null })).await.status, 200);
 }
+
+/// What is wrong is named, not listed without end.
+#[tokio::test]
+async fn thousands_of_wrong_settings_get_a_short_answer() {
+    let emulator = start().await;
+    let changes = |count: usize| (0..count).map(|number| (format!("nope{number}"), json!(1))).collect::<Value>();
+    for (count, shown) in [(100, 20), (5_000, 1)] {
+        let answer = control(&emulator, "PATCH", "profile", &changes(count)).await;
+        let listed = answer.json()["diagnostics"].as_array().map(Vec::len);
+        assert_eq!((answer.status, listed), (422, Some(shown)), "{count}");
+        assert!(answer.body.len() < 10_000, "{} bytes for {count}", answer.body.len());
+    }
+    let text = |lines: &str| format!("[profile]\n{lines}");
+    let unknown: String = (0..20_000).map(|number| format!("n{number}=1\n")).collect();
+    for (text, most) in [(text(&unknown), 20), (text("").repeat(20_000), 10)] {
+        let answer =
+            send(&emulator, "PUT", "/_emulator/scenarios/s", &[("content-type", "application/toml")], text).await;
+        let listed = answer.json()["diagnostics"].as_array().map(Vec::len);
+        assert_eq!((answer.status, listed), (422, Some(most)));
+    }
+}

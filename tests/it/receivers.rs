@@ -234,7 +234,7 @@ async fn a_receiver_that_speaks_another_protocol_is_said_in_words() {
         (b"SSH-2.0-OpenSSH_9.6\r\n", "not_http", "SSH answers there, not HTTP; is the port right?"),
         (b"-ERR unknown command\r\n", "not_http", "Redis answers there, not HTTP; is the port right?"),
         (b"EFATAL:  unsupported", "not_http", "PostgreSQL answers there, not HTTP; is the port right?"),
-        (b"hello whsec_c2VjcmV0c2VjcmV0\n", "not_http", "it begins with `hello whsec_…`; is the port right?"),
+        (b"hello whsec_c2VjcmV0c2VjcmV0\n", "not_http", "it begins with `hello …`; is the port right?"),
         (b"\x80\x81\x82", "not_http", "it begins with the bytes 80 81 82; is the port right?"),
         (b"HTTP/2.0 200 OK\r\n\r\n", "invalid_answer", "; it begins with `HTTP/2.0 200 OK`"),
     ] {

@@ -292,6 +292,12 @@ async fn rules_with_turns_left_are_unfinished_for_each_workspace_that_met_them()
     get_as(&emulator, "sk_test_first", STATUS).await;
     get(&emulator, "/v1/hello").await;
     assert_eq!(messages(&verdict(&emulator, "").await, "unfinished"), [""; 0]);
+    // A key with settings of its own plays the scenarios of all keys.
+    control(&emulator, "PATCH", "profile", &json!({ "key": "sk_test_own", "rate_limit.requests": 9 })).await;
+    get_as(&emulator, "sk_test_own", STATUS).await;
+    let open = messages(&verdict(&emulator, "").await, "unfinished");
+    assert!(open.len() == 1 && open[0].contains("1 of 2 times") && open[0].contains("sk_test_own"), "{open:?}");
+    get_as(&emulator, "sk_test_own", STATUS).await;
     // Another activation begins afresh.
     activate(&emulator, &["inline-1"], None).await;
     assert_eq!(messages(&verdict(&emulator, "").await, "unfinished").len(), 2);

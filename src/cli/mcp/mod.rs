@@ -23,7 +23,8 @@ use super::failure::note;
 use super::output::compact;
 use super::stream::Stream;
 use crate::util::pipe::Patient;
-use tools::{Session, TOOLS, Tool, shown};
+use crate::util::wording::quoted;
+use tools::{Session, TOOLS, Tool};
 
 /// The revisions that begin with a handshake, the newest first.
 const REVISIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
@@ -228,7 +229,7 @@ impl Session {
             "ping" => Ok(json!({})),
             "tools/list" => Ok(json!({ "tools": TOOLS.iter().map(Tool::definition).collect::<Vec<_>>() })),
             "tools/call" => self.call(params).map_err(|message| Problem::new(INVALID_PARAMS, message)),
-            _ => Err(Problem::new(METHOD_NOT_FOUND, format!("unknown method `{}`", shown(method)))),
+            _ => Err(Problem::new(METHOD_NOT_FOUND, format!("unknown method `{}`", quoted(method)))),
         }
     }
 
@@ -282,7 +283,7 @@ fn check(meta: &Value) -> Result<(), Problem> {
     if STATELESS.contains(&requested) {
         return Ok(());
     }
-    let requested = shown(requested);
+    let requested = quoted(requested);
     let message = format!("revision `{requested}` is not supported without `initialize`");
     let data = Some(json!({ "supported": STATELESS, "requested": requested }));
     Err(Problem { code: UNSUPPORTED_REVISION, message, data })

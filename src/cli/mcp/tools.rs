@@ -19,7 +19,7 @@ use crate::control::api::{
 use crate::redact::{Redactor, visible_lines};
 use crate::scenario::check_text;
 use crate::util::duration::parse_duration;
-use crate::util::wording::{any_of, counted, shorten};
+use crate::util::wording::{any_of, counted, quoted};
 
 /// Most bytes of a tool's text, so that it leaves room in the agent's context.
 const MAX_TEXT: usize = 32 * 1024;
@@ -54,7 +54,7 @@ impl Session {
         let tool = TOOLS.iter().find(|tool| tool.name == name).ok_or_else(|| {
             let near = nearest(&name, TOOLS.iter().map(|tool| tool.name));
             let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            format!("unknown tool `{}`{near}", shown(&name))
+            format!("unknown tool `{}`{near}", quoted(&name))
         })?;
         let (mut text, is_error) = match tool.call(self, arguments) {
             Ok(text) => (text, false),
@@ -338,7 +338,7 @@ impl Tool {
         for (name, value) in &arguments {
             let Some(schema) = known.get(name) else {
                 let names: Vec<String> = known.keys().map(|name| format!("`{name}`")).collect();
-                let message = format!("{} has no argument `{}`", self.name, shown(name));
+                let message = format!("{} has no argument `{}`", self.name, quoted(name));
                 return Err(Failure::usage(message).with_hint(match names.as_slice() {
                     [] => "call it without arguments".to_owned(),
                     names => format!("it has {}", any_of(names)),
@@ -491,11 +491,6 @@ fn reset(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String,
     let remove = RemoveScenario { path, body: OnlyKey::default() };
     let _ = ControlClient::new(&session.target).exchange(&remove.sent());
     Ok(text)
-}
-
-/// The beginning of a name that a client sent.
-pub(super) fn shown(name: &str) -> String {
-    shorten(name, 80).escape_debug().to_string()
 }
 
 #[cfg(test)]

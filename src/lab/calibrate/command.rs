@@ -29,7 +29,7 @@ use crate::http::tls::Trust;
 use crate::settings::Layered;
 use crate::util::duration::parse_duration;
 use crate::util::file;
-use crate::util::wording::counted;
+use crate::util::wording::{counted, quoted};
 use crate::webhook::dial::DialContext;
 use crate::webhook::egress::Egress;
 use crate::webhook::resolve::{LookUp, Resolver};
@@ -188,7 +188,7 @@ fn called(args: &CalibrateArgs, text: &str) -> Result<CallLog, Failure> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     let url = url.filter(|url| url.query().is_none() && url.fragment().is_none() && url.username().is_empty());
     let url = url.ok_or_else(|| {
-        Failure::usage(format!("expected the base URL of the service, found `{}`", text.escape_debug()))
+        Failure::usage(format!("expected the base URL of the service, found `{}`", quoted(text)))
             .with_hint("for example https://sandbox.example.com")
     })?;
     let key = variable("WRS_API_KEY", "the key")?;

@@ -11,6 +11,7 @@ use url::form_urlencoded;
 
 use super::call_log::{ALTERED, CallKey, CallLog, Exchange, KEY, OTHER, RecordedAnswer};
 use crate::util::har::{Archive, ArchiveEntry, ArchivedRequest, ArchivedResponse, Content, Pair, as_uri, pairs};
+use crate::util::wording::quoted;
 
 #[derive(Debug, Deserialize, Serialize)]
 struct OwnLog<C> {
@@ -114,7 +115,7 @@ pub(super) fn exchange(
 ) -> Result<Exchange, String> {
     let began: Result<Timestamp, _> = entry.started_date_time.parse();
     let began = began.map_err(|_| {
-        let found = entry.started_date_time.escape_debug();
+        let found = quoted(&entry.started_date_time);
         format!("log.entries[{at}].startedDateTime: expected a time such as 2026-01-31T09:30:00.000Z, found `{found}`")
     })?;
     let took = Duration::try_from_secs_f64(entry.time / 1000.0).unwrap_or_default();

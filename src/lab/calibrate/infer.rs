@@ -16,6 +16,7 @@ use crate::contract::error::{ERROR_FIELDS, ErrorKind};
 use crate::contract::headers::OWN_PREFIX;
 use crate::contract::ids::IdKind;
 use crate::contract::types::EVENT_TYPES;
+use crate::util::wording::quoted;
 
 type Inference = fn(&CallLog) -> Observation;
 
@@ -339,7 +340,7 @@ pub(super) fn style_of(kind: IdKind, id: &str) -> Result<&'static str, Unclear> 
     if let Some((style, _)) = STYLES.iter().find(|(_, form)| form.is_match(part)) {
         return Ok(style);
     }
-    let shown = id.escape_debug();
+    let shown = quoted(id);
     hidden(format!("ids such as `{shown}` ({} bytes) have none of the known forms", id.len()))
 }
 

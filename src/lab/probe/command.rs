@@ -24,7 +24,7 @@ use crate::control::api::List;
 use crate::http::tls::Trust;
 use crate::state::workspace::FailureReason;
 use crate::util::duration::{duration_text, parse_duration};
-use crate::util::wording::counted;
+use crate::util::wording::{counted, quoted};
 use crate::webhook::dial::DialContext;
 use crate::webhook::egress::{Destination, DialProblem, Egress};
 use crate::webhook::resolve::{LookUp, Resolver};
@@ -130,7 +130,7 @@ fn probe(args: &ProbeArgs, url: &str) -> Result<Probe, Failure> {
             return Err(Failure::usage(format!("`{url}` is a receiver within an emulator, which accepts everything"))
                 .with_hint("probe your own receiver: its address, or its URL with --forward FROM=TO"));
         }
-        None => return Err(Failure::usage(format!("no request can be made for `{}`", url.escape_debug()))),
+        None => return Err(Failure::usage(format!("no request can be made for `{}`", quoted(url)))),
     };
     check_events(layered.profile()).map_err(Failure::usage)?;
     let trust = Trust::new(&args.webhook_ca, args.webhook_insecure);
@@ -157,7 +157,7 @@ fn receiver_url(text: &str) -> Result<Url, Failure> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     let url = url.filter(|_| !text.chars().any(char::is_control));
     url.ok_or_else(|| {
-        Failure::usage(format!("expected the receiver's URL, found `{}`", text.escape_debug()))
+        Failure::usage(format!("expected the receiver's URL, found `{}`", quoted(text)))
             .with_hint("for example http://localhost:3000/hooks")
     })
 }

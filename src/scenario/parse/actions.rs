@@ -10,13 +10,12 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::keys::{KeyReader, TableKind, described};
-use super::kinds::{
-    ANYTHING, HEADERS, KEEP_ONE, KeyRule, POINTERS, STATUS, TableKeys, ValueKind as Kind, any_of, escaped,
-};
+use super::kinds::{ANYTHING, HEADERS, KEEP_ONE, KeyRule, POINTERS, STATUS, TableKeys, ValueKind as Kind, any_of};
 use super::reader::{Parser, Table};
 use crate::contract::error::ErrorKind;
 use crate::contract::headers::is_unscriptable;
 use crate::scenario::action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedQuota, ScriptedReply};
+use crate::util::wording::quoted;
 
 /// Most body bytes that a fault names.
 const MAX_BYTES: u64 = 1 << 20;
@@ -385,7 +384,7 @@ impl Parser<'_> {
         value: &Spanned<DeValue<'_>>,
     ) -> Option<(HeaderName, HeaderValue)> {
         let Ok(name) = HeaderName::from_bytes(key.get_ref().as_bytes()) else {
-            let message = format!("`{}` is not a valid header name", escaped(key.get_ref()));
+            let message = format!("`{}` is not a valid header name", quoted(key.get_ref()));
             return self.refuse("scenario/bad-value", key.span(), message, "for example Retry-After = \"5\"");
         };
         if is_unscriptable(&name) {
@@ -421,8 +420,8 @@ impl Parser<'_> {
                 pointers.push(pointer.to_owned());
                 continue;
             }
-            let message = format!("expected a JSON pointer, found \"{}\"", escaped(pointer));
-            let right = escaped(&pointer.replace('.', "/"));
+            let message = format!("expected a JSON pointer, found \"{}\"", quoted(pointer));
+            let right = quoted(&pointer.replace('.', "/"));
             let hint = format!("write \"/{right}\": a pointer begins with a slash");
             self.error("scenario/bad-pointer", span, message, hint);
         }

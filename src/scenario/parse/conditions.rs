@@ -11,11 +11,12 @@ use toml::de::DeValue;
 use super::keys::{KeyReader, TableKind};
 use super::kinds::{
     ANYTHING, ARRAY, BODY_CONDITIONS, CONDITION, CONDITIONS, HEADER_CONDITIONS, KeyRule, NEGATED, OPERATIONS, PATTERN,
-    ValueKind as Kind, escaped, nearest_hint,
+    ValueKind as Kind, nearest_hint,
 };
 use super::reader::{Parser, Place, Span, Table};
 use crate::contract::routes::Operation;
 use crate::scenario::matcher::{Condition, Literal, Subject, Test, When, glob_pattern, parameter};
+use crate::util::wording::quoted;
 
 /// Most bytes of a regular expression, and of those of a file together, once compiled.
 const MAX_PATTERN: usize = 1 << 20;
@@ -128,8 +129,7 @@ impl Parser<'_> {
                 Some(operation) => operations.push(operation),
                 None => {
                     let known: Vec<&str> = Operation::ALL.map(Operation::name).to_vec();
-                    let (message, hint) =
-                        (format!("unknown operation `{}`", escaped(name)), nearest_hint(name, &known));
+                    let (message, hint) = (format!("unknown operation `{}`", quoted(name)), nearest_hint(name, &known));
                     self.error("scenario/unknown-operation", span, message, hint);
                 }
             }
@@ -144,16 +144,16 @@ impl Parser<'_> {
             "header" => {
                 let header = HeaderName::from_bytes(text.as_bytes()).ok();
                 if header.is_none() {
-                    let message = format!("`{}` is not a valid header name", escaped(text));
+                    let message = format!("`{}` is not a valid header name", quoted(text));
                     self.error("scenario/bad-value", name.span(), message, "for example `header.user-agent`");
                 }
                 header.map(Subject::Header)
             }
             _ if text.is_empty() || text.starts_with('/') => Some(Subject::Body(text.into())),
             _ => {
-                let message = format!("expected a JSON pointer, found `{}`", escaped(text));
+                let message = format!("expected a JSON pointer, found `{}`", quoted(text));
                 let hint =
-                    format!("write body.\"/{}\": a pointer begins with a slash", escaped(&text.replace('.', "/")));
+                    format!("write body.\"/{}\": a pointer begins with a slash", quoted(&text.replace('.', "/")));
                 self.refuse("scenario/bad-pointer", name.span(), message, hint)
             }
         }
@@ -164,7 +164,7 @@ impl Parser<'_> {
             DeValue::Table(fields) => {
                 let matcher = self.open_table::<Matcher>(fields, value.span());
                 if fields.is_empty() {
-                    let message = format!("the matcher for `{}` is empty", escaped(key));
+                    let message = format!("the matcher for `{}` is empty", quoted(key));
                     let hint = "for example { present = true }";
                     self.error("scenario/missing-key", value.span(), message, hint);
                 }
@@ -195,7 +195,7 @@ impl Parser<'_> {
                 }
                 Some(name) => names.push(name),
                 None => {
-                    let message = format!("`{}` begins no parameter", escaped(&path[at..]));
+                    let message = format!("`{}` begins no parameter", quoted(&path[at..]));
                     let hint = "write a name of letters, digits and _ in braces, such as {id}";
                     return self.refuse("scenario/bad-value", span, message, hint);
                 }

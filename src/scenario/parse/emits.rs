@@ -7,15 +7,14 @@ use serde_json::json;
 
 use super::conditions::request;
 use super::keys::{KeyReader, TableKind};
-use super::kinds::{
-    EVENT, EVENTS, KEEP_ONE, KeyRule, STATUS, TableKeys, URL, ValueKind as Kind, escaped, nearest_hint,
-};
+use super::kinds::{EVENT, EVENTS, KEEP_ONE, KeyRule, STATUS, TableKeys, URL, ValueKind as Kind, nearest_hint};
 use super::reader::{Parser, Span, Table};
 use crate::contract::rules::check_webhook_url;
 use crate::contract::signature::{SigningKey, Tamper};
 use crate::contract::types::SubscribeRequest;
 use crate::scenario::Given;
 use crate::scenario::emit::{DeliveryFaults, Emit, Trigger};
+use crate::util::wording::quoted;
 
 /// Most events of one trigger, or of one `every`.
 const MAX_EVENTS: u64 = 100_000;
@@ -214,7 +213,7 @@ impl Parser<'_> {
         let nearest = nearest_hint(event, &known);
         let joint = if nearest.ends_with('?') { " " } else { "; " };
         let hint = format!("{nearest}{joint}the setting `events.extra` adds more");
-        let message = format!("unknown event type `{}`", escaped(event));
+        let message = format!("unknown event type `{}`", quoted(event));
         self.error("scenario/unknown-event", span, message, hint);
         false
     }

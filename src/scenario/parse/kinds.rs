@@ -10,7 +10,7 @@ use crate::contract::headers::{FRAMING, OWN_PREFIX};
 use crate::contract::nearest;
 use crate::contract::rules::url_schema;
 use crate::util::duration::parse_duration;
-use crate::util::wording::shorten;
+use crate::util::wording::quoted;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeySpec {
@@ -383,9 +383,9 @@ impl ValueKind {
             return None;
         }
         let (code, message) = match key {
-            "error" => ("scenario/unknown-error", format!("unknown error `{}`", escaped(text))),
-            "fault" | "kind" => ("scenario/bad-value", format!("unknown fault `{}`", escaped(text))),
-            _ => ("scenario/bad-value", format!("unknown value \"{}\" for `{key}`", escaped(text))),
+            "error" => ("scenario/unknown-error", format!("unknown error `{}`", quoted(text))),
+            "fault" | "kind" => ("scenario/bad-value", format!("unknown fault `{}`", quoted(text))),
+            _ => ("scenario/bad-value", format!("unknown value \"{}\" for `{key}`", quoted(text))),
         };
         Some(ValueProblem { code, message, hint: Some(nearest_hint(text, &names)) })
     }
@@ -407,11 +407,11 @@ impl ValueProblem {
             DeValue::Table(_) => "a table",
         };
         let is_bare = |text: &str| text.parse::<f64>().is_ok_and(f64::is_finite) || matches!(text, "true" | "false");
-        let quoted = |value: &dyn std::fmt::Display| Some(format!("write it in quotes: {key} = \"{value}\""));
+        let in_quotes = |value: &dyn std::fmt::Display| Some(format!("write it in quotes: {key} = \"{value}\""));
         let hint = match (expected, found) {
-            ("a string", DeValue::Integer(number)) => quoted(number),
-            ("a string", DeValue::Float(number)) => quoted(number),
-            ("a string", DeValue::Boolean(flag)) => quoted(flag),
+            ("a string", DeValue::Integer(number)) => in_quotes(number),
+            ("a string", DeValue::Float(number)) => in_quotes(number),
+            ("a string", DeValue::Boolean(flag)) => in_quotes(flag),
             (A_DURATION, DeValue::Float(number)) => Some(with_unit(key, number)),
             ("a name", DeValue::Integer(number)) if key == "error" => {
                 let kind = number.as_str().parse().ok().and_then(ErrorKind::of_status);
@@ -422,7 +422,7 @@ impl ValueProblem {
             }
             _ => None,
         };
-        let message = format!("expected {expected} for `{}`, found {kind}", escaped(key));
+        let message = format!("expected {expected} for `{}`, found {kind}", quoted(key));
         Self { code: "scenario/wrong-type", message, hint }
     }
 }
@@ -471,9 +471,4 @@ pub(crate) fn nearest_hint(typed: &str, names: &[&str]) -> String {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("known: {}", names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")),
     }
-}
-
-/// A user's text as messages show it.
-pub(crate) fn escaped(text: &str) -> String {
-    shorten(text, 60).escape_debug().to_string()
 }

@@ -27,9 +27,10 @@ use crate::contract::types::SubscribeRequest;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::settings::{Draft, Layer, Layered};
 use crate::util::toml_messages::{SyntaxProblem, is_json, syntax_problems};
+use crate::util::wording::quoted;
 use conditions::Matcher;
 use keys::{KeyReader, TableKind};
-use kinds::{KeyRule, SETTINGS, TableKeys, ValueKind as Kind, escaped};
+use kinds::{KeyRule, SETTINGS, TableKeys, ValueKind as Kind};
 use reader::{Parser, Table};
 
 /// Most bytes that one scenario, those given as text, and those in files may use in memory: small rules and patterns use a
@@ -90,7 +91,7 @@ fn problem_of_name(name: &str) -> Option<Diagnostic> {
     if !name.is_empty() && name.len() <= MAX_NAME && name.bytes().all(known) {
         return None;
     }
-    let message = format!("`{}` cannot be the name of a scenario", escaped(name));
+    let message = format!("`{}` cannot be the name of a scenario", quoted(name));
     let hint = "a name has 1 to 100 of the characters A-Z a-z 0-9 - _ and dots; it is the file's name without .toml";
     Some(Diagnostic::of_file("scenario/bad-name", message, hint))
 }
@@ -117,6 +118,7 @@ fn problems_of_syntax(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic>
     }
     let is_curly = |c: &char| matches!(c, '“' | '”' | '„' | '‘' | '’' | '‚' | '«' | '»');
     let mut problems: Vec<(SyntaxCause, Diagnostic)> = syntax_problems(text, errors)
+        .0
         .into_iter()
         .map(|SyntaxProblem { span, message, hint, missing_quote }| {
             let first = text.get(span.clone()).and_then(|text| text.chars().next());

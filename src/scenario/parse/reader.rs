@@ -12,13 +12,13 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::fingerprints::Fingerprints;
-use super::kinds::{Described, KeyRule, TableKeys, ValueProblem, escaped, nearest_hint, number};
+use super::kinds::{Described, KeyRule, TableKeys, ValueProblem, nearest_hint, number};
 use crate::contract::nearest;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::scenario::template::{MAX_TEMPLATES, Template, is_template};
 use crate::settings::{Layered, Profile};
 use crate::util::duration::parse_duration;
-use crate::util::wording::any_of;
+use crate::util::wording::{any_of, quoted};
 
 /// Most problems reported of one file; the rest would follow from the same mistake.
 const MAX: usize = 100;
@@ -237,7 +237,7 @@ impl<'t> Parser<'t> {
                 // Looking for the nearest name takes time, and a file may have thousands of wrong keys.
                 let is_shown = self.found.len() < MAX;
                 let hint = if is_shown { key_hint(key.get_ref(), &keys, &(self.top)()) } else { String::new() };
-                let message = format!("unknown key `{}` in {}", escaped(key.get_ref()), keys.place);
+                let message = format!("unknown key `{}` in {}", quoted(key.get_ref()), keys.place);
                 self.error("scenario/unknown-key", key.span(), message, hint);
                 continue;
             };

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::actions::{ANSWER, ONE_ANSWER, REPLY_RULES, RuleEffect, answer, outcome};
 use super::keys::{KeyReader, TableKind};
-use super::kinds::{ANY, KEEP_ONE, KeyRule, STATUS, TableKeys, ValueKind as Kind, escaped};
+use super::kinds::{ANY, KEEP_ONE, KeyRule, STATUS, TableKeys, ValueKind as Kind};
 use super::reader::{Parser, Table};
 use crate::scenario::action::Action;
 use crate::scenario::rule::{NextStep, Rule, Sequence, SequenceStep, Then};
+use crate::util::wording::quoted;
 
 impl TableKind for Rule {
     const DEFINITION: &'static str = "rule";
@@ -189,7 +190,7 @@ impl Parser<'_> {
             let first = lines.entry(text).or_insert_with(|| name.span()).clone();
             if first != name.span() {
                 let line = self.line_of(&first);
-                let message = format!("another {what} is named \"{}\" already, on line {line}", escaped(text));
+                let message = format!("another {what} is named \"{}\" already, on line {line}", quoted(text));
                 self.error("scenario/duplicate-name", name.span(), message, "give each its own name");
             }
         }

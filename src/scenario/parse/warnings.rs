@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use hyper::Method;
 
-use super::kinds::{escaped, nearest_hint};
+use super::kinds::nearest_hint;
 use super::reader::{Parser, Span, Table};
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::check_key;
@@ -16,7 +16,7 @@ use crate::contract::routes::{Credential, Operation, ROUTES, Route, nearest_rout
 use crate::scenario::action::{Action, ScriptedReply};
 use crate::scenario::matcher::{Condition, Found, Subject, Test, When};
 use crate::scenario::rule::{FIRST_STEP, Rule, Then};
-use crate::util::wording::any_of;
+use crate::util::wording::{any_of, quoted};
 
 /// The parts of a request that templates see.
 const PARTS: [&str; 8] = ["method", "path", "operation", "query", "headers", "body", "key", "params"];
@@ -112,10 +112,10 @@ impl Parser<'_> {
         for (table, rule, _) in rules.iter().filter(|(.., is_valid)| *is_valid) {
             let Some(step) = rule.when.step.as_deref().filter(|step| !reached.contains(step)) else { continue };
             let place = table.get("when").and_then(|when| when.get_ref().as_table()?.get("step"));
-            let message = format!("no rule leads to the step \"{}\"", escaped(step));
+            let message = format!("no rule leads to the step \"{}\"", quoted(step));
             let hint = match nearest(step, reached.iter().copied()) {
-                Some(near) => format!("did you mean \"{}\"?", escaped(near)),
-                None => format!("add next = \"{}\" to a rule; the story begins at \"{FIRST_STEP}\"", escaped(step)),
+                Some(near) => format!("did you mean \"{}\"?", quoted(near)),
+                None => format!("add next = \"{}\" to a rule; the story begins at \"{FIRST_STEP}\"", quoted(step)),
             };
             let span = place.map_or(0..0, toml::Spanned::span);
             self.warning("scenario/unreachable-step", span, message, hint);
@@ -138,7 +138,7 @@ impl Parser<'_> {
             });
             left = left.saturating_sub(lasting.len());
             if let Some((earlier, _)) = covering {
-                let label = escaped(&earlier.label);
+                let label = quoted(&earlier.label);
                 let message = format!("this rule never applies: \"{label}\" leaves it nothing to decide");
                 let hint = "move it up, or give the earlier rule `times`";
                 self.warning("scenario/unreachable-rule", table.span.clone(), message, hint);
@@ -249,7 +249,7 @@ impl Parser<'_> {
                 Some(when) => Self::missing_part(when, &path),
             };
             let Some((why, hint)) = found else { continue };
-            let message = format!("`request.{}` is always empty: {why}", escaped(&path.join(".")));
+            let message = format!("`request.{}` is always empty: {why}", quoted(&path.join(".")));
             self.warning("scenario/missing-part", span, message, hint);
         }
     }

@@ -45,12 +45,23 @@ pub enum Ending {
 const MAX_LINE_BYTES: usize = 500;
 const MAX_OUTPUT_BYTES: usize = 4096;
 
+impl RefusedCall {
+    /// The same with the start of its lines, where they are too long.
+    #[must_use]
+    pub fn shortened(mut self) -> Self {
+        for line in [&mut self.call, &mut self.code, &mut self.message] {
+            line.truncate(line.floor_char_boundary(MAX_LINE_BYTES));
+        }
+        self
+    }
+}
+
 impl TestOutcome {
     /// The same with the start of its lines and the end of its output, where they are too long.
     #[must_use]
     pub fn shortened(mut self) -> Self {
-        let refused = self.refused.iter_mut().flat_map(|it| [&mut it.call, &mut it.code, &mut it.message]);
-        for line in [Some(&mut self.test), self.message.as_mut()].into_iter().flatten().chain(refused) {
+        self.refused = self.refused.map(RefusedCall::shortened);
+        for line in [Some(&mut self.test), self.message.as_mut()].into_iter().flatten() {
             line.truncate(line.floor_char_boundary(MAX_LINE_BYTES));
         }
         if let Some(output) = &mut self.output {
