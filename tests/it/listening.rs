@@ -231,7 +231,13 @@ fn an_application_gets_the_query_and_the_user_of_its_address_and_its_redirect_is
 #[test]
 fn a_502_says_why_the_application_gave_no_answer() {
     let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
-    let broken = probe_receiver::receiver(|_| Does::Resets);
+    let breaks_off = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let broken = breaks_off.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for mut stream in breaks_off.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
+        }
+    });
     let served = Served::start(&["--quiet", "--set", "webhooks.retry.preset=none"]);
     for (address, scheme, why) in [
         (closed, "http", format!("nothing listens on {closed}; start your receiver there")),

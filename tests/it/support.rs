@@ -36,9 +36,9 @@ pub(crate) const START: Timestamp = Timestamp::constant(1_769_851_800, 0);
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The machine's time, as the runtime of this test has it: it stands still unless the test lets it pass, so that no deadline depends on
-/// how fast the machine is. After [`PATIENCE`] it runs on, so that a test that waits in vain fails.
+/// how fast the machine is. After [`PATIENCE`] it runs on, and the test fails.
 pub(crate) struct MachineTime {
-    _stopped: std::sync::mpsc::Sender<()>,
+    stopped: std::sync::mpsc::Sender<()>,
 }
 
 impl MachineTime {
@@ -47,7 +47,7 @@ impl MachineTime {
         let (stopped, runs_on) = std::sync::mpsc::channel();
         // An idle runtime would move on to its next timer, but not while blocking work is under way.
         tokio::task::spawn_blocking(move || runs_on.recv_timeout(PATIENCE));
-        Self { _stopped: stopped }
+        Self { stopped }
     }
 
     pub(crate) async fn passes(&self, by: Duration) {
@@ -70,6 +70,7 @@ impl MachineTime {
 impl Drop for MachineTime {
     fn drop(&mut self) {
         if !std::thread::panicking() {
+            self.stopped.send(()).expect("time stands still to the end: nothing is waited for in vain");
             tokio::time::resume();
         }
     }

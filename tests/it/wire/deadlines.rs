@@ -110,8 +110,10 @@ async fn a_slow_body_is_told_and_ended() {
     for (fields, beginning) in [("Content-Length: 100\r\n", "{"), ("Transfer-Encoding: chunked\r\n", "5\r\n{")] {
         let mut peer = Peer::sending(&emulator, subscription(fields) + beginning).await;
         others_are_served(&emulator).await;
+        time.passes(SHORT / 2).await;
+        others_are_served(&emulator).await;
         peer.has_nothing();
-        time.passes(2 * SHORT).await;
+        time.passes(SHORT).await;
         let answer = peer.answer().await;
         assert_error(&answer, 408, "request_timeout", fields);
         assert_journaled(&emulator, &answer).await;
