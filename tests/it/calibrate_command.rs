@@ -9,19 +9,25 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use url::Url;
 use wrs_emulator::contract::keys::{KeyRules, check_key};
 use wrs_emulator::contract::signature::{
     CustomScheme, Encoding, KeyReading, Message, Scheme, SchemeName, SigningKey, sign,
 };
 use wrs_emulator::contract::types::EVENT_TYPES;
+use wrs_emulator::lab::calibrate::call_log::{CallLog, Caller};
 use wrs_emulator::lab::calibrate::delivery::CapturedDelivery;
 use wrs_emulator::lab::calibrate::evidence::{Seen, Unclear};
 use wrs_emulator::lab::calibrate::openapi;
+use wrs_emulator::lab::calibrate::run::Calibration;
 use wrs_emulator::settings::Layered;
 use wrs_emulator::settings::api_document::document;
 use wrs_emulator::state::workspace::FireRequest;
+use wrs_emulator::webhook::dial::DialContext;
+use wrs_emulator::webhook::resolve::{LookUp, Resolver};
 
-use crate::support::{builder, started, subscribe, text, wrs_emulator};
+use crate::support::{MachineTime, builder, started, subscribe, text, wrs_emulator};
 
 const KEY: &str = "sk_test_0f8d6c1ab2";
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -284,17 +290,6 @@ fn servers_that_are_not_this_api_get_a_clear_error_and_no_key() {
             "not the Workflow Reference Service API",
             Box::new(|_, stream| write(stream, "200 OK", "", &"x".repeat(10_000_000))),
         ),
-        (
-            "a byte a second",
-            2,
-            "no whole answer within 10 s",
-            Box::new(|_, stream| {
-                for byte in b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n" {
-                    let _ = stream.write_all(&[*byte]);
-                    std::thread::sleep(Duration::from_secs(1));
-                }
-            }),
-        ),
     ];
     std::thread::scope(|scope| {
         for (name, code, says, answer) in strangers {
@@ -308,6 +303,43 @@ fn servers_that_are_not_this_api_get_a_clear_error_and_no_key() {
         }
     });
     assert!(requests.lock().expect("no panic").is_empty(), "no redirect is followed");
+}
+
+/// A byte a second, by the time of the runtime.
+#[tokio::test]
+async fn a_server_that_answers_too_slowly_is_given_up_and_gets_no_key() {
+    let time = MachineTime::stop();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a call");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            assert!(stream.read_buf(&mut head).await.expect("a call") > 0);
+        }
+        for byte in b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n" {
+            if stream.write_all(&[*byte]).await.is_err() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        head
+    });
+    let mut call_log = CallLog::new(&url, KEY, 40, true, false);
+    let calibration = Calibration {
+        url: Url::parse(&url).expect("a URL"),
+        reach: DialContext {
+            egress: Arc::default(),
+            trust: Arc::default(),
+            resolver: Arc::new(Resolver::new(LookUp::default())),
+        },
+        caller: Caller { key: KEY.to_owned(), url: "https://a.example/".to_owned(), secret: SECRET.to_owned() },
+        pause: Duration::ZERO,
+    };
+    let ended = time.passes_until(calibration.run(&mut call_log, |_| {})).await;
+    assert_eq!(ended, Err("no whole answer within 10 s".to_owned()));
+    let head = time.passes_until(server).await.expect("no panic");
+    assert!(!text(&head).contains(KEY), "{}", text(&head));
 }
 
 /// They greet as the API does, and then do something else with the key.

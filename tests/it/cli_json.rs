@@ -58,10 +58,10 @@ pub(crate) const ROWS: &[Row] = &[
     ("requests list", Listing, "--limit 1", "--key ws_nothing", 1, "not_found"),
     ("requests show", Document, "{request}", "req_nothing", 1, "not_found"),
     ("requests export", Document, "--har -", "--har {folder}/missing/x.har", 2, "io"),
-    ("requests wait", Listing, "--status 200", "--status 418 --timeout 10ms", 1, "timed_out"),
+    ("requests wait", Listing, "--status 200 --timeout 0s", "--status 418 --timeout 0s", 1, "timed_out"),
     ("deliveries list", Listing, "--status delivered", "--status lost", 2, "refused"),
     ("deliveries show", Document, "{delivery}", "dlv_nothing", 1, "not_found"),
-    ("deliveries wait", Listing, "--count 1", "--count 99 --timeout 10ms", 1, "timed_out"),
+    ("deliveries wait", Listing, "--count 1 --timeout 0s", "--count 99 --timeout 0s", 1, "timed_out"),
     ("deliveries redeliver", Document, "{delivery}", "dlv_nothing", 1, "not_found"),
     ("subscriptions list", Listing, "", "--key ws_nothing", 1, "not_found"),
     ("subscriptions create", Document, "https://b.sink.localhost/", "nowhere", 2, "refused"),
@@ -266,7 +266,7 @@ fn what_is_refused_is_one_error() {
     }
     // What the emulator answered is kept.
     let error =
-        fails("wait", &stage.output("requests wait", "--status 418 --timeout 10ms", &stage.served.url), 1, "timed_out");
+        fails("wait", &stage.output("requests wait", "--status 418 --timeout 0s", &stage.served.url), 1, "timed_out");
     assert_eq!(error["answer"]["nearest"].as_array().map(Vec::is_empty), Some(false), "{error}");
     let error = fails("typo", &stage.output("requests lst", "", &stage.served.url), 2, "usage");
     assert_eq!(error["hint"], "a similar subcommand exists: 'list'");

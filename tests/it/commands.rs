@@ -92,7 +92,7 @@ fn deliveries_are_listed_shown_repeated_and_waited_for() {
     assert!(again.starts_with("dlv_") && !again.starts_with(&id), "{again}");
     let waited = said(&deliveries(&["wait", "--status", "delivered", "--count", "2", "--timeout", "20s"]));
     assert_eq!(waited.lines().count(), 3, "{waited}");
-    deliveries(&["wait", "--status", "exhausted", "--timeout", "10ms"]).exits(1);
+    deliveries(&["wait", "--status", "exhausted", "--timeout", "0s"]).exits(1);
     for command in ["show", "redeliver"] {
         deliveries(&[command, "dlv_nothing"]).exits(1).says(&["dlv_nothing"]);
     }
@@ -213,7 +213,7 @@ fn requests_are_waited_for() {
     served.call(&["requests", "wait", "--path", "/v1/hello", "--timeout", "10s"]).exits(0).prints(&["/v1/hello"]);
     let said = text(
         &served
-            .call(&["requests", "wait", "--operation", "hello", "--status", "500", "--timeout", "50ms"])
+            .call(&["requests", "wait", "--operation", "hello", "--status", "500", "--timeout", "0s"])
             .exits(1)
             .says(&["0 of 1 requests matched", ": status: expected 500, found 200"])
             .stderr,

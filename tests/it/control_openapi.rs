@@ -155,10 +155,10 @@ async fn real_answers_fit_the_document() {
     }
     for (method, path, template, body) in [
         ("POST", "events", "events", json!({ "type": "workflow.completed", "key": "sk_test_nobody" })),
-        ("POST", "requests/wait", "requests/wait", json!({ "timeout": "1ms" })),
-        ("POST", "requests/wait", "requests/wait", json!({ "timeout": "1ms", "status": 500 })),
-        ("POST", "deliveries/wait", "deliveries/wait", json!({ "timeout": "1ms" })),
-        ("POST", "deliveries/wait", "deliveries/wait", json!({ "timeout": "1ms", "status": "exhausted" })),
+        ("POST", "requests/wait", "requests/wait", json!({ "timeout": "0s" })),
+        ("POST", "requests/wait", "requests/wait", json!({ "timeout": "0s", "status": 500 })),
+        ("POST", "deliveries/wait", "deliveries/wait", json!({ "timeout": "0s" })),
+        ("POST", "deliveries/wait", "deliveries/wait", json!({ "timeout": "0s", "status": "exhausted" })),
         ("POST", &format!("deliveries/{delivery}/redeliver?wait=15s"), "deliveries/{id}/redeliver", json!({})),
         ("PUT", &format!("subscriptions/{sub}"), "subscriptions/{id}", json!({ "description": "d" })),
         ("POST", &format!("subscriptions/{sub}/rotate"), "subscriptions/{id}/rotate", json!({})),

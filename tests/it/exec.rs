@@ -371,7 +371,7 @@ fn deliveries_are_given_time_to_settle_but_no_more_than_is_allowed() {
     let late = exec(&[&repeats[..], &["webhooks.retry.schedule=[\"1h\"]"]].concat(), &script);
     assert!(late.status.code() == Some(1) && said(&late).contains("another is due"), "{late:?}");
     // Were the flag not read, the variable would have it wait for minutes.
-    let flags = [&["exec"], &repeats[..], &["webhooks.retry.schedule=[\"4m\"]", "--settle", "50ms"]].concat();
+    let flags = [&["exec"], &repeats[..], &["webhooks.retry.schedule=[\"4m\"]", "--settle", "1ms"]].concat();
     let mut hurried = wrs_emulator(&[&flags[..], &["--", "sh", "-c", &script]].concat());
     let hurried = run(hurried.env("WRS_EMULATOR_SETTLE", "5m"));
     assert!(hurried.status.code() == Some(1) && said(&hurried).contains("attempt 1 failed"), "{hurried:?}");
@@ -381,7 +381,7 @@ fn deliveries_are_given_time_to_settle_but_no_more_than_is_allowed() {
 
 #[test]
 fn planned_events_that_are_due_within_the_settle_time_are_awaited() {
-    let scenario = "[[emit]]\nevent = 'workflow.completed'\non = { operation = 'system.status' }\ndelay = '500ms'\n";
+    let scenario = "[[emit]]\nevent = 'workflow.completed'\non = { operation = 'system.status' }\ndelay = '100ms'\n";
     let respond = |status: u16| {
         let control = format!("{CURL} -H 'Content-Type: application/json'");
         let sink = "$WRS_EMULATOR_URL/_emulator/sink/app";

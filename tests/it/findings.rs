@@ -12,8 +12,8 @@ use wrs_emulator::findings::{Check, checks};
 use examples::{Example, example};
 
 use crate::support::{
-    KEY, Receiver, START, ask, assert_in_step, fire, get_as, send, start_with, started, subscribe_sink, subscribe_url,
-    view,
+    KEY, MachineTime, Receiver, START, ask, assert_in_step, fire, get_as, send, start_with, started, subscribe_sink,
+    subscribe_url, view,
 };
 use crate::wire::peer::Peer;
 
@@ -50,7 +50,12 @@ async fn after_event(settings: &[&str], event: &str, statuses: &[u16]) -> Value 
     let forward = format!("webhooks.forwards.\"https://app.example.com\"=http://127.0.0.1:{port}");
     let emulator = start_with(&[settings, &[&forward]].concat()).await;
     subscribe_url(&emulator, KEY, "https://app.example.com/hooks").await;
-    fire(&emulator, &serde_json::from_str(event).expect("JSON")).await;
+    let event = serde_json::from_str(event).expect("JSON");
+    if statuses == [0] {
+        MachineTime::stop().passes_until(fire(&emulator, &event)).await;
+    } else {
+        fire(&emulator, &event).await;
+    }
     while answering.try_next().is_some() {}
     found_by(&emulator).await
 }

@@ -124,11 +124,12 @@ fn a_storm_of_emissions_is_cut_at_the_budget() {
         assert_eq!(served.control("POST", "events", &json!({ "emit": "flood" })).0, 200);
     }
     let step = |by: &str, timeout: &str| served.control("POST", "clock", &json!({ "advance": by, "timeout": timeout }));
-    let (status, answer) = step("1h", "500ms");
+    let (status, answer) = step("1h", "0s");
     assert!(status == 408 && answer.contains("not_settled"), "{status} {answer}");
+    eventually("the storm meets the budget", || {
+        served.control("GET", "run", &Value::Null).1.contains("events of emissions were left out: the memory budget")
+    });
     assert_within(&served, budget, "a storm");
-    let (_, run) = served.control("GET", "run", &Value::Null);
-    assert!(run.contains("events of emissions were left out: the memory budget"), "{run}");
     // A reset ends the storm, its planned events, and the step.
     assert_eq!(served.control("POST", "reset", &json!({ "key": "*" })).0, 200);
     let (status, answer) = step("0s", "30s");
@@ -438,6 +439,7 @@ fn with_long_records() -> Served {
 
 /// What a call has waited for may be thousands of records: they are sent one by one, and of a table there is only so much.
 #[test]
+#[ignore = "those who find no room wait ten seconds for it: `.ci/nightly large` runs it"]
 fn what_was_waited_for_takes_bounded_memory() {
     let served = with_long_records();
     for (path, count) in [("requests/wait", 1_001), ("deliveries/wait", 100)] {
@@ -492,6 +494,7 @@ fn a_page_is_bounded_in_bytes() {
 
 /// A large answer holds its share of the memory for bodies until its client has read it.
 #[test]
+#[ignore = "those who find no room wait ten seconds for it: `.ci/nightly large` runs it"]
 fn answers_that_nobody_reads_take_bounded_memory() {
     let served = Served::start(&PLAIN);
     // What is escaped is six times as large in the answer.

@@ -59,7 +59,7 @@ async fn play(rules: &Rules, commands: &[Command]) -> Result<(), String> {
 #[test]
 fn the_engine_does_what_the_reference_says() {
     let cases =
-        std::env::var("WRS_MODEL_CASES").map_or(sized(120, 400), |cases| cases.parse().expect("a number of cases"));
+        std::env::var("WRS_MODEL_CASES").map_or(sized(80, 400), |cases| cases.parse().expect("a number of cases"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let config =
         ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 2_000, ..ProptestConfig::default() };

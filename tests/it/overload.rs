@@ -138,7 +138,7 @@ fn a_stop_waits_for_no_receiver_and_loses_no_pending_delivery() {
     let state = folder.path().join("state.json");
     let state_text = state.to_str().expect("a path of text");
     let (_receiver, hanging) = hanging();
-    let patient = ["--set", "webhooks.timeout=1h", "--grace", "1s", "--state", state_text];
+    let patient = ["--set", "webhooks.timeout=1h", "--grace", "1ms", "--state", state_text];
     let options = [&PLAIN[..], &patient].concat();
     let mut served = Served::start(&options);
     for number in 0..20 {

@@ -11,8 +11,8 @@ use tokio::net::TcpListener;
 use wrs_emulator::Emulator;
 
 use crate::support::{
-    Certificates, KEY, PATIENCE, Received, Receiver, ask, builder, control, fire, started, subscribe, subscribe_url,
-    view,
+    Certificates, KEY, MachineTime, PATIENCE, Received, Receiver, builder, control, fire, started, subscribe,
+    subscribe_url, view,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,12 +47,7 @@ async fn ten_thousand_deliveries_with_three_in_ten_failing_all_arrive_unaltered(
             (event["id"].as_str().expect("an id").to_owned(), event["body"].as_str().expect("a body").to_owned())
         })
         .collect();
-    let settled = async {
-        while emulator.control().deliveries().pending() > 0 {
-            emulator.control().clock().advance(Duration::from_millis(100));
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
+    let settled = emulator.control().advance(Duration::from_mins(1));
     tokio::time::timeout(3 * PATIENCE, settled).await.expect("everything is delivered");
     let all = emulator.control().deliveries().list(None, usize::MAX, |_| true);
     assert_eq!(all.len(), SUBSCRIPTIONS * EVENTS);
@@ -98,8 +93,9 @@ async fn attempt(emulator: &Emulator, path: &str) -> Value {
     fired["deliveries"][0]["attempts"][0]["outcome"].clone()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn hostile_receivers_end_each_with_its_own_reason() {
+    let time = MachineTime::stop();
     let ok = "HTTP/1.1 200 OK\r\n";
     let huge: &'static str = Box::leak(format!("{ok}x: {}\r\n\r\n", "y".repeat(200_000)).into_boxed_str());
     let bomb = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 30\r\n\r\n\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03aaaaaaaaaaaaaaaaaaaa";
@@ -140,19 +136,19 @@ async fn hostile_receivers_end_each_with_its_own_reason() {
     });
     let mut good = Receiver::plain(&[]).await;
     forwards.push(format!("https://app.example.com/good=http://{}", good.address));
-    let start = builder().set("webhooks.retry.preset=none");
+    let start = builder().set("webhooks.retry.preset=none").set("webhooks.timeout=100ms");
     let emulator = started(forwards.iter().fold(start, |builder, rule| builder.forward(rule))).await;
     for (name, _, expected) in &cases {
-        // Only an attempt that has to end by its timeout has a short one.
-        let limit = if *expected == Err("timeout") { "100ms" } else { "1h" };
-        ask(&emulator, "PATCH", "profile", &json!({ "webhooks.timeout": limit })).await;
-        let outcome = attempt(&emulator, name).await;
+        // Time passes only for an attempt that has to end by its timeout.
+        let outcome = match expected {
+            Err("timeout") => time.passes_until(attempt(&emulator, name)).await,
+            _ => attempt(&emulator, name).await,
+        };
         match expected {
             Ok(status) => assert_eq!(outcome["status"], *status, "{name}: {outcome}"),
             Err(reason) => assert_eq!(outcome["failure"], *reason, "{name}: {outcome}"),
         }
         assert!(outcome["body"].as_str().is_none_or(|body| body.len() <= 16 * 1024), "{name}");
-        ask(&emulator, "PATCH", "profile", &json!({ "webhooks.timeout": "1h" })).await;
         let next = attempt(&emulator, "good").await;
         assert_eq!(next["status"], 200, "after {name}: {next}");
         good.next().await;
@@ -319,7 +315,9 @@ async fn a_redirect_to_https_on_the_receivers_own_address_is_explained() {
 #[tokio::test]
 async fn the_body_of_an_answer_has_to_end_in_time_but_may_break_off() {
     let begun = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok";
-    let (outcome, step) = explained(begun, &["webhooks.timeout=100ms"]).await;
+    let time = MachineTime::stop();
+    let (outcome, step) = time.passes_until(explained(begun, &["webhooks.timeout=100ms"])).await;
+    drop(time);
     let said = "the receiver answered 200, but its body did not end within 0.1 s (webhooks.timeout)";
     assert_eq!((&outcome["failure"], &outcome["detail"]), (&json!("timeout"), &json!(said)));
     assert_eq!(step, said);

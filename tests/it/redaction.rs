@@ -146,8 +146,8 @@ async fn everything_that_the_control_api_shows_is_masked_and_test_keys_are_whole
     assert_hidden(&stream, "the stream");
     for (path, body) in [
         ("events", json!({ "type": "x", "key": "sk_live_inbody1234" })),
-        ("requests/wait", json!({ "path": "/nowhere/else", "timeout": "1ms" })),
-        ("deliveries/wait", json!({ "status": "exhausted", "timeout": "1ms" })),
+        ("requests/wait", json!({ "path": "/nowhere/else", "timeout": "0s" })),
+        ("deliveries/wait", json!({ "status": "exhausted", "timeout": "0s" })),
     ] {
         let refused = control(&emulator, "POST", path, &body).await;
         assert!(refused.status >= 400, "{path}: {refused:?}");

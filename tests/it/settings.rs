@@ -10,8 +10,8 @@ use wrs_emulator::state::workspace::FireRequest;
 use wrs_emulator::{Builder, Emulator};
 
 use crate::support::{
-    Answer, KEY, builder, control, fire, get, get_as, hook, send, start_with, started, subscribe, subscribe_url,
-    with_receiver,
+    Answer, KEY, MachineTime, builder, control, fire, get, get_as, hook, send, start_with, started, subscribe,
+    subscribe_url, with_receiver,
 };
 
 mod rows;
@@ -279,7 +279,7 @@ async fn look_at_silence(settings: &[&str], scheme: &str) -> String {
     let emulator = started(set(settings).set("webhooks.retry.preset=none").forward(&target)).await;
     subscribe(&emulator, &hook("https://app.example.com/")).await;
     let payload = json!({ "type": "workflow.completed" });
-    let fired = control(&emulator, "POST", "events?wait=1s", &payload).await.json();
+    let fired = MachineTime::stop().passes_until(fire(&emulator, &payload)).await;
     fired["deliveries"][0]["attempts"].to_string()
 }
 

@@ -8,8 +8,8 @@ use wrs_emulator::{Builder, Emulator};
 
 use crate::process::{Served, eventually};
 use crate::support::{
-    KEY, PATIENCE, START, activate, ask, builder, control, get, get_as, hook, put_scenario, refused, send, sized,
-    start, start_with, started, subscribe, subscribe_as, subscribe_sink, subscribe_url, view,
+    KEY, MachineTime, PATIENCE, START, activate, ask, builder, control, get, get_as, hook, put_scenario, refused, send,
+    sized, start, start_with, started, subscribe, subscribe_as, subscribe_sink, subscribe_url, view,
 };
 
 const KEYS: [&str; 3] = ["sk_test_a", "sk_test_b", "sk_test_c"];
@@ -466,16 +466,26 @@ fn a_change_survives_a_kill_soon_after_its_answer() {
     assert_eq!(names, ["state.json"]);
 }
 
-#[test]
-fn whatever_a_call_changes_is_saved() {
+#[tokio::test]
+async fn whatever_a_call_changes_is_saved() {
+    let time = MachineTime::stop();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("state.json");
-    let served = Served::start(&["--state", file.to_str().expect("a path of text")]);
-    let made = served.subscribe("https://app.sink.localhost/x");
-    let sub = format!("subscriptions/{}", made["id"].as_str().expect("an id"));
+    let emulator = started(Emulator::builder().seed(7).configure(|settings| settings.state = Some(file.clone()))).await;
     let saved = || std::fs::read_to_string(&file).unwrap_or_default();
-    let secret = made["secret"].as_str().expect("a secret");
-    eventually("the subscription is on disk", || saved().contains(secret));
+    let changes = async |before: String| {
+        let changed = async {
+            while saved() == before {
+                tokio::task::yield_now().await;
+            }
+        };
+        time.passes_until(tokio::time::timeout(10 * PATIENCE, changed)).await.expect("the change is on disk");
+    };
+    let before = saved();
+    let made = subscribe_url(&emulator, KEY, "https://app.sink.localhost/x").await;
+    changes(before).await;
+    assert!(saved().contains(made["secret"].as_str().expect("a secret")));
+    let sub = format!("subscriptions/{}", made["id"].as_str().expect("an id"));
     for (method, path, body) in [
         ("POST", format!("{sub}/rotate"), json!({})),
         ("PUT", sub.clone(), json!({ "description": "d" })),
@@ -486,9 +496,8 @@ fn whatever_a_call_changes_is_saved() {
         ("POST", "reset".to_owned(), json!({})),
     ] {
         let before = saved();
-        let (status, answer) = served.control(method, &path, &body);
-        assert_eq!(status, 200, "{method} {path}: {answer}");
-        eventually(&format!("{method} {path} is on disk"), || saved() != before);
+        ask(&emulator, method, &path, &body).await;
+        changes(before).await;
     }
 }
 

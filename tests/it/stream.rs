@@ -7,7 +7,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wrs_emulator::Emulator;
 use wrs_emulator::http::handler::Limits;
 
-use crate::support::{PATIENCE, START, builder, control, fire, get, refused, start, started, subscribe_sink};
+use crate::support::{
+    MachineTime, PATIENCE, START, builder, control, fire, get, refused, start, started, subscribe_sink,
+};
 use crate::wire::peer::Peer;
 
 /// A viewer of the stream.
@@ -157,6 +159,7 @@ async fn what_was_forgotten_is_not_told_again() {
 
 #[tokio::test]
 async fn viewers_are_bounded_and_their_seats_are_given_back() {
+    let time = MachineTime::stop();
     // A viewer that is gone cannot be distinguished from one that only stopped sending until this deadline is over.
     let limits = Limits { idle_timeout: Duration::from_secs(1), ..Limits::default() };
     let emulator = started(builder().limits(limits)).await;
@@ -167,14 +170,9 @@ async fn viewers_are_bounded_and_their_seats_are_given_back() {
     let refused = control(&emulator, "GET", "stream", &Value::Null).await;
     assert_eq!((refused.status, refused.code().as_str()), (429, "too_many_viewers"));
     viewers.clear();
-    let seat = async {
-        loop {
-            if Viewer::asks(&emulator).await == 200 {
-                return;
-            }
-        }
-    };
-    tokio::time::timeout(PATIENCE, seat).await.expect("a seat is free again");
+    assert_eq!(Viewer::asks(&emulator).await, 429, "their seats are kept until then");
+    let seat = async { while Viewer::asks(&emulator).await != 200 {} };
+    time.passes_until(tokio::time::timeout(PATIENCE, seat)).await.expect("a seat is free again");
 }
 
 #[tokio::test]
@@ -193,6 +191,7 @@ async fn a_viewer_gets_only_the_kinds_it_asks_for() {
 /// One of 64 viewers reads nothing: the others learn at once what happens, and it is ended by the write deadline.
 #[tokio::test]
 async fn a_stuck_viewer_slows_no_other_and_loses_its_seat() {
+    let time = MachineTime::stop();
     let emulator = started(
         builder()
             .set("rate_limit.enabled=false")
@@ -222,6 +221,6 @@ async fn a_stuck_viewer_slows_no_other_and_loses_its_seat() {
             }
         }
     };
-    tokio::time::timeout(3 * PATIENCE, seat).await.expect("the stuck viewer's seat is free");
+    time.passes_until(tokio::time::timeout(PATIENCE, seat)).await.expect("the stuck viewer's seat is free");
     drop(stuck);
 }

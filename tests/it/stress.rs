@@ -36,7 +36,7 @@ async fn a_hanging_receiver_holds_back_its_own_step_and_no_other_clock() {
         let event = json!({ "type": "workflow.completed", "key": key, "delay": "1s" });
         assert_eq!(control(&emulator, "POST", "events", &event).await.status, 200);
     }
-    let step = json!({ "advance": "10s", "key": "sk_test_a", "timeout": "1ms" });
+    let step = json!({ "advance": "10s", "key": "sk_test_a", "timeout": "0s" });
     let stuck = clock(&emulator, &step).await;
     assert_eq!((stuck.status, stuck.code().as_str()), (408, "not_settled"), "{stuck:?}");
     receiver.next().await;
@@ -45,7 +45,7 @@ async fn a_hanging_receiver_holds_back_its_own_step_and_no_other_clock() {
     assert_eq!((moved.status, &moved.json()["now"]), (200, &json!("2026-01-31T09:30:05.000Z")), "{moved:?}");
     assert_eq!(emulator.control().received("b").len(), 1);
     // A second step of the same clock waits for the first, and says so.
-    let second = clock(&emulator, &json!({ "advance": "1s", "key": "sk_test_a", "timeout": "1ms" })).await;
+    let second = clock(&emulator, &json!({ "advance": "1s", "key": "sk_test_a", "timeout": "0s" })).await;
     assert_eq!((second.status, second.code().as_str()), (408, "not_settled"), "{second:?}");
     assert!(second.message().contains("2026-01-31T09:30:01.000Z"), "it says how far it is: {}", second.message());
     // Requests of the key are answered as ever.
@@ -65,7 +65,7 @@ async fn the_emulators_own_step_waits_for_a_hanging_receiver_and_keys_with_a_clo
     clock(&emulator, &json!({ "mode": "frozen", "key": "sk_test_b" })).await;
     control(&emulator, "POST", "events", &json!({ "type": "workflow.completed", "key": "sk_test_a", "delay": "1s" }))
         .await;
-    let stuck = clock(&emulator, &json!({ "advance": "1h", "timeout": "1ms" })).await;
+    let stuck = clock(&emulator, &json!({ "advance": "1h", "timeout": "0s" })).await;
     assert_eq!((stuck.status, stuck.code().as_str()), (408, "not_settled"), "{stuck:?}");
     let moved = clock(&emulator, &json!({ "advance": "5s", "key": "sk_test_b" })).await;
     assert_eq!((moved.status, &moved.json()["now"]), (200, &json!("2026-01-31T09:30:05.000Z")), "{moved:?}");

@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
@@ -33,6 +34,52 @@ pub(crate) const KEY: &str = "sk_test_local";
 pub(crate) const START: Timestamp = Timestamp::constant(1_769_851_800, 0);
 /// The longest wait of a test, which then fails; it never passes by waiting.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The machine's time, as the runtime of this test has it: it stands still unless the test lets it pass, so that no deadline depends on
+/// how fast the machine is. After [`PATIENCE`] it runs on, and the test fails.
+pub(crate) struct MachineTime {
+    stopped: std::sync::mpsc::Sender<()>,
+}
+
+impl MachineTime {
+    pub(crate) fn stop() -> Self {
+        tokio::time::pause();
+        let (stopped, runs_on) = std::sync::mpsc::channel();
+        // An idle runtime would move on to its next timer, but not while blocking work is under way.
+        tokio::task::spawn_blocking(move || runs_on.recv_timeout(PATIENCE));
+        Self { stopped }
+    }
+
+    pub(crate) async fn passes(&self, by: Duration) {
+        tokio::time::advance(by).await;
+    }
+
+    /// A millisecond passes at each turn of the runtime, until this is done.
+    pub(crate) async fn passes_until<T>(&self, done: impl Future<Output = T>) -> T {
+        let turn = async || {
+            // Blocking work that was given before has begun by then, however busy the machine is.
+            tokio::task::spawn_blocking(|| ()).await.expect("no panic");
+            self.passes(Duration::from_millis(1)).await;
+        };
+        let mut done = pin!(done);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut done => return done,
+                () = turn() => {}
+            }
+        }
+    }
+}
+
+impl Drop for MachineTime {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.stopped.send(()).expect("time stands still to the end: nothing is waited for in vain");
+            tokio::time::resume();
+        }
+    }
+}
 
 /// How large a test is: with `WRS_TEST_LARGE`, which `.ci/nightly` sets, it looks harder for what a smaller one rarely finds.
 pub(crate) fn sized<T>(usual: T, large: T) -> T {

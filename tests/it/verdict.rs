@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
 use crate::support::{
-    KEY, PATIENCE, activate, ask, builder, control, fire, get, get_as, raw, send, start, start_with, started,
-    subscribe_sink, subscribe_url, text, view,
+    KEY, MachineTime, PATIENCE, activate, ask, builder, control, fire, get, get_as, raw, send, start, start_with,
+    started, subscribe_sink, subscribe_url, text, view,
 };
 
 const STATUS: &str = "/v1/system/status";
@@ -139,14 +139,16 @@ async fn exhausted_deliveries_are_undelivered_and_those_meant_to_fail_are_not() 
 
 #[tokio::test]
 async fn a_verdict_waits_for_what_is_due_and_for_nothing_else() {
+    let time = MachineTime::stop();
     let emulator = started(
-        Emulator::builder().seed(7).set("webhooks.retry.preset=custom").set("webhooks.retry.schedule=[\"50ms\"]"),
+        Emulator::builder().seed(7).set("webhooks.retry.preset=custom").set("webhooks.retry.schedule=[\"1s\"]"),
     )
     .await;
     subscribe_sink(&emulator, "app").await;
     answer_with(&emulator, "app", &[500]).await;
     ask(&emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
-    assert_eq!(messages(&verdict(&emulator, "?wait=20s").await, "undelivered"), [""; 0], "the repeat was waited for");
+    let repeated = time.passes_until(verdict(&emulator, "?wait=20s")).await;
+    assert_eq!(messages(&repeated, "undelivered"), [""; 0], "the repeat was waited for");
     // A frozen clock lets no retry come: waiting for one would only ever reach the limit.
     let frozen = start().await;
     subscribe_sink(&frozen, "app").await;
@@ -178,13 +180,14 @@ on = { after = 'DELAY' }
 
 #[tokio::test]
 async fn a_verdict_waits_for_planned_events_that_are_due() {
+    let time = MachineTime::stop();
     let judged = async |delay: &str, frozen: bool| {
         let scenario = LATER.replace("DELAY", delay);
         let builder = if frozen { builder() } else { Emulator::builder().seed(7) };
         let emulator = started(builder.scenario_text(&scenario)).await;
         assert_eq!(get(&emulator, STATUS).await.status, 200);
-        let reported =
-            tokio::time::timeout(PATIENCE, verdict(&emulator, "?wait=300s")).await.expect("no needless wait");
+        let reported = tokio::time::timeout(PATIENCE, verdict(&emulator, "?wait=300s"));
+        let reported = time.passes_until(reported).await.expect("no needless wait");
         (reported["judged_deliveries"].clone(), messages(&reported, "undelivered").len())
     };
     assert_eq!(judged("300ms", false).await, (json!(2), 0), "both events were sent and awaited");
@@ -196,9 +199,11 @@ async fn a_verdict_waits_for_planned_events_that_are_due() {
 #[tokio::test]
 async fn a_verdict_waits_for_repeated_events_within_the_wait_alone() {
     let scenario = LATER.replace("after = 'DELAY'", "every = '100ms'").replace("DELAY", "1h");
+    let time = MachineTime::stop();
     let emulator = started(Emulator::builder().seed(7).scenario_text(&scenario)).await;
     assert_eq!(get(&emulator, STATUS).await.status, 200);
-    let reported = tokio::time::timeout(PATIENCE, verdict(&emulator, "?wait=1s")).await.expect("the wait ends");
+    let reported = tokio::time::timeout(PATIENCE, verdict(&emulator, "?wait=1s"));
+    let reported = time.passes_until(reported).await.expect("the wait ends");
     let count = reported["judged_deliveries"].as_u64().expect("a count");
     assert!(count >= 9, "{count} of ten events were awaited");
 }

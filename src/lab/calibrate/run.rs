@@ -57,7 +57,8 @@ impl Calibration {
                 Err(problem) if call_log.calls.is_empty() => return Err(problem),
                 Err(problem) => exchange.failed = Some(problem),
             }
-            exchange.took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            exchange.took_ms =
+                u64::try_from(machine::monotonic().duration_since(began).as_millis()).unwrap_or(u64::MAX);
             call_log.push(exchange, &self.caller);
             each(call_log.calls.last().expect("one was added"));
         }

@@ -181,7 +181,7 @@ impl Run<'_> {
             url: self.probe.signing.url.clone(),
             dialled: self.probe.target.text.to_string(),
             scheme: self.probe.signing.scheme.name().name(),
-            took_ms: self.began.elapsed().as_millis(),
+            took_ms: self.elapsed().as_millis(),
             requests: self.sent.load(Ordering::Relaxed),
             passed: count(|outcome| outcome == Outcome::Pass),
             failed: count(Outcome::is_failure),
@@ -209,6 +209,10 @@ impl Run<'_> {
             }
         }
         probed_case(case, accepts_valid, &exchanges, self.redactor())
+    }
+
+    fn elapsed(&self) -> Duration {
+        machine::monotonic().duration_since(self.began)
     }
 
     fn redactor(&self) -> Redactor<'_> {
@@ -243,7 +247,7 @@ impl Run<'_> {
         let occasion = self.occasion(&id, &self.name);
         for (what, request) in variations(&self.probe.signing, occasion) {
             // With --all, the cases need time as well.
-            if self.began.elapsed() > MAX / 2 {
+            if self.elapsed() > MAX / 2 {
                 break;
             }
             if matches!(self.send(request).await, Ok((reply, _)) if reply.is_success()) {
@@ -273,7 +277,7 @@ impl Run<'_> {
 
     /// Sends a request, within the limits of the probe; the reply, and how long it took.
     async fn send(&self, request: ProbeRequest) -> Result<(Reply, Duration), DialProblem> {
-        let limit = self.probe.timeout.min(MAX.saturating_sub(self.began.elapsed()));
+        let limit = self.probe.timeout.min(MAX.saturating_sub(self.elapsed()));
         let over = |what: &str| Reply::Unsent(format!("{what} the {} s of the probe were over", MAX.as_secs()));
         if limit.is_zero() {
             return Ok((over("not sent:"), Duration::ZERO));
@@ -299,7 +303,7 @@ impl Run<'_> {
                 detail: progress.late(&format!("{:.1} s (--timeout)", limit.as_secs_f64())),
             },
         };
-        Ok((reply, began.elapsed()))
+        Ok((reply, machine::monotonic().duration_since(began)))
     }
 }
 

@@ -5,7 +5,7 @@ use tokio::io::AsyncWriteExt as _;
 use wrs_emulator::http::handler::Limits;
 
 use super::peer::{GOOD, Peer, assert_error, assert_journaled, others_are_served};
-use crate::support::{builder, control, get_as, start, started};
+use crate::support::{MachineTime, builder, control, get_as, start, started};
 
 const KIB: usize = 1024;
 
@@ -295,18 +295,19 @@ async fn a_refusal_does_not_depend_on_how_the_body_arrives() {
 
 #[tokio::test]
 async fn a_refused_client_that_stays_holds_its_place_only_for_a_while() {
+    let time = MachineTime::stop();
     let limits = Limits { connections: 1, ..Limits::default() };
     let emulator = started(builder().limits(limits)).await;
     let mut stays = Peer::sending(&emulator, subscription("Content-Length: 10000000\r\n")).await;
     assert_eq!(stays.answer().await.status, 413);
     // The only place is free again although this client neither sends nor closes.
-    others_are_served(&emulator).await;
+    time.passes_until(others_are_served(&emulator)).await;
     let mut sends = Peer::sending(&emulator, subscription("Content-Length: 10000000000\r\n")).await;
     assert_eq!(sends.answer().await.status, 413);
     let endless = tokio::spawn(async move {
         let data = vec![b'x'; 64 * KIB];
         while sends.stream.write_all(&data).await.is_ok() {}
     });
-    others_are_served(&emulator).await;
+    time.passes_until(others_are_served(&emulator)).await;
     endless.await.expect("the sender ends when it is cut off");
 }

@@ -3,15 +3,14 @@
 
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt as _;
 use wrs_emulator::Emulator;
 use wrs_emulator::http::handler::Limits;
 
 use super::bodies::subscription;
 use super::peer::{GOOD, Peer, assert_error, assert_journaled, others_are_served};
-use crate::support::{PATIENCE, builder, started};
+use crate::support::{MachineTime, PATIENCE, builder, started};
 
-const SHORT: Duration = Duration::from_millis(300);
+const SHORT: Duration = Duration::from_secs(1);
 const NEVER: Duration = Duration::from_hours(10);
 
 fn patient() -> Limits {
@@ -28,94 +27,112 @@ async fn start(limits: Limits) -> Emulator {
     started(builder().limits(limits)).await
 }
 
-/// Sends one byte after the other, for ever.
-fn drip(peer: Peer, byte: &'static [u8]) -> (tokio::net::tcp::OwnedReadHalf, tokio::task::JoinHandle<()>) {
-    let (read, mut write) = peer.stream.into_split();
-    let dripping = tokio::spawn(async move {
-        while write.write_all(byte).await.is_ok() {
-            tokio::time::sleep(SHORT / 10).await;
-        }
-    });
-    (read, dripping)
+/// The peer keeps its connection for half of the deadline, and loses it once that is over. Others are served, which also shows that the
+/// emulator has read what the peer sent.
+async fn is_ended(time: &MachineTime, emulator: &Emulator, peer: &mut Peer) {
+    others_are_served(emulator).await;
+    time.passes(SHORT / 2).await;
+    others_are_served(emulator).await;
+    peer.has_nothing();
+    time.passes(SHORT).await;
+    peer.is_gone().await;
+}
+
+/// Sends one byte after the other for longer than the deadline: the peer is never silent, and loses its connection.
+async fn drips_until_it_is_ended(time: &MachineTime, emulator: &Emulator, peer: &mut Peer, byte: &str) {
+    for _ in 0..10 {
+        peer.send(byte).await;
+        others_are_served(emulator).await;
+        peer.has_nothing();
+        time.passes(SHORT / 10).await;
+    }
+    time.passes(SHORT / 10).await;
+    peer.has_ended().await;
 }
 
 #[tokio::test]
 async fn a_silent_connection_is_ended() {
+    let time = MachineTime::stop();
     let emulator = start(Limits { header_timeout: SHORT, ..patient() }).await;
-    let mut silent = Peer::connect(&emulator).await;
-    let mut half = Peer::sending(&emulator, "GET /v1/hello HT").await;
-    others_are_served(&emulator).await;
-    silent.is_gone().await;
-    half.is_gone().await;
+    for beginning in ["", "GET /v1/hello HT"] {
+        let mut peer = Peer::sending(&emulator, beginning).await;
+        is_ended(&time, &emulator, &mut peer).await;
+    }
 }
 
 #[tokio::test]
 async fn a_dripping_header_block_is_ended() {
+    let time = MachineTime::stop();
     let emulator = start(Limits { header_timeout: SHORT, ..patient() }).await;
-    let (_read, dripping) = drip(Peer::sending(&emulator, "GET /v1/hello HTTP/1.1\r\nX-A: ").await, b"a");
-    others_are_served(&emulator).await;
-    dripping.await.expect("the peer is cut off");
+    let mut peer = Peer::sending(&emulator, "GET /v1/hello HTTP/1.1\r\nX-A: ").await;
+    drips_until_it_is_ended(&time, &emulator, &mut peer, "a").await;
 }
 
 #[tokio::test]
 async fn a_second_header_block_has_the_same_deadline() {
+    let time = MachineTime::stop();
     let emulator = start(Limits { header_timeout: SHORT, ..patient() }).await;
     let mut peer = Peer::sending(&emulator, GOOD).await;
     assert_eq!(peer.answer().await.status, 200);
-    // Between requests the header deadline does not run: it ends a silent connection that began later.
-    Peer::connect(&emulator).await.is_gone().await;
+    // Between requests the header deadline does not run.
+    time.passes(2 * SHORT).await;
     peer.send(GOOD).await;
     assert_eq!(peer.answer().await.status, 200);
-    let (_read, dripping) = drip(peer, b"G");
-    dripping.await.expect("the peer is cut off");
+    drips_until_it_is_ended(&time, &emulator, &mut peer, "G").await;
     // The beginning of a block came with the whole of the one before, and nothing after it.
     for beginning in ["GET /v1/he", "GET /v1/hello HTTP/1.1\r\n"] {
         let mut peer = Peer::sending(&emulator, [GOOD, beginning.as_bytes()].concat()).await;
         assert_eq!(peer.answer().await.status, 200);
-        others_are_served(&emulator).await;
-        peer.is_gone().await;
+        is_ended(&time, &emulator, &mut peer).await;
     }
     // After a body nobody can tell such a beginning from the body but the parser: with the idle deadline it ends as well.
     let emulator = start(Limits { idle_timeout: SHORT, ..patient() }).await;
     let request = subscription("Content-Length: 2\r\n") + "{}GET /v1/he";
     let mut peer = Peer::sending(&emulator, request).await;
     assert_eq!(peer.answer().await.status, 422);
-    peer.is_gone().await;
+    is_ended(&time, &emulator, &mut peer).await;
 }
 
 #[tokio::test]
 async fn an_idle_connection_is_ended() {
+    let time = MachineTime::stop();
     let emulator = start(Limits { idle_timeout: SHORT, ..patient() }).await;
     let mut peer = Peer::sending(&emulator, [GOOD, GOOD].concat()).await;
     assert_eq!(peer.answer().await.status, 200);
     assert_eq!(peer.answer().await.status, 200);
-    others_are_served(&emulator).await;
-    peer.is_gone().await;
+    is_ended(&time, &emulator, &mut peer).await;
 }
 
 #[tokio::test]
 async fn a_slow_body_is_told_and_ended() {
+    let time = MachineTime::stop();
     let emulator = start(Limits { body_timeout: SHORT, ..patient() }).await;
     for (fields, beginning) in [("Content-Length: 100\r\n", "{"), ("Transfer-Encoding: chunked\r\n", "5\r\n{")] {
         let mut peer = Peer::sending(&emulator, subscription(fields) + beginning).await;
         others_are_served(&emulator).await;
+        time.passes(SHORT / 2).await;
+        others_are_served(&emulator).await;
+        peer.has_nothing();
+        time.passes(SHORT).await;
         let answer = peer.answer().await;
         assert_error(&answer, 408, "request_timeout", fields);
         assert_journaled(&emulator, &answer).await;
         peer.ends().await;
     }
-    let (_read, dripping) = drip(Peer::sending(&emulator, subscription("Content-Length: 100000\r\n")).await, b"x");
-    others_are_served(&emulator).await;
-    dripping.await.expect("the peer is cut off");
+    let mut peer = Peer::sending(&emulator, subscription("Content-Length: 100000\r\n")).await;
+    drips_until_it_is_ended(&time, &emulator, &mut peer, "x").await;
     // The control API reads its bodies in the same way.
     let head = "POST /_emulator/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n";
     let mut peer = Peer::sending(&emulator, head).await;
+    others_are_served(&emulator).await;
+    time.passes(2 * SHORT).await;
     assert_eq!(peer.answer().await.status, 408);
     peer.ends().await;
 }
 
 #[tokio::test]
 async fn a_client_that_takes_no_bytes_is_ended() {
+    let time = MachineTime::stop();
     let limits = Limits { write_timeout: SHORT, connections: 1, ..patient() };
     let text = "x".repeat(2 * 1024 * 1024);
     let large = format!("hello.body={{ text = \"{text}\" }}");
@@ -124,7 +141,7 @@ async fn a_client_that_takes_no_bytes_is_ended() {
     let full = Peer::sending(&emulator, GOOD.repeat(20)).await;
     // There is one place: the next client is served only when this one has been ended.
     let mut next = Peer::sending(&emulator, "GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
-    assert_eq!(next.answer().await.status, 404);
+    assert_eq!(time.passes_until(next.answer()).await.status, 404);
     drop(full);
 }
 
@@ -134,8 +151,8 @@ async fn a_client_that_takes_bytes_slowly_gets_all_of_them() {
     let text = "x".repeat(2 * 1024 * 1024);
     let large = format!("hello.body={{ text = \"{text}\" }}");
     let emulator = started(builder().limits(limits).set(&large)).await;
-    let mut peer = Peer::sending(&emulator, GOOD.repeat(10)).await;
-    for _ in 0..10 {
+    let mut peer = Peer::sending(&emulator, GOOD.repeat(5)).await;
+    for _ in 0..5 {
         others_are_served(&emulator).await;
         let answer = peer.answer().await;
         assert_eq!((answer.status, answer.body.len() > text.len()), (200, true));

@@ -10,9 +10,9 @@ use wrs_emulator::http::handler::Limits;
 
 use super::bodies::subscription;
 use super::peer::{GOOD, Peer, assert_error, others_are_served};
-use crate::support::{builder, next_due, started, view};
+use crate::support::{MachineTime, builder, next_due, started, view};
 
-const SHORT: Duration = Duration::from_millis(300);
+const SHORT: Duration = Duration::from_secs(1);
 const SLOW: &[u8] = b"GET /v1/system/status HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk_test_slow\r\n\r\n";
 
 /// An emulator whose `/v1/system/status` does this, with room for so many connections.
@@ -29,7 +29,8 @@ async fn sending_all(emulator: &Emulator, bytes: impl AsRef<[u8]>) -> Peer {
 
 #[tokio::test]
 async fn pipelines_are_answered_whole() {
-    // By the machine's time here, so that answers wait and come by themselves.
+    // The clock runs here, so that answers wait and come by themselves.
+    let time = MachineTime::stop();
     let scenario = "[[rule]]\nwhen = { operation = \"system.status\" }\ndelay = \"2ms\"\n";
     let emulator = Emulator::builder().set("rate_limit.enabled=false").scenario_text(scenario);
     let emulator = started(emulator).await;
@@ -38,7 +39,8 @@ async fn pipelines_are_answered_whole() {
     for _ in 0..20 {
         let mut peer = sending_all(&emulator, &pipeline).await;
         for number in 0..30 {
-            assert_eq!(peer.answer().await.status, [200, 422, 200][number % 3], "answer {number}");
+            let answer = time.passes_until(peer.answer()).await;
+            assert_eq!(answer.status, [200, 422, 200][number % 3], "answer {number}");
         }
         peer.ends().await;
     }
@@ -90,6 +92,7 @@ async fn what_was_not_sent_whole_is_not_waited_for() {
 /// With one place for connections, another client is served only once the one before has been given up.
 #[tokio::test]
 async fn a_peer_that_is_gone_is_given_up() {
+    let time = MachineTime::stop();
     let limits = Limits { connections: 1, ..Limits::default() };
     // By a reset at once; otherwise after a time, which the idle deadline shortens.
     let short = Limits { idle_timeout: SHORT, ..limits };
@@ -112,7 +115,11 @@ async fn a_peer_that_is_gone_is_given_up() {
                 peer.stream.set_zero_linger().expect("an open socket");
             }
             drop(peer);
-            others_are_served(&emulator).await;
+            if is_reset {
+                others_are_served(&emulator).await;
+            } else {
+                time.passes_until(others_are_served(&emulator)).await;
+            }
         }
         // The journal has them, and says why there is no answer.
         let left = view(&emulator, "requests?status=0").await["data"].as_array().expect("a list").clone();
@@ -132,12 +139,13 @@ async fn a_peer_that_is_gone_is_given_up() {
 
 #[tokio::test]
 async fn one_that_stays_is_given_up_when_nothing_comes_for_it() {
+    let time = MachineTime::stop();
     let limits = Limits { idle_timeout: SHORT, ..Limits::default() };
     for action in ["delay = \"5s\"", "fault = { kind = \"stall\", bytes = 5 }"] {
         let emulator = start(action, limits).await;
         for more in [&b""[..], GOOD] {
             let mut peer = sending_all(&emulator, [SLOW, more].concat()).await;
-            peer.rest().await;
+            time.passes_until(peer.rest()).await;
         }
     }
 }

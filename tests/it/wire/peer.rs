@@ -106,6 +106,12 @@ impl Peer {
         assert!(matches!(read, Ok(0) | Err(_)), "{byte:?}");
     }
 
+    /// The connection ends, in order or by a reset, whatever comes before.
+    pub(crate) async fn has_ended(&mut self) {
+        let read = timeout(PATIENCE, self.stream.read_to_end(&mut self.read)).await.expect("the end in time");
+        drop(read);
+    }
+
     /// Nothing has come so far.
     pub(crate) fn has_nothing(&self) {
         let mut byte = [0];

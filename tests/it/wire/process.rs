@@ -71,7 +71,7 @@ fn a_second_signal_ends_it_at_once() {
 
 #[test]
 fn a_busy_process_ends_with_its_grace_period() {
-    let mut served = Served::start(&["--grace", "100ms", "--body-timeout", "1h"]);
+    let mut served = Served::start(&["--grace", "1ms", "--body-timeout", "1h"]);
     let _under_way = under_way(&served, 100);
     served.signal("TERM");
     assert_eq!(served.exit_code(), 0);
