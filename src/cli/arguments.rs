@@ -4,11 +4,13 @@
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use clap::Args;
 use url::{Host, Url};
 
+use super::background::{Record, started_here};
 use super::failure::Failure;
 use crate::advice::Audience;
 use crate::contract::{DEFAULT_ADDRESS, DEFAULT_PORT, DEFAULT_URL};
@@ -25,13 +27,20 @@ pub(crate) fn examples<'a>(lines: impl AsRef<[&'a str]>) -> String {
     format!("Examples:{}", lines.as_ref().iter().map(line).collect::<String>())
 }
 
-/// The address of the emulator that this environment starts: a command in a container calls the server next to it.
+/// The emulator that was started in the background for the present folder.
+static STARTED: LazyLock<Option<Record>> = LazyLock::new(started_here);
+
+/// The address of the emulator that this environment starts, because a command in a container calls the server next to it; else of the one
+/// that was started in the background for this folder.
 fn default_url() -> String {
     let set = |name: &str| std::env::var(name).ok().map(|it| it.trim().to_owned()).filter(|it| !it.is_empty());
     let scheme = if set("WRS_EMULATOR_TLS").is_some() { "https" } else { "http" };
     // Commands call the control API, which may have its own listener.
     let listen = set("WRS_EMULATOR_CONTROL_LISTEN").or_else(|| set("WRS_EMULATOR_LISTEN"));
     let address = listen.filter(|address| !address.ends_with(":0"));
+    if let (None, Some(started)) = (&address, &*STARTED) {
+        return started.control_url.clone();
+    }
     let address = address.unwrap_or_else(|| DEFAULT_ADDRESS.to_owned());
     let host = if address.starts_with(':') { "127.0.0.1" } else { "" };
     reachable(&format!("{scheme}://{host}{address}")).trim_end_matches('/').to_owned()
@@ -58,6 +67,12 @@ impl Target {
     /// The person who typed the command.
     pub(super) fn reader(&self) -> Audience {
         Audience::person(&self.url)
+    }
+
+    /// The token that was given, or the one of the emulator that was started for this folder.
+    pub(crate) fn token(&self) -> Option<&str> {
+        let started = || STARTED.as_ref().filter(|started| started.control_url == self.url)?.control_token.as_deref();
+        self.control_token.as_deref().or_else(started)
     }
 
     /// True if any certificate is trusted: as requested, or for the server that this environment starts with its own certificate.

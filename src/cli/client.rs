@@ -163,7 +163,7 @@ impl<'a> Call<'a> {
             .header(ACCEPT, self.accepted)
             .header(READER, self.reader.header(&self.target.url))
             .header(CONTENT_TYPE, media);
-        if let Some(token) = &self.target.control_token {
+        if let Some(token) = self.target.token() {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
         let request = request.body(body.into()).map_err(|error| self.unreachable(error))?;

@@ -4,6 +4,7 @@
 
 pub(crate) mod arguments;
 mod assumptions;
+mod background;
 mod call_command;
 mod child;
 mod ci;
@@ -107,6 +108,16 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Serve while a command runs, and exit with its code.
     Exec(Box<exec::ExecArgs>),
+    /// Serve in the background: start it, and return once it is ready.
+    Start(Box<background::StartArgs>),
+    /// Stop the emulator that `start` has started.
+    Stop(background::StopArgs),
+    /// Show whether the emulator that was started serves.
+    Status(background::StatusArgs),
+    /// Print the variables with which tests find the emulator that was started.
+    Env(background::EnvArgs),
+    /// Print the log of the emulator that was started.
+    Logs(background::LogsArgs),
     /// Fire an event at the matching subscriptions now.
     Trigger(trigger::TriggerArgs),
     /// Receive webhooks: verify, print, and pass them on.
@@ -215,6 +226,11 @@ fn dispatch() -> ExitCode {
         Some(Command::Serve(args)) => serve::run(*args),
         Some(Command::Exec(args)) if !args.under.is_empty() => under::run(&args),
         Some(Command::Exec(args)) => exec::run(*args),
+        Some(Command::Start(args)) => background::start(&args),
+        Some(Command::Stop(args)) => background::stop(&args),
+        Some(Command::Status(args)) => background::status(&args),
+        Some(Command::Env(args)) => background::env(&args),
+        Some(Command::Logs(args)) => background::logs(&args),
         Some(Command::Trigger(args)) => trigger::run(args),
         Some(Command::Listen(args)) => listen::run(args),
         Some(Command::Sign(args)) => signatures::run_sign(&args),

@@ -11,6 +11,7 @@ use futures_util::FutureExt as _;
 use serde_json::json;
 
 use super::arguments::{LAST, OutputFile, address, at_least, period};
+use super::background::OwnRecord;
 use super::client::{emulator_at, run_task};
 use super::failure::{Failure, report, written};
 use super::log::{Log, LogFormat};
@@ -183,19 +184,28 @@ struct LimitArgs {
 }
 
 pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
-    let settings = settings(&args)?;
-    FileLimit::raise();
-    run_task(serve(&args, settings))?
+    serve_as(&args, None)
 }
 
-async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure> {
+/// Serves until a signal ends the process, which `record` shows to other commands meanwhile.
+pub(super) fn serve_as(args: &ServeArgs, record: Option<OwnRecord>) -> Result<ExitCode, Failure> {
+    let settings = settings(args)?;
+    FileLimit::raise();
+    run_task(serve(args, settings, record))?
+}
+
+async fn serve(args: &ServeArgs, settings: Settings, record: Option<OwnRecord>) -> Result<ExitCode, Failure> {
     // Installed before the ready line, because a signal may follow it at once.
     let mut signals = Signals::install()?;
     Adopted::watch()?.reap_all();
     let port_file = PortFile::cleared(args)?;
     let (emulator, log) = start(args, settings, &port_file, true).await?;
     // Held until the end, as its files are.
-    let _trust = announce(args, &emulator);
+    let mut trust = announce(args, &emulator);
+    if let Some(record) = &record {
+        trust = TrustFiles::write(&emulator, args.tls.as_ref())?;
+        record.ready(&emulator, args.grace, trust.as_ref())?;
+    }
     // Without the ready line nobody learns the address.
     let announced = written(Stream::Out);
     if announced.is_ok() {
@@ -351,6 +361,11 @@ fn banner(emulator: &Emulator, profile: Option<&str>, trust: Option<&TrustFiles>
 }
 
 impl ServeArgs {
+    /// True if no other address was asked for.
+    pub(super) fn is_usual_address(&self) -> bool {
+        self.listen == DEFAULT_ADDRESS
+    }
+
     fn log_format(&self) -> LogFormat {
         if self.json { LogFormat::Json } else { self.log }
     }

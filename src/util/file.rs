@@ -74,6 +74,11 @@ pub fn append(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), FileProblem> {
     Ok(file.write_all(bytes.as_ref())?)
 }
 
+/// Opens a file that only its owner can read, to add to its end. It is created if it does not exist.
+pub fn append_private(path: &Path) -> Result<File, FileProblem> {
+    open(path, OpenOptions::new().read(true).append(true).create(true).mode(0o600), false)
+}
+
 /// Writes a file atomically. Only its owner can read it, because it may contain secrets. It is on the disk when this returns.
 pub fn write_whole(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     write_as(path, bytes.as_ref(), 0o600)
@@ -110,6 +115,12 @@ pub fn remove(path: &Path) -> Result<(), FileProblem> {
 /// Makes a folder that only its owner can read.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
+}
+
+/// True if this is a folder of this user, not a link to one, that nobody else can read or write.
+pub fn is_private(folder: &Path) -> io::Result<bool> {
+    let about = folder.symlink_metadata()?;
+    Ok(about.is_dir() && about.uid() == super::process::user() && about.mode() & 0o077 == 0)
 }
 
 /// Properties that the system reports about a file, and that change when the file is written.
