@@ -274,6 +274,13 @@ fn found(background: &Background, served: &Served, process: u32, json: bool) -> 
     shown
 }
 
+fn absent(named: &NameArgs) -> String {
+    match &named.name {
+        Some(name) => format!("no emulator `{name}` was started"),
+        None => "no emulator was started for this folder".to_owned(),
+    }
+}
+
 pub(super) fn stop(args: &StopArgs) -> Result<ExitCode, Failure> {
     let background = Background::existing(args.named.name.as_deref())?;
     let name = &background.name;
@@ -285,7 +292,7 @@ pub(super) fn stop(args: &StopArgs) -> Result<ExitCode, Failure> {
         BackgroundState::Died(record) => {
             (format!("the emulator `{name}` (process {}) had already ended, without `stop`", record.process), false)
         }
-        BackgroundState::Absent => (format!("no emulator `{name}` was started"), false),
+        BackgroundState::Absent => (absent(&args.named), false),
     };
     // Unless another one is being started, which has the lock.
     if let Some(_lock) = background.exists().then(|| background.lock()).transpose()?.flatten() {
@@ -327,7 +334,7 @@ struct BackgroundStatus<'a> {
 }
 
 pub(super) fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
-    let (background, record, served) = serving(args.named.name.as_deref())?;
+    let (background, record, served) = serving(&args.named)?;
     let Served { url, control_url, control_token, .. } = &served;
     // The record is private, and the lock shows that this process serves there.
     let target =
@@ -339,14 +346,14 @@ pub(super) fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let (name, process, started_at) = (&*background.name, record.process, record.started_at.to_string());
     let status = BackgroundStatus { name, url, control_url, process, started_at, keys, problems };
     Ok(show(args.json, &status, || {
-        let age = duration_text(Duration::from_secs(seconds));
+        let age = duration_text(Duration::from_secs(seconds.max(1)));
         format!("{url}  {name}, for {age}: {}, {}\n", counted(keys, "key"), counted(problems, "problem"))
     }))
 }
 
 /// An emulator that serves; otherwise, what is known.
-fn serving(name: Option<&str>) -> Result<(Background, Record, Served), Failure> {
-    let background = Background::existing(name)?;
+fn serving(named: &NameArgs) -> Result<(Background, Record, Served), Failure> {
+    let background = Background::existing(named.name.as_deref())?;
     let name = &background.name;
     let (message, hint) = match background.state()? {
         BackgroundState::Running(mut record) => match record.served.take() {
@@ -357,10 +364,10 @@ fn serving(name: Option<&str>) -> Result<(Background, Record, Served), Failure> 
             format!("the emulator `{name}` (process {}) has ended, without `stop`", record.process),
             "`wrs-emulator logs` shows its log, and `wrs-emulator start` starts it again",
         ),
-        BackgroundState::Absent => (format!("no emulator `{name}` was started"), "start it with `wrs-emulator start`"),
+        BackgroundState::Absent => (absent(named), "start it with `wrs-emulator start`"),
     };
     let is_other = |other: &Background| other.name != *name && matches!(other.state(), Ok(BackgroundState::Running(_)));
-    let others = background.all().into_iter().filter(is_other).map(|other| other.name);
+    let others = Background::all().into_iter().filter(is_other).map(|other| other.name);
     let lines = others.map(|other| format!("`{other}` serves: choose it with `--name {other}`")).collect();
     Err(Failure::new(3, FailureCode::Unreachable, message).with_lines(lines).with_hint(hint))
 }
@@ -374,7 +381,7 @@ pub(super) fn env(args: &EnvArgs) -> Result<ExitCode, Failure> {
         let certificates = certificates.filter_map(|(name, _)| name.into_string().ok());
         variables.extend(ours.map(str::to_owned).into_iter().chain(certificates).map(|name| (name, String::new())));
     } else {
-        let (_, _, served) = serving(args.named.name.as_deref())?;
+        let (_, _, served) = serving(&args.named)?;
         let ours = [
             ("WRS_BASE_URL", Some(served.url)),
             ("WRS_EMULATOR_URL", Some(served.control_url)),
@@ -401,8 +408,9 @@ pub(super) fn logs(args: &LogsArgs) -> Result<ExitCode, Failure> {
     let path = background.log();
     let open = |path: &Path| file::open_growing(path).map_err(|problem| unreadable(&problem, "read its log"));
     if !path.exists() {
-        let message = format!("no emulator `{}` was started", background.name);
-        return Err(Failure::new(1, FailureCode::NotFound, message).with_hint("start it with `wrs-emulator start`"));
+        return Err(
+            Failure::new(1, FailureCode::NotFound, absent(&args.named)).with_hint("start it with `wrs-emulator start`")
+        );
     }
     let older = older_log(&path);
     let mut file = open(if older.exists() { &older } else { &path })?;

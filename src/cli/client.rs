@@ -306,7 +306,7 @@ impl<'a> ControlClient<'a> {
                  starts it again"
             )
         } else if url == DEFAULT_URL {
-            "start it with `wrs-emulator`, or name another with --url or WRS_EMULATOR_URL".to_owned()
+            "start it with `wrs-emulator`, or in the background with `wrs-emulator start`; or name another with --url or WRS_EMULATOR_URL".to_owned()
         } else if is_webhook_url(url) {
             "--url is the emulator's address, not the URL of a webhook".to_owned()
         } else if address("--listen", listen).is_ok() {

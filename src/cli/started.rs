@@ -152,13 +152,13 @@ impl Background {
         Ok(if is_locked { BackgroundState::Running(record) } else { BackgroundState::Died(record) })
     }
 
-    /// The names of all that have a record.
-    pub(super) fn all(&self) -> Vec<Self> {
-        let files = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+    /// All that have a record.
+    pub(super) fn all() -> Vec<Self> {
+        let files = std::fs::read_dir(folder()).into_iter().flatten().flatten();
         let names = files.filter_map(|file| Some(file.file_name().to_str()?.strip_suffix(".json")?.to_owned()));
         let mut names: Vec<String> = names.collect();
         names.sort_unstable();
-        names.into_iter().map(|name| Self { name, folder: self.folder.clone() }).collect()
+        names.into_iter().map(|name| Self { name, folder: folder() }).collect()
     }
 }
 
@@ -170,8 +170,14 @@ pub(super) fn started_here() -> BackgroundState {
 }
 
 fn unusable(path: &Path, problem: &FileProblem) -> Failure {
+    let hint = match problem {
+        FileProblem::Io(error) if error.kind() == io::ErrorKind::StorageFull => {
+            "free some space there, or name another folder"
+        }
+        _ => "name a folder that you can write to",
+    };
     Failure::io(format!("cannot use `{}`: {problem}", path.display()))
-        .with_hint("free some space there, or name a folder that you can write to in XDG_RUNTIME_DIR")
+        .with_hint(format!("{hint} in XDG_RUNTIME_DIR: `XDG_RUNTIME_DIR=$PWD wrs-emulator start`"))
 }
 
 /// Where the system keeps what belongs to a session of the user, else among temporary files.

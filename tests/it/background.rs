@@ -87,8 +87,14 @@ fn answers(url: &str) -> bool {
 #[test]
 fn every_command_finds_it_until_it_is_stopped() {
     let project = Project::new();
-    project.run(&["status"]).exits(3).says(&["was started", "start it with `wrs-emulator start`"]);
-    project.run(&["logs"]).exits(1).says(&["was started", "start it with `wrs-emulator start`"]);
+    project
+        .run(&["status"])
+        .exits(3)
+        .says(&["no emulator was started for this folder", "start it with `wrs-emulator start`"]);
+    project
+        .run(&["logs"])
+        .exits(1)
+        .says(&["no emulator was started for this folder", "start it with `wrs-emulator start`"]);
     let started = project.run(&[&FREE_PORT[..], &["--seed", "1", "--state", "state.json"]].concat()).exits(0);
     let url = text(&started.stdout).trim().to_owned();
     started.says(&["eval \"$(wrs-emulator env)\"", "`wrs-emulator stop`"]);
@@ -111,7 +117,7 @@ fn every_command_finds_it_until_it_is_stopped() {
     // It had the time to save its state.
     let state = fs::read_to_string(project.folder.path().join("state.json")).expect("it is saved");
     assert!(state.contains("a.sink.localhost"), "{state}");
-    project.run(&["stop"]).exits(0).says(&["no emulator", "was started"]);
+    project.run(&["stop"]).exits(0).says(&["no emulator was started for this folder"]);
     project.run(&["env"]).exits(3);
     project.run(&["logs"]).exits(0).prints(&["workflow.completed"]);
 }
@@ -136,9 +142,11 @@ fn a_second_start_finds_the_first_or_says_what_differs() {
     project.run(&["status", "--name", "shop"]).exits(0).prints(&[&shop, "  shop, for "]);
     project.run(&["status", "--name", "nobody"]).exits(3).says(&["`shop` serves: choose it with `--name shop`"]);
     // The variable chooses it for every command.
-    let mut events = project.command(&["trigger", "workflow.completed", "--data", "x=1"]);
-    finish(events.env("WRS_EMULATOR_NAME", "shop"));
-    finish(project.command(&["logs"]).env("WRS_EMULATOR_NAME", "shop")).prints(&[&shop]);
+    finish(project.command(&["scenarios", "use", "always-429"]).env("WRS_EMULATOR_NAME", "shop")).exits(0);
+    finish(project.command(&["logs"]).env("WRS_EMULATOR_NAME", "shop")).exits(0).prints(&[&shop, "always-429"]);
+    // A shell completes the name.
+    let mut typed = project.command(&["--", "wrs-emulator", "stop", "--name", "sh"]);
+    assert_eq!(text(&finish(typed.env("_WRS_EMULATOR_COMPLETE", "bash")).stdout), "shop\n");
     project.run(&["start", "--name", "a/b"]).exits(2).says(&["--name: expected"]);
 }
 
@@ -230,7 +238,7 @@ fn a_full_disk_starts_nothing() {
     let project = Project::new();
     let failed = project
         .shell(r#"trap '' XFSZ; ulimit -f 0; "$0" start --listen 127.0.0.1:0 2>&1 | cat; "$0" status 2>&1 | cat"#);
-    failed.prints(&["error: cannot use", "free some space there", "no emulator"]);
+    failed.prints(&["error: cannot use", "in XDG_RUNTIME_DIR", "no emulator"]);
     assert!(answers(&project.start(&[])), "once there is space");
 }
 
