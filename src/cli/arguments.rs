@@ -4,12 +4,14 @@
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use clap::Args;
 use url::{Host, Url};
 
 use super::failure::Failure;
+use super::started::{BackgroundState, Record, Served, started_here};
 use crate::advice::Audience;
 use crate::contract::{DEFAULT_ADDRESS, DEFAULT_PORT, DEFAULT_URL};
 use crate::http::listener::{ListenAddress, Listener};
@@ -26,13 +28,35 @@ pub(crate) fn examples<'a>(lines: impl AsRef<[&'a str]>) -> String {
     format!("Examples:{}", lines.as_ref().iter().map(line).collect::<String>())
 }
 
-/// The address of the emulator that this environment starts: a command in a container calls the server next to it.
+/// The emulator that was started in the background for the present folder.
+static STARTED: LazyLock<BackgroundState> = LazyLock::new(started_here);
+
+fn started() -> Option<&'static Served> {
+    match &*STARTED {
+        BackgroundState::Running(Record { served, .. }) => served.as_ref(),
+        _ => None,
+    }
+}
+
+/// The process of the emulator that was started for the present folder, if it has ended without `stop`.
+pub(super) fn died() -> Option<u32> {
+    match &*STARTED {
+        BackgroundState::Died(record) => Some(record.process),
+        _ => None,
+    }
+}
+
+/// The address of the emulator that this environment starts, because a command in a container calls the server next to it; else of the one
+/// that was started for the present folder, whatever listens at the default address: that may belong to another project.
 fn default_url() -> String {
     let set = |name: &str| std::env::var(name).ok().map(|it| it.trim().to_owned()).filter(|it| !it.is_empty());
     let scheme = if set("WRS_EMULATOR_TLS").is_some() { "https" } else { "http" };
     // Commands call the control API, which may have its own listener.
     let listen = set("WRS_EMULATOR_CONTROL_LISTEN").or_else(|| set("WRS_EMULATOR_LISTEN"));
     let address = listen.filter(|address| !address.ends_with(":0"));
+    if let (None, Some(started)) = (&address, started()) {
+        return started.control_url.clone();
+    }
     let address = address.unwrap_or_else(|| DEFAULT_ADDRESS.to_owned());
     let host = if address.starts_with(':') { "127.0.0.1" } else { "" };
     reachable(&format!("{scheme}://{host}{address}")).trim_end_matches('/').to_owned()
@@ -67,6 +91,12 @@ impl Target {
             Audience::Person { url: Some(url) } => format!(" --url {}", shell_word(&url)),
             _ => String::new(),
         }
+    }
+
+    /// The token that was given, or the one of the emulator that was started for this folder.
+    pub(super) fn token(&self) -> Option<&str> {
+        let started = || started().filter(|started| started.control_url == self.url)?.control_token.as_deref();
+        self.control_token.as_deref().or_else(started)
     }
 
     /// True if any certificate is trusted: as requested, or for the server that this environment starts with its own certificate.

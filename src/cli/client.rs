@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use url::{Url, form_urlencoded};
 
-use super::arguments::{Target, address, base, is_webhook_url, reachable};
+use super::arguments::{Target, address, base, died, is_webhook_url, reachable};
 use super::failure::{Failure, FailureCode};
 use super::output::compact;
 use crate::advice::{Advice, Audience, READER};
@@ -163,7 +163,7 @@ impl<'a> ControlClient<'a> {
             .header(ACCEPT, self.accepted)
             .header(READER, self.reader.header(&self.target.url))
             .header(CONTENT_TYPE, media);
-        if let Some(token) = &self.target.control_token {
+        if let Some(token) = self.target.token() {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
         let request = request.body(body.into()).map_err(|error| self.unreachable(error))?;
@@ -300,8 +300,13 @@ impl<'a> ControlClient<'a> {
         let url = &self.target.url;
         let listen = url.split("//").last().unwrap_or_default().trim_end_matches('/');
         let tls = if url.starts_with("https:") { " --tls self-signed" } else { "" };
-        let hint = if url == DEFAULT_URL {
-            "start it with `wrs-emulator`, or name another with --url or WRS_EMULATOR_URL".to_owned()
+        let hint = if let (DEFAULT_URL, Some(process)) = (&**url, died()) {
+            format!(
+                "the one that was started here (process {process}) has ended; `wrs-emulator logs` shows its log, and `wrs-emulator start` \
+                 starts it again"
+            )
+        } else if url == DEFAULT_URL {
+            "start it with `wrs-emulator`, or in the background with `wrs-emulator start`; or name another with --url or WRS_EMULATOR_URL".to_owned()
         } else if is_webhook_url(url) {
             "--url is the emulator's address, not the URL of a webhook".to_owned()
         } else if address("--listen", listen).is_ok() {

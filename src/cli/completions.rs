@@ -15,6 +15,7 @@ use clap_complete::env::Shells;
 use super::arguments::examples;
 use super::output::print_as_is;
 use super::parse::defaults;
+use super::started::Background;
 use crate::contract::types::EVENT_TYPES;
 use crate::scenario::{Folders, built_in_names};
 use crate::settings::{Layered, PRESETS, UNPROMISED, ledger};
@@ -194,6 +195,9 @@ fn with_values(command: Command, folders: &Folders, is_without_paths: bool) -> C
             "under" => argument.add(ArgValueCandidates::new(|| {
                 let profiles = PRESETS.iter().map(|preset| preset.name).chain(["each"]).map(CompletionCandidate::new);
                 profiles.chain(UNPROMISED.iter().map(|change| described(change.name, change.unless))).collect()
+            })),
+            "started" => argument.add(ArgValueCandidates::new(|| {
+                Background::all().into_iter().map(|started| CompletionCandidate::new(started.name)).collect()
             })),
             "event" => argument.add(ArgValueCandidates::new(|| EVENT_TYPES.map(CompletionCandidate::new).into())),
             "clock" => argument

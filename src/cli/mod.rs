@@ -4,6 +4,7 @@
 
 pub(crate) mod arguments;
 mod assumptions;
+mod background;
 mod call_command;
 mod child;
 mod ci;
@@ -28,6 +29,7 @@ mod scenarios;
 mod serve;
 pub(crate) mod signals;
 pub(crate) mod signatures;
+mod started;
 mod stream;
 mod trigger;
 mod trust;
@@ -104,6 +106,16 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Serve while a command runs, and exit with its code.
     Exec(Box<exec::ExecArgs>),
+    /// Serve in the background; returns once it is ready.
+    Start(Box<background::StartArgs>),
+    /// Stop the emulator in the background, and wait for its end.
+    Stop(background::StopArgs),
+    /// Show whether the emulator in the background serves.
+    Status(background::StatusArgs),
+    /// Print the variables by which programs find it.
+    Env(background::EnvArgs),
+    /// Print the log of the emulator in the background.
+    Logs(background::LogsArgs),
     /// Fire an event at the matching subscriptions now.
     Trigger(trigger::TriggerArgs),
     /// Receive webhooks: verify, print, and pass them on.
@@ -198,6 +210,11 @@ fn dispatch() -> ExitCode {
         Some(Command::Serve(args)) => serve::run(*args),
         Some(Command::Exec(args)) if !args.under.is_empty() => under::run(&args),
         Some(Command::Exec(args)) => exec::run(*args),
+        Some(Command::Start(args)) => background::start(&args, &matches),
+        Some(Command::Stop(args)) => background::stop(&args),
+        Some(Command::Status(args)) => background::status(&args),
+        Some(Command::Env(args)) => background::env(&args),
+        Some(Command::Logs(args)) => background::logs(&args),
         Some(Command::Trigger(args)) => trigger::run(args),
         Some(Command::Listen(args)) => listen::run(args),
         Some(Command::Sign(args)) => signatures::run_sign(&args),

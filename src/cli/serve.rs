@@ -10,13 +10,14 @@ use clap::Args;
 use futures_util::FutureExt as _;
 use serde_json::json;
 
-use super::arguments::{LAST, OutputFile, address, at_least, period};
+use super::arguments::{LAST, OutputFile, address, at_least, period, reachable};
 use super::client::{emulator_at, run_task};
 use super::failure::{Failure, report, written};
 use super::log::{LogFormat, LogThread};
-use super::output::{compact, print, ready_line};
+use super::output::{compact, print, ready_line, try_print};
 use super::profile::{load_profile, shown_forward, with_forwards};
 use super::signals::{Adopted, Signals};
+use super::started::Served;
 use super::stream::Stream;
 use super::trust::{BUNDLE_VARIABLES, TrustFiles};
 use crate::advice::{Advice, Audience};
@@ -109,17 +110,17 @@ pub(super) struct ServeArgs {
     /// Require no control token even beyond loopback.
     ///
     /// For closed networks.
-    #[arg(help_heading = "Control API", long, env)]
+    #[arg(hide_short_help = true, help_heading = "Control API", long, env)]
     control_open: bool,
     /// Serve the control API at this address.
     ///
     /// Instead of together with the emulated API.
-    #[arg(help_heading = "Control API", long, env, value_name = "ADDRESS")]
+    #[arg(hide_short_help = true, help_heading = "Control API", long, env, value_name = "ADDRESS")]
     control_listen: Option<String>,
     /// A further host name for the control API.
     ///
     /// Only local names are accepted otherwise. Repeatable.
-    #[arg(help_heading = "Control API", long, env, value_name = "HOST", value_delimiter = ',')]
+    #[arg(hide_short_help = true, help_heading = "Control API", long, env, value_name = "HOST", value_delimiter = ',')]
     allow_host: Vec<String>,
     /// Keep the state in this file between runs.
     ///
@@ -173,30 +174,35 @@ struct LimitArgs {
     #[arg(hide_short_help = true, long, env, default_value = "30s", value_name = "DURATION", value_parser = period)]
     write_timeout: Duration,
     /// Entries in the journal; the oldest are evicted first.
-    #[arg(long, env, default_value_t = crate::state::journal::MAX_ENTRIES, value_name = "N", value_parser = at_least(1))]
+    #[arg(hide_short_help = true, long, env, default_value_t = crate::state::journal::MAX_ENTRIES, value_name = "N", value_parser = at_least(1))]
     max_journal_entries: usize,
     /// Bytes of everything in memory; when they are used up, the journal gives way first.
     #[arg(hide_short_help = true, long, env, default_value_t = crate::state::budget::DEFAULT_BYTES, value_name = "N", value_parser = at_least(crate::state::budget::LEAST_BYTES), alias = "max-journal-bytes")]
     max_memory_bytes: usize,
     /// Workspaces; the least recently used are evicted first.
-    #[arg(long, env, default_value_t = crate::state::workspace::MAX_WORKSPACES, value_name = "N", value_parser = at_least(1))]
+    #[arg(hide_short_help = true, long, env, default_value_t = crate::state::workspace::MAX_WORKSPACES, value_name = "N", value_parser = at_least(1))]
     max_workspaces: usize,
 }
 
 pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
-    let settings = settings(&args)?;
-    FileLimit::raise();
-    run_task(serve(&args, settings))?
+    serve(&args, false)
 }
 
-async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure> {
+/// Serves until a signal ends the process, for `start` if `in_background`.
+pub(super) fn serve(args: &ServeArgs, in_background: bool) -> Result<ExitCode, Failure> {
+    let settings = settings(args)?;
+    FileLimit::raise();
+    run_task(serve_until_signalled(args, settings, in_background))?
+}
+
+async fn serve_until_signalled(args: &ServeArgs, settings: Settings, in_background: bool) -> Result<ExitCode, Failure> {
     // Installed before the ready line, because a signal may follow it at once.
     let mut signals = Signals::install()?;
     Adopted::watch()?.reap_all();
     let port_file = PortFile::cleared(args)?;
     let (emulator, log) = start(args, settings, &port_file, true).await?;
     // Held until the end, as its files are.
-    let _trust = announce(args, &emulator);
+    let _trust = if in_background { hand_over(args, &emulator)? } else { announce(args, &emulator) };
     // Without the ready line nobody learns the address.
     let announced = written(Stream::Out);
     if announced.is_ok() {
@@ -297,6 +303,28 @@ fn announce(args: &ServeArgs, emulator: &Emulator) -> Option<TrustFiles> {
     let trust = TrustFiles::write(emulator, args.tls.as_ref()).ok().flatten();
     Stream::Err.write(&*visible_lines(&banner(emulator, profile.as_deref(), trust.as_ref())));
     trust
+}
+
+/// Prints what the `start` that waits for it has to know, and writes the ready line to the log.
+fn hand_over(args: &ServeArgs, emulator: &Emulator) -> Result<Option<TrustFiles>, Failure> {
+    let url = emulator.base_url();
+    let trust = TrustFiles::write(emulator, args.tls.as_ref())?;
+    Stream::Err.write(match args.log_format() {
+        LogFormat::Text => format!("wrs-emulator ready on {url}\n"),
+        LogFormat::Json => ready_line(json!({ "url": url })),
+    });
+    let variables = trust.iter().flat_map(|files| files.variables());
+    let served = Served {
+        url: reachable(&url),
+        control_url: reachable(&emulator.control_url()),
+        control_token: emulator.control_token().map(str::to_owned),
+        trust: variables.map(|(name, value)| (name.to_owned(), value.to_string_lossy().into_owned())).collect(),
+    };
+    if try_print(&(compact(&served) + "\n")) {
+        return Ok(trust);
+    }
+    // Nobody would know that it serves.
+    Err(Failure::io("the `wrs-emulator start` that waited for this emulator was ended"))
 }
 
 /// Prints a generated token, which is known only from this line.

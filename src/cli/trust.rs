@@ -27,6 +27,14 @@ const OWN_VARIABLE: &str = "WRS_EMULATOR_CA";
 const JAVA_OPTIONS: &str = "JAVA_TOOL_OPTIONS";
 const JAVA_STORE: &str = "-Djavax.net.ssl.trustStore";
 
+/// The beginning of the name of the folder.
+const FOLDER: &str = "wrs-emulator-tls-";
+
+/// True if a variable names one of the files of an emulator.
+pub(super) fn is_of_emulator(value: &OsStr) -> bool {
+    value.to_string_lossy().contains(FOLDER)
+}
+
 /// A private temporary folder with the files; removed on drop.
 pub(super) struct TrustFiles {
     folder: PathBuf,
@@ -70,8 +78,8 @@ impl TrustFiles {
         let mut seen = BTreeSet::new();
         trusted.retain(|certificate| seen.insert(certificate.to_vec()));
 
-        let folder = std::env::temp_dir()
-            .join(format!("wrs-emulator-tls-{:016x}", Seed::from_entropy().source("folder").next_u64()));
+        let folder =
+            std::env::temp_dir().join(format!("{FOLDER}{:016x}", Seed::from_entropy().source("folder").next_u64()));
         file::create_folder(&folder)?;
         let [own, bundle, store] = ["emulator.pem", "bundle.pem", "bundle.p12"].map(|name| folder.join(name));
         // Removed also if a file cannot be written.

@@ -79,6 +79,38 @@ pub fn append(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), FileProblem> {
     Ok(file.write_all(bytes.as_ref())?)
 }
 
+/// Opens a file that only its owner can read, to add to its end. It is created if it does not exist.
+pub fn append_private(path: &Path) -> Result<File, FileProblem> {
+    open(path, OpenOptions::new().append(true).create(true).mode(0o600), false)
+}
+
+/// Opens a regular file to read it while it grows.
+pub fn open_growing(path: &Path) -> Result<File, FileProblem> {
+    open(path, OpenOptions::new().read(true), false)
+}
+
+/// Locks a file, which is created if it does not exist, until it is closed by this process and those that inherit it; `None` if it is locked.
+pub fn try_lock(path: &Path) -> Result<Option<File>, FileProblem> {
+    let file = append_private(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error.into()),
+    }
+}
+
+/// True if a process has locked the file. Processes that ask this at a time do not take each other for it.
+pub fn is_locked(path: &Path) -> Result<bool, FileProblem> {
+    match open_growing(path) {
+        Err(problem) if problem.is_missing() => Ok(false),
+        file => match file?.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(error.into()),
+        },
+    }
+}
+
 /// Writes a file atomically. Only its owner can read it, because it may contain secrets. It is on the disk when this returns.
 pub fn write_whole(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     write_as(path, bytes.as_ref(), 0o600)
@@ -115,6 +147,12 @@ pub fn remove(path: &Path) -> Result<(), FileProblem> {
 /// Makes a folder that only its owner can read.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
+}
+
+/// True if this is a folder of this user, not a link to one, that nobody else can read or write.
+pub fn is_private(folder: &Path) -> io::Result<bool> {
+    let about = folder.symlink_metadata()?;
+    Ok(about.is_dir() && about.uid() == super::process::user() && about.mode() & 0o077 == 0)
 }
 
 /// Properties that the system reports about a file, and that change when the file is written.
@@ -286,7 +324,7 @@ impl Claim {
 }
 
 /// True if this file is the one at the path.
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+pub fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let file = number(&file.metadata()?);
     Ok(path.metadata().is_ok_and(|present| number(&present) == file))
 }

@@ -6,6 +6,7 @@ mod active_scenarios;
 mod any_path;
 mod attacks;
 mod authentication;
+mod background;
 mod broken_files;
 mod calibrate;
 mod calibrate_command;
