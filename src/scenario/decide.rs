@@ -280,4 +280,33 @@ mod tests {
             assert_eq!(counters.step(rule.story).map(AsRef::as_ref), is_last.then_some("b"));
         }
     }
+
+    #[test]
+    fn on_a_path_that_no_endpoint_has_the_rules_that_name_it_decide() {
+        let text = "[[rule]]\npass = true\n[[rule]]\npass = true\n\
+                    [[rule]]\nwhen = { path = '/x', authenticated = true }\nreply = { status = 200 }\n";
+        let rules = rules(text);
+        assert_eq!((rules.len(), RuleSet::default().len()), (3, 0));
+        let look = |path: &str| {
+            let (counters, random) = (&mut RuleCounters::default(), &mut Seed::from_number(1).source("test"));
+            let view = RequestView {
+                operation: Some(Operation::Stub),
+                method: &Method::GET,
+                path,
+                query: None,
+                headers: &HeaderMap::new(),
+                body: b"",
+                key: None,
+                keys: &crate::settings::Profile::default().keys,
+            };
+            let (decision, tried) = rules.first_decision(&view, counters, Duration::ZERO, random);
+            let outcomes: Vec<String> = tried.listed.iter().map(|trace| trace.outcome.to_string()).collect();
+            (rules.stub_needs_key(&view), decision.map(|decision| decision.rule.label.clone()), outcomes)
+        };
+        let (needs_key, decided_by, outcomes) = look("/x");
+        assert_eq!((needs_key, decided_by.as_deref()), (Some(true), Some("rule 3")), "{outcomes:?}");
+        assert!(outcomes[0].contains("the rules that name it decide") && outcomes[1] == NOT_OF_PATH, "{outcomes:?}");
+        let (needs_key, decided_by, _) = look("/y");
+        assert_eq!((needs_key, decided_by), (None, None));
+    }
 }

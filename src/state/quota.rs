@@ -431,4 +431,13 @@ mod tests {
         damaged.refund();
         assert_eq!(damaged.check(&policy, at(0)).remaining, u32::MAX - 1);
     }
+
+    #[test]
+    fn only_a_sliding_window_keeps_a_log() {
+        for algorithm in ALGORITHMS {
+            let mut quota = Quota::default();
+            quota.check(&policy(algorithm, 5, CountRule::All), at(0));
+            assert_eq!(quota.is_logged(), algorithm == RateAlgorithm::Sliding, "{algorithm:?}");
+        }
+    }
 }

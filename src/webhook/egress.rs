@@ -453,4 +453,17 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn only_names_of_other_hosts_are_looked_up_far() {
+        for (url, is_far) in [
+            ("https://app.example.com/hooks", true),
+            ("https://receiver/hooks", false),
+            ("https://localhost/hooks", false),
+            ("https://app.sink.localhost/hooks", false),
+            ("https://8.8.8.8/hooks", false),
+        ] {
+            assert_eq!(is_looked_up_far(&url.parse().expect("a URL")), is_far, "{url}");
+        }
+    }
 }
