@@ -46,17 +46,17 @@ pub(super) fn died() -> Option<u32> {
     }
 }
 
-/// The address of the emulator that this environment starts, because a command in a container calls the server next to it; else of the one
-/// that was started for the present folder, whatever listens at the default address: that may belong to another project.
+/// The address of the emulator that was started for the present folder, whatever listens at the default address: that may belong to another
+/// project. Else of the one that this environment starts: a command in a container calls the server next to it.
 fn default_url() -> String {
+    if let Some(started) = started() {
+        return started.control_url.clone();
+    }
     let set = |name: &str| std::env::var(name).ok().map(|it| it.trim().to_owned()).filter(|it| !it.is_empty());
     let scheme = if set("WRS_EMULATOR_TLS").is_some() { "https" } else { "http" };
     // Commands call the control API, which may have its own listener.
     let listen = set("WRS_EMULATOR_CONTROL_LISTEN").or_else(|| set("WRS_EMULATOR_LISTEN"));
     let address = listen.filter(|address| !address.ends_with(":0"));
-    if let (None, Some(started)) = (&address, started()) {
-        return started.control_url.clone();
-    }
     let address = address.unwrap_or_else(|| DEFAULT_ADDRESS.to_owned());
     let host = if address.starts_with(':') { "127.0.0.1" } else { "" };
     reachable(&format!("{scheme}://{host}{address}")).trim_end_matches('/').to_owned()

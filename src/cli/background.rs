@@ -417,7 +417,8 @@ pub(super) fn logs(args: &LogsArgs) -> Result<ExitCode, Failure> {
     loop {
         // Asked before the log is read to its end.
         let is_running = matches!(background.state()?, BackgroundState::Running(_));
-        let is_newest = file::is_at(&file, &path).unwrap_or(true);
+        // While it is replaced, there is none.
+        let is_newest = !path.exists() || file::is_at(&file, &path).unwrap_or(true);
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(|error| unreadable(&error.into(), "read its log"))?;
         if !try_print(&visible_lines(&String::from_utf8_lossy(&text))) || (is_newest && !(args.follow && is_running)) {

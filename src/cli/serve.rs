@@ -313,7 +313,7 @@ fn hand_over(args: &ServeArgs, emulator: &Emulator) -> Result<Option<TrustFiles>
         LogFormat::Text => format!("wrs-emulator ready on {url}\n"),
         LogFormat::Json => ready_line(json!({ "url": url })),
     });
-    let variables = trust.iter().flat_map(|files| files.variables());
+    let variables = trust.iter().flat_map(TrustFiles::variables);
     let served = Served {
         url: reachable(&url),
         control_url: reachable(&emulator.control_url()),

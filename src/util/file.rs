@@ -152,7 +152,7 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
 /// True if this is a folder of this user, not a link to one, that nobody else can read or write.
 pub fn is_private(folder: &Path) -> io::Result<bool> {
     let about = folder.symlink_metadata()?;
-    Ok(about.is_dir() && about.uid() == super::process::user() && about.mode() & 0o077 == 0)
+    Ok(about.is_dir() && about.uid() == super::process::user() && about.mode() & 0o777 == 0o700)
 }
 
 /// Properties that the system reports about a file, and that change when the file is written.

@@ -109,6 +109,8 @@ fn every_command_finds_it_until_it_is_stopped() {
         .exits(0)
         .prints(&["delivered"]);
     project.run(&["logs"]).exits(0).prints(&["wrs-emulator ready on", "workflow.completed"]);
+    // Whatever has another address in the environment.
+    finish(project.command(&["health"]).env("WRS_EMULATOR_LISTEN", "127.0.0.1:1")).exits(0);
     // A command with an emulator of its own keeps it, and so does what runs in it.
     let inner = project.run(&["exec", "--", "sh", "-c", "echo $WRS_EMULATOR_URL"]).exits(0);
     assert_ne!(text(&inner.stdout).trim(), url);
@@ -212,6 +214,20 @@ fn a_start_that_fails_says_why() {
     project.run(&["logs"]).exits(0).prints(&["nonsense"]);
 }
 
+/// As under `timeout`: nobody would know of an emulator that goes on.
+#[test]
+fn it_ends_if_the_start_that_waited_for_it_was_ended() {
+    let project = Project::new();
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let log = project.folder.path().join("log");
+    let mut serving = project.command(&FREE_PORT);
+    let serving = serving.env("_WRS_EMULATOR_LOG", &log).stdout(writer).stderr(Stdio::null());
+    assert_eq!(serving.status().expect("it runs").code(), Some(2));
+    let said = fs::read_to_string(log).expect("a log");
+    assert!(said.contains("the `wrs-emulator start` that waited for this emulator was ended"), "{said}");
+}
+
 #[test]
 fn a_folder_that_cannot_be_used_is_said() {
     let project = Project::new();
@@ -301,6 +317,12 @@ fn its_log_is_followed_until_it_ends() {
     project.run(&["subscriptions", "create", "https://a.sink.localhost/"]).exits(0);
     project.run(&["trigger", "workflow.completed"]).exits(0);
     assert!(lines.any(|line| line.contains("event workflow.completed")));
+    // A full log is renamed, and a new one begins.
+    let log = project.file("log");
+    fs::rename(&log, log.with_extension("log.old")).expect("it is renamed");
+    fs::write(&log, "a new log\n").expect("it is written");
+    assert!(lines.any(|line| line == "a new log"));
     project.run(&["stop"]).exits(0);
     assert!(follow.wait().expect("it ends").success());
+    project.run(&["logs"]).exits(0).prints(&["ready on", "a new log\n"]);
 }
