@@ -89,7 +89,7 @@ static IN_FORCE: RwLock<Option<&'static Keys>> = RwLock::new(None);
 pub fn mask_by(keys: &Keys) {
     let mut in_force = IN_FORCE.write();
     if in_force.unwrap_or(&CONTRACT) != keys {
-        // Redactors that were made before keep the old one. A program has a few profiles in its life.
+        // Redactors that were made before keep the old one, so it stays in memory; a command changes it once or twice.
         *in_force = Some(Box::leak(Box::new(keys.clone())));
     }
 }
@@ -118,6 +118,11 @@ impl<'k> Redactor<'k> {
     /// A key for display: a test key in full, any other as its prefix and last four characters.
     pub fn key(self, key: &str) -> Cow<'_, str> {
         mask_key(key, self.keys)
+    }
+
+    /// True if a key is not shown in full, so that what is shown names nothing.
+    pub fn masks(self, key: &str) -> bool {
+        self.key(key) != key
     }
 
     /// Any text, such as a URL, a message or a header's value, with live keys, signing secrets, user information of URLs and

@@ -275,10 +275,10 @@ fn receiver(target: &Target, url: &Url, routes: &[DeliveryRoute]) -> Result<Chec
             Err(problem) => problem,
         };
         let listen = format!("wrs-emulator listen --listen 127.0.0.1:{}", to.url.port_or_known_default().unwrap_or(80));
-        let command = match problem.reason {
-            FailureReason::ConnectionRefused if !is_tls => listen,
-            FailureReason::TlsExpected => add_forward(target, from, &to.origin.replacen("http", "https", 1)),
-            FailureReason::NotTls => add_forward(target, from, &to.origin.replacen("https", "http", 1)),
+        let advised = problem.hint.and_then(|hint| hint.advice);
+        let command = match (problem.reason, advised) {
+            (FailureReason::ConnectionRefused, _) if !is_tls => listen,
+            (FailureReason::TlsExpected | FailureReason::NotTls, Some(advice)) => advice.worded(&target.reader()),
             _ => add_forward(target, from, EXAMPLE_APPLICATION),
         };
         let detail = format!("{id} to {}: {}", to.text, problem.detail);
@@ -312,7 +312,7 @@ fn forward(target: &Target, key: Option<&str>, routes: &[DeliveryRoute]) -> Resu
         Some(idle) => CheckLine::new(
             "forward",
             CheckState::Warning,
-            idle,
+            &idle.to_string(),
             &format!("wrs-emulator forwards list{}", target.option()),
         ),
         None => CheckLine::ok("forward", "no subscription lacks one"),

@@ -119,9 +119,8 @@ fn line(record: &Value, format: LogFormat, is_colored: bool) -> String {
     }
     let field = |name| record.get(name).and_then(Value::as_str);
     let at = field("at").and_then(|at| at.get(11..23)).unwrap_or_default();
-    let message = visible(field("message").unwrap_or_default());
-    let mut words = message.splitn(2, ' ');
-    let (first, rest) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let text = visible(field("message").unwrap_or_default());
+    let (first, rest) = text.split_once(' ').unwrap_or((&text, ""));
     format!("{} {} {rest}\n", painted(DIM, at, is_colored), painted(color(record), first, is_colored))
 }
 

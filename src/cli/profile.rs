@@ -82,13 +82,11 @@ pub(super) fn mask_by_rows<'r>(rows: impl Iterator<Item = (&'r str, &'r Value)>)
 }
 
 /// Adds forwards, as `--forward` has them, to a profile.
-pub(crate) fn with_forwards(mut layered: Layered, rules: &[String]) -> Result<Layered, Failure> {
+pub(crate) fn with_forwards(layered: Layered, rules: &[String]) -> Result<Layered, Failure> {
     let wrong = |problem: String| Failure::usage(format!("--forward: {}", Redactor::default().text(&problem)));
-    for rule in Forward::parse_all(rules).map_err(wrong)? {
-        let added = layered.with(|draft| draft.forward(&rule, "--forward"));
-        layered = added.map_err(|problems| Failure::usage(format!("--forward: {}", problems[0].message)))?;
-    }
-    Ok(layered)
+    let rules = Forward::parse_all(rules).map_err(wrong)?;
+    let added = layered.with(|draft| rules.iter().for_each(|rule| draft.forward(rule, "--forward")));
+    added.map_err(|problems| Failure::usage(format!("--forward: {}", problems[0].message)))
 }
 
 /// The failure that reports every problem with its origin: a position in the file, an assignment, or the preset.

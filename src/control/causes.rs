@@ -654,10 +654,8 @@ impl Cause {
         let is_said = matches!(self.kind, CauseKind::Runner | CauseKind::Silent | CauseKind::ControlCall);
         let said = self.tests.iter().filter(|_| !is_said).find_map(|test| test.message.as_ref());
         let also = self.also.iter().map(|also| format!("also: {}", cell(also)));
-        let remedy = self.remedy.as_ref().map(|text| match &self.advice {
-            Some(advice) => format!("{text} `{}`", advice.worded(reader)),
-            None => text.clone(),
-        });
+        let hint = |text: &String| Hint { text: text.clone(), advice: self.advice.clone() };
+        let remedy = self.remedy.as_ref().map(|text| hint(text).line(reader));
         let lines = remedy.iter().chain(&self.outcome).map(cell).chain(also);
         let lines = lines
             .chain(said.map(|said| format!("said: {}", cell(said))))

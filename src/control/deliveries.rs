@@ -30,6 +30,7 @@ use crate::state::journal::record::{
 };
 use crate::state::workspace::{AttemptOutcome, AttemptRecord, Registry, status_text};
 pub(crate) use crate::state::workspace::{DeliveryStatus, Forgery};
+use crate::util::wording::quoted;
 
 /// List deliveries, newest first.
 ///
@@ -413,7 +414,6 @@ async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<Made<List<
     let enough = until_enough(&cx.deliveries, count, &mut matching, matches);
     let enough = cx.while_time_passes(scope.0.clone(), enough);
     let is_enough = tokio::time::timeout(limit, enough).await.is_ok();
-    let shown = |delivery: &DeliveryRecord| row(delivery, &cx.registry, cx.redactor());
     if is_enough {
         return waited_for(&cx, matching, |(_, delivery), cx| row(delivery, &cx.registry, cx.redactor())).await;
     }
@@ -422,7 +422,7 @@ async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<Made<List<
     others.sort_by_cached_key(|(_, delivery)| differs(delivery).len());
     let nearest = others.iter().take(5).map(|(_, delivery)| Nearest {
         request: None,
-        delivery: Some(shown(delivery)),
+        delivery: Some(row(delivery, &cx.registry, cx.redactor())),
         differs: differs(delivery),
     });
     let message = format!("{matching} of {count} deliveries matched within {} s", limit.as_secs_f64());
@@ -515,9 +515,8 @@ async fn redeliver(request: Redeliver, cx: Arc<Context>) -> Result<Redelivered, 
 /// The delivery with this id, if it belongs to the key that the call names, or the call names none.
 pub(super) fn find(control: &Control, scope: &KeyScope, id: &str) -> Result<DeliveryRecord, ControlError> {
     let found = control.deliveries.get(id).filter(|delivery| scope.covers(Some(&delivery.event.workspace)));
-    found.ok_or_else(|| {
-        ControlError::not_found(format!("there is no delivery `{}`{}", id.escape_debug(), scope.of_this_key()))
-    })
+    found
+        .ok_or_else(|| ControlError::not_found(format!("there is no delivery `{}`{}", quoted(id), scope.of_this_key())))
 }
 
 pub(super) fn row(delivery: &DeliveryRecord, registry: &Registry, redactor: Redactor<'_>) -> DeliveryRow {
@@ -553,7 +552,7 @@ pub(super) fn with<A>(
         attempts,
         last: delivery.attempts.last().map(|attempt| outcome(&attempt.outcome, redactor)),
         next_attempt_in_ms: delivery.next.map(|due| due.since(instant).into()),
-        note: delivery.note.clone(),
+        note: delivery.note.as_ref().map(ToString::to_string),
         damage: delivery.event.damage.as_deref().map(str::to_owned),
         forgery: delivery.forgery(),
     }

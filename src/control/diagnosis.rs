@@ -16,7 +16,7 @@ use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::signature::{KeyReading, SchemeName, TOLERANCE_SECONDS, Verified, verify};
 use crate::redact::{Redactor, visible};
 use crate::settings::Profile;
-use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus, RECEIVER_ENDED};
+use crate::state::engine::deliveries::{Cancellation, DeliveryRecord, DeliveryStatus};
 use crate::state::journal::record::time;
 use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace, is_elsewhere};
 use crate::util::duration::{DurationText, duration_text};
@@ -159,7 +159,7 @@ impl<'a> Diagnosis<'a> {
 
     /// The first advice on a refusal, in a sentence that reads alike for every subscription.
     pub(super) fn remedy(&self) -> Option<&'static str> {
-        if self.delivery.note.as_deref() == Some(RECEIVER_ENDED) && self.delivery.made == 1 {
+        if self.delivery.note == Some(Cancellation::ReceiverEnded) && self.delivery.made == 1 {
             return Some("should the test wait for this event?");
         }
         let workspace = self.control.registry.find(&self.delivery.event.workspace);
@@ -316,8 +316,8 @@ pub(super) fn advance_clock(by: Duration, workspace: &Workspace, redactor: Redac
 
 /// The key, as advice names it. A masked key names nothing, so its workspace is named instead.
 pub(super) fn key_to_name(workspace: &Workspace, redactor: Redactor<'_>) -> String {
-    let key = redactor.key(workspace.name());
-    if key == workspace.name().as_ref() { key.into_owned() } else { workspace.id().into() }
+    let name = workspace.name();
+    if redactor.masks(name) { workspace.id().into() } else { name.to_string() }
 }
 
 /// Verifies an attempt with the secrets that its subscription has now.

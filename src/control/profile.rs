@@ -21,7 +21,7 @@ use crate::redact::Redactor;
 use crate::scenario::{EffectiveConfig, generation_text};
 use crate::settings::api_document::document;
 use crate::settings::{LedgerRow, PATCH_SOURCE, SettingPatch, ledger};
-use crate::util::wording::shorten;
+use crate::util::wording::{quoted, shorten};
 
 /// The points that the contract leaves open, and the assumptions about them.
 ///
@@ -264,7 +264,7 @@ fn show(Query { query: request }: Query<ShowProfile>, cx: &Context) -> Result<Pr
     let prefix = request.prefix.as_deref().unwrap_or_default();
     profile.data.retain(|row| row.setting.starts_with(prefix));
     if profile.data.is_empty() {
-        return Err(ControlError::not_found(format!("no setting begins with `{}`", prefix.escape_debug())));
+        return Err(ControlError::not_found(format!("no setting begins with `{}`", quoted(prefix))));
     }
     profile.data.retain(|row| !request.changed || row.source != "default");
     Ok(profile)
@@ -317,7 +317,7 @@ fn patch(Body { body }: Body<ChangeSettings>, cx: &Context) -> Result<Patched, C
     let key = name.map(|name| cx.redactor().key(name).into_owned());
     let mut idle = cx.profile_for(name).idle_forwards();
     idle.retain(|idle| !idle_before.contains(idle));
-    let warnings = idle.iter().map(|idle| cx.redactor().text(idle).into_owned()).collect();
+    let warnings = idle.iter().map(|idle| cx.redactor().text(&idle.to_string()).into_owned()).collect();
     Ok(Patched { generation, key, patch: patch.entries().clone(), changes, unchanged, warnings })
 }
 

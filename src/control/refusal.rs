@@ -150,7 +150,7 @@ fn of_scenario(
     let key = match own.map(|own| (own, control.registry.find(own))) {
         Some((_, Some(workspace))) => Some(key_to_name(&workspace, redactor)),
         // A key that sent nothing itself, or was evicted, has no workspace; a masked one names nothing.
-        Some((own, None)) if redactor.key(own) != own => {
+        Some((own, None)) if redactor.masks(own) => {
             let masked = redactor.key(own);
             return format!("{text}{left}; to turn it off, activate other scenarios for {masked}").into();
         }

@@ -22,7 +22,7 @@ use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::scenario::{Activation, Scenario, ScenarioOrigin, ScenarioSnapshot, Stale, generation_text, json_to_toml};
 use crate::state::journal::record::name_of;
-use crate::util::wording::counted;
+use crate::util::wording::{counted, quoted};
 
 /// List all scenarios and which are active.
 ///
@@ -327,9 +327,10 @@ pub(super) fn named(cx: &Context, key: &OneKey) -> Result<Option<Arc<str>>, Cont
 }
 
 pub(super) fn own_lists(snapshot: &ScenarioSnapshot, redactor: Redactor<'_>) -> Vec<KeyList> {
-    let list = |(key, own): (&Arc<str>, &Activation)| {
-        let shown = redactor.key(key).into_owned();
-        KeyList { is_masked: *shown != **key, key: shown, active: names(&own.names) }
+    let list = |(key, own): (&Arc<str>, &Activation)| KeyList {
+        is_masked: redactor.masks(key),
+        key: redactor.key(key).into_owned(),
+        active: names(&own.names),
     };
     snapshot.active_by_key().iter().map(list).collect()
 }
@@ -461,7 +462,7 @@ fn unknown(snapshot: &ScenarioSnapshot, name: &str) -> ControlError {
         Some(near) => format!("; did you mean `{near}`?"),
         None => String::new(),
     };
-    ControlError::not_found(format!("there is no scenario `{}`{hint}", name.escape_debug()))
+    ControlError::not_found(format!("there is no scenario `{}`{hint}", quoted(name)))
 }
 
 /// A refused change, with the first problem as message and all as diagnostics. An unknown scenario is a 404.

@@ -190,7 +190,7 @@ impl RequestContext {
 }
 
 /// The shipped scenario that answers what is announced.
-pub const ASSUMED_SHAPES: &str = "announced-endpoints";
+const ASSUMED_SHAPES: &str = "announced-endpoints";
 
 /// A body as JSON. Written straight into bytes: `Value::to_string` costs three times the instructions.
 pub(super) fn json_bytes(body: &impl Serialize) -> Vec<u8> {

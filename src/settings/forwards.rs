@@ -1,12 +1,14 @@
 //! Where deliveries really go: the setting `webhooks.forwards`. Independent of who delivers or what may be dialled.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use url::Url;
 
 use crate::contract::rules::check_webhook_url;
+use crate::util::wording::quoted;
 
 /// Most forwards in force for one key.
 pub const MAX_FORWARDS: usize = 256;
@@ -48,7 +50,7 @@ impl Forward {
 
     fn new(from: &str, to: &str) -> Result<Self, String> {
         let from = Url::parse(from)
-            .map_err(|_| format!("expected a URL such as https://app.example.com, found `{}`", from.escape_debug()))?;
+            .map_err(|_| format!("expected a URL such as https://app.example.com, found `{}`", quoted(from)))?;
         if !is_web(&from) || from.query().is_some() || from.fragment().is_some() {
             return Err(format!("`{from}` must be an http or https URL without query and fragment"));
         }
@@ -132,14 +134,14 @@ pub fn target_url(text: &str) -> Result<Url, String> {
         (false, true) => text.to_owned(),
         (false, false) => format!("http://{text}"),
     };
-    let found = || text.escape_debug();
+    let found = quoted(text);
     let url = Url::parse(&spelled)
-        .map_err(|_| format!("expected an address such as http://localhost:3000/hooks, found `{}`", found()))?;
+        .map_err(|_| format!("expected an address such as http://localhost:3000/hooks, found `{found}`"))?;
     if !is_web(&url) || url.fragment().is_some() {
-        return Err(format!("`{}` must be an http or https URL without a fragment", found()));
+        return Err(format!("`{found}` must be an http or https URL without a fragment"));
     }
     if url.port() == Some(0) {
-        return Err(format!("`{}` must not use port 0, at which nothing can listen", found()));
+        return Err(format!("`{found}` must not use port 0, at which nothing can listen"));
     }
     Ok(url)
 }
@@ -151,6 +153,46 @@ pub fn with_rest(target: &Url, path: &str, query: Option<&str>) -> Url {
     let queries: Vec<&str> = target.query().into_iter().chain(query).filter(|query| !query.is_empty()).collect();
     url.set_query((!queries.is_empty()).then(|| queries.join("&")).as_deref());
     url
+}
+
+/// A rule that has no effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdleForward {
+    forward: Forward,
+    reason: IdleReason,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum IdleReason {
+    /// This rule is of the same URL.
+    Shadowed(Forward),
+    PlainHttp,
+    /// With an asterisk, and this before it.
+    Wildcard(Url),
+}
+
+impl fmt::Display for IdleForward {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (url, from, to) = (self.forward.from.as_str(), self.forward.from(), self.forward.to());
+        match &self.reason {
+            IdleReason::Shadowed(used) => write!(
+                f,
+                "the forward of `{url}` to {to} is never used: `{}` is the same URL, and goes to {}",
+                used.from.as_str(),
+                used.to()
+            ),
+            IdleReason::PlainHttp => write!(
+                f,
+                "the forward of `{from}` is never used: a subscription must use https; forward `{}`, or set webhooks.allow_http=true",
+                from.replacen("http:", "https:", 1)
+            ),
+            IdleReason::Wildcard(prefix) => write!(
+                f,
+                "the forward of `{from}` covers only URLs with that asterisk: there are no wildcards, and `{}` covers every path below it",
+                prefix.as_str().trim_end_matches('/')
+            ),
+        }
+    }
 }
 
 /// All rules in force, ordered by the subscribed URL. In TOML a table of URL to URL; an empty target removes a rule of
@@ -170,32 +212,21 @@ impl Forwards {
         covering.max_by_key(|forward| forward.from.path().len())
     }
 
-    /// Why each rule that can never apply does not; `allow_http` is the setting of that name.
-    pub fn idle(&self, allow_http: bool) -> Vec<String> {
-        self.0.iter().filter_map(|forward| self.why_idle(forward, allow_http)).collect()
-    }
-
-    fn why_idle(&self, forward: &Forward, allow_http: bool) -> Option<String> {
-        let (url, from, to) = (forward.from.as_str(), forward.from(), forward.to());
-        if let Some(used) = self.covering(&forward.from).filter(|used| *used != forward) {
-            let (shadowing, instead) = (used.from.as_str(), used.to());
-            return Some(format!(
-                "the forward of `{url}` to {to} is never used: `{shadowing}` is the same URL, and goes to {instead}"
-            ));
-        }
-        if forward.from.scheme() == "http" && !allow_http {
-            let secure = from.replacen("http:", "https:", 1);
-            return Some(format!(
-                "the forward of `{from}` is never used: a subscription must use https; forward `{secure}`, or set webhooks.allow_http=true"
-            ));
-        }
-        // One may be subscribed, but is hardly meant.
-        let (prefix, _) = forward.from.path().split_once('*')?;
-        let prefix = forward.from.join(prefix).ok()?;
-        Some(format!(
-            "the forward of `{from}` covers only URLs with that asterisk: there are no wildcards, and `{}` covers every path below it",
-            prefix.as_str().trim_end_matches('/')
-        ))
+    /// The rules that can never apply, or hardly as they are meant; `allow_http` is the setting of that name.
+    pub fn idle(&self, allow_http: bool) -> Vec<IdleForward> {
+        let idle = |forward: &Forward| {
+            let reason = if let Some(used) = self.covering(&forward.from).filter(|used| *used != forward) {
+                IdleReason::Shadowed(used.clone())
+            } else if forward.from.scheme() == "http" && !allow_http {
+                IdleReason::PlainHttp
+            } else {
+                // One may be subscribed, but is hardly meant.
+                let (prefix, _) = forward.from.path().split_once('*')?;
+                IdleReason::Wildcard(forward.from.join(prefix).ok()?)
+            };
+            Some(IdleForward { forward: forward.clone(), reason })
+        };
+        self.0.iter().filter_map(idle).collect()
     }
 
     /// Which rule nearly covers a URL that none covers, and what is missing.
@@ -282,7 +313,8 @@ mod tests {
             ),
         ] {
             let table: BTreeMap<_, _> = rules.iter().map(|(from, to)| ((*from).to_owned(), (*to).to_owned())).collect();
-            let said = Forwards::try_from(table).expect("the rules are valid").idle(allow_http);
+            let idle = Forwards::try_from(table).expect("the rules are valid").idle(allow_http);
+            let said: Vec<String> = idle.iter().map(ToString::to_string).collect();
             assert_eq!(said.len(), usize::from(expected.is_some()), "{rules:?}: {said:?}");
             assert!(expected.is_none_or(|expected| said[0].contains(expected)), "{rules:?}: {said:?}");
         }

@@ -1,6 +1,6 @@
 //! A profile in its layers: built-in defaults, a preset or a file, single assignments, changes while running, scenarios. Each layer has
-//! some settings. They are merged in order, and read and checked once, together; a problem names the setting and the layer that
-//! it comes from.
+//! some settings. They are merged in order, then read and checked together; a problem names the setting and the layer that it comes
+//! from.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -9,7 +9,7 @@ use toml::de::DeTable;
 use toml::{Spanned, Table, Value};
 
 use super::forwards::Forward;
-use super::paths::{Collected, ProfileProblem, collect, first_problems, locate, value_at};
+use super::paths::{Collected, ProfileProblem, collect, entry_path, first_problems, locate, value_at};
 use super::sections::{BrokenRule, Profile, SETTINGS, check};
 use crate::contract::nearest;
 use crate::contract::setting::{Setting, default_values};
@@ -100,16 +100,16 @@ impl Layer {
         }
     }
 
-    /// A problem with one of its values.
-    fn problem(&self, (setting, value): &(&Setting, Spanned<Value>), message: &str) -> ProfileProblem {
-        let hint = match value.get_ref() {
-            number @ (Value::Integer(_) | Value::Float(_)) if setting.is_duration() => {
+    /// A problem with one of its values; `None` if it cannot be one.
+    fn problem(&self, setting: &Setting, value: Option<&Spanned<Value>>, message: &str) -> ProfileProblem {
+        let hint = match value.map(Spanned::get_ref) {
+            Some(number @ (Value::Integer(_) | Value::Float(_))) if setting.is_duration() => {
                 format!("write the unit: \"{number}s\" or \"{number}ms\"")
             }
             _ => format!("may be set to: {}", setting.values()),
         };
         let message = format!("`{}`: {}", setting.path, message.trim());
-        self.named(ProfileProblem::new("profile/bad-value", value.span(), message, hint))
+        self.named(ProfileProblem::new("profile/bad-value", value.map_or(0..0, Spanned::span), message, hint))
     }
 
     fn named(&self, problem: ProfileProblem) -> ProfileProblem {
@@ -247,17 +247,14 @@ impl Draft {
                 self.layer(Layer { values: vec![(setting, Spanned::new(0..0, value))], ..layer });
             }
             (Ok((setting, _)), Err(_)) => {
-                let given = (setting, Spanned::new(0..0, Value::String(String::new())));
-                self.refuse(&layer, layer.problem(&given, "null has no place inside a value"));
+                self.refuse(&layer, layer.problem(setting, None, "null has no place inside a value"));
             }
             (Err(problem), _) => self.refuse(&layer, problem),
         }
     }
 
     pub fn forward(&mut self, forward: &Forward, source: &str) {
-        // A JSON string is a TOML key.
-        let path = format!("webhooks.forwards.{}", serde_json::Value::from(forward.from()));
-        self.value(&path, &forward.to().into(), source);
+        self.value(&entry_path("webhooks.forwards", forward.from()), &forward.to().into(), source);
     }
 
     /// The value of a setting that has this one below it. What is not merged entry by entry begins with what the layers so far have.
@@ -341,8 +338,8 @@ impl Draft {
                 };
                 let is_wrong = |(setting, _): &(&Setting, _)| wrong.is_some_and(|wrong| wrong.path == setting.path);
                 let Some(at) = layer.values.iter().position(is_wrong) else { break };
-                let value = layer.values.remove(at);
-                self.problems.push((number, layer.problem(&value, &message)));
+                let (setting, value) = layer.values.remove(at);
+                self.problems.push((number, layer.problem(setting, Some(&value), &message)));
             }
         }
     }
@@ -350,8 +347,9 @@ impl Draft {
     /// The problem, reported for the last of the values that cause it.
     fn blame(&self, broken: &BrokenRule) -> (usize, ProfileProblem) {
         for (number, layer) in self.layers.iter().enumerate().rev() {
-            if let Some(value) = layer.values.iter().rfind(|(setting, _)| broken.settings.contains(&&*setting.path)) {
-                return (number, layer.problem(value, &broken.message));
+            let is_broken = |(setting, _): &&(&Setting, _)| broken.settings.contains(&&*setting.path);
+            if let Some((setting, value)) = layer.values.iter().rfind(is_broken) {
+                return (number, layer.problem(setting, Some(value), &broken.message));
             }
         }
         let message = format!("`{}`: {}", broken.settings.join("`, `"), broken.message);

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value as Json};
 
 use super::layers::{Draft, Layered};
-use super::paths::{ProfileProblem, below, first_problems, setting_at, setting_path};
+use super::paths::{ProfileProblem, below, entry_path, first_problems, setting_at, setting_path};
 use crate::contract::setting::path_of;
 
 /// How listings name the origin of a patched setting.
@@ -112,8 +112,7 @@ fn flatten(
         match value {
             Json::Object(entries) if setting.is_some_and(|setting| setting.merges) => {
                 for (entry, value) in entries.iter().take(MAX_CHANGES + 1) {
-                    // A JSON string is a TOML key.
-                    push(&format!("{path}.{}", Json::from(entry.as_str())), value);
+                    push(&entry_path(&path, entry), value);
                 }
             }
             Json::Object(entries) if is_group => flatten(entries, &path, found, problems),

@@ -66,6 +66,11 @@ pub(super) fn key_text(key: &str) -> String {
     if is_bare { key.to_owned() } else { Value::from(key).to_string() }
 }
 
+/// The path of an entry of a setting that holds a table. A JSON string is a TOML key.
+pub(super) fn entry_path(setting: &str, entry: &str) -> String {
+    format!("{setting}.{}", serde_json::Value::from(entry))
+}
+
 /// The setting that a path leads to, and what of the path lies below it.
 pub(super) fn locate(path: &str) -> Result<(&'static Setting, Vec<String>), ProfileProblem> {
     let problem = |code, (message, hint): (String, String)| ProfileProblem::new(code, 0..0, message, hint);

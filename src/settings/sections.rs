@@ -11,7 +11,7 @@ use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::forwards::Forwards;
+use super::forwards::{Forwards, IdleForward};
 use crate::contract::error::{ERROR_FIELDS, Errors};
 use crate::contract::headers::{HeaderSetting, is_of_answers, is_of_deliveries};
 use crate::contract::ids::Ids;
@@ -24,6 +24,7 @@ use crate::contract::timestamp::Time;
 use crate::contract::types::{Environment, Events};
 use crate::contract::variation::Variation;
 use crate::util::duration::{DurationText, duration_text};
+use crate::util::wording::quoted;
 
 /// Every setting, in the order of the profile.
 pub static SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| {
@@ -62,8 +63,7 @@ impl Profile {
         KeyRules { environment: self.environment, keys: &self.keys }
     }
 
-    /// Why each forward that can never apply does not.
-    pub fn idle_forwards(&self) -> Vec<String> {
+    pub fn idle_forwards(&self) -> Vec<IdleForward> {
         self.webhooks.forwards.idle(self.webhooks.allow_http)
     }
 
@@ -472,8 +472,7 @@ pub(super) fn check(profile: &Profile) -> Vec<BrokenRule> {
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
     };
     if let Some(event) = profile.events.extra.iter().find(|event| !word(event)) {
-        let message =
-            format!("\"{}\" is not an event type: expected letters, digits, `.`, `_` and `-`", event.escape_debug());
+        let message = format!("\"{}\" is not an event type: expected letters, digits, `.`, `_` and `-`", quoted(event));
         push(&["events.extra"], message);
     }
     if HeaderValue::from_str(&webhooks.user_agent).is_err() {
@@ -502,13 +501,13 @@ fn header_problem(name: &str, value: &str, profile: &Profile) -> Option<String> 
         schemes.iter().any(|scheme| scheme.header_names().any(|sent| sent.eq_ignore_ascii_case(name)))
     };
     match HeaderName::from_bytes(name.as_bytes()) {
-        Err(_) => Some(format!("expected an HTTP field name, found \"{}\"", name.escape_debug())),
+        Err(_) => Some(format!("expected an HTTP field name, found \"{}\"", quoted(name))),
         Ok(found) if found == USER_AGENT => Some("`User-Agent` is the setting webhooks.user_agent".to_owned()),
         Ok(found) if is_of_deliveries(&found) || is_signed_with() => {
             Some(format!("`{name}` is a header that every delivery has already"))
         }
         Ok(_) if HeaderValue::from_str(value).is_err() => {
-            Some(format!("`{name}` cannot be \"{}\": expected printable ASCII", value.escape_debug()))
+            Some(format!("`{name}` cannot be \"{}\": expected printable ASCII", quoted(value)))
         }
         Ok(_) => None,
     }
@@ -549,10 +548,7 @@ fn check_keys(profile: &Profile, found: &mut Vec<BrokenRule>) {
         [(&[TEST_PREFIX], &keys.test_prefix), (&[LIVE_PREFIX], &keys.live_prefix)];
     for (settings, prefix) in prefixes {
         if prefix.is_empty() || !prefix.bytes().all(|byte| byte.is_ascii_graphic()) {
-            push(
-                settings,
-                format!("\"{}\" is not a prefix: expected characters without spaces", prefix.escape_debug()),
-            );
+            push(settings, format!("\"{}\" is not a prefix: expected characters without spaces", quoted(prefix)));
         }
     }
     if keys.test_prefix == keys.live_prefix {

@@ -31,7 +31,6 @@ use crate::state::workspace::{AttemptOutcome, FailureReason};
 use crate::util::wording::counted;
 use crate::webhook::dial::{DialContext, Link, connect, dial, without_certificate};
 use crate::webhook::egress::{DialProblem, DialTarget, Egress, FORWARDED_HOST, FORWARDED_PROTO};
-use crate::webhook::protocol::over_https;
 use crate::webhook::resolve::{LookUp, Resolver};
 
 pub const ANSWER_LIMIT: usize = 16 * 1024;
@@ -446,7 +445,7 @@ fn broken(error: &hyper::Error, target: &DialTarget, link: &Link) -> DialProblem
     } else if link.first.is_empty() {
         let detail = "the receiver closed the connection before it answered, without a byte: did it crash, or does it not speak HTTP there?";
         let problem = DialProblem::new(FailureReason::ConnectionReset, detail);
-        return problem.with_hint(link.is_plain.then(|| over_https(target)));
+        return problem.with_hint(link.is_plain.then(|| target.over_other_scheme()));
     } else {
         (FailureReason::ConnectionReset, format!("the receiver closed the connection before it answered: {error}"))
     };

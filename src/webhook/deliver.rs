@@ -17,9 +17,9 @@ use url::Url;
 use crate::clock::agenda::Running;
 use crate::clock::{Instant, machine};
 use crate::settings::{Profile, RetryPreset};
-use crate::state::engine::deliveries::{DeliveryStatus, RECEIVER_ENDED};
+use crate::state::engine::deliveries::{Cancellation, DeliveryStatus};
 use crate::state::engine::sink::Receipt;
-use crate::state::engine::{Engine, WORKSPACE_GONE, wait_for_events};
+use crate::state::engine::{Engine, wait_for_events};
 use crate::state::journal::Entry;
 use crate::state::workspace::{AfterAttempt, AttemptOutcome, AttemptRecord, FailureReason, Job, Workspace};
 use crate::util::flag::Flag;
@@ -128,7 +128,7 @@ impl Deliverer {
             queue.has_worker = false;
             queue.give_up_all()
         });
-        self.cancel(given_up, WORKSPACE_GONE);
+        self.cancel(given_up, &Cancellation::WorkspaceGone);
     }
 
     /// Starts a task for each due attempt. Those to the built-in receiver are made here instead, one after the other, so that
@@ -192,7 +192,7 @@ impl Deliverer {
         };
         let workspace = &state.workspace;
         if workspace.is_gone() {
-            return self.engine.deliveries.note_cancelled(&job.event, &job.delivery, WORKSPACE_GONE);
+            return self.engine.deliveries.note_cancelled(&job.event, &job.delivery, Cancellation::WorkspaceGone);
         }
         // The settings may have changed while the attempt waited.
         let profile = self.profile_of(workspace);
@@ -334,7 +334,7 @@ impl Deliverer {
         let workspace = &state.workspace;
         let (delivery, event) = (Arc::clone(&record.delivery), Arc::clone(&record.event));
         if workspace.is_gone() {
-            return self.engine.deliveries.note_cancelled(&event, &delivery, WORKSPACE_GONE);
+            return self.engine.deliveries.note_cancelled(&event, &delivery, Cancellation::WorkspaceGone);
         }
         let now = workspace.clock().now();
         // Jitter depends on the delivery alone, so the order in which receivers answer does not matter.
@@ -363,25 +363,25 @@ impl Deliverer {
         self.engine.deliveries.note_attempt(Arc::clone(&record), status);
         self.engine.journal.append_of(Some(workspace), Entry::Attempt(record));
         if is_over {
-            self.engine.deliveries.note_cancelled(&event, &delivery, RECEIVER_ENDED);
+            self.engine.deliveries.note_cancelled(&event, &delivery, Cancellation::ReceiverEnded);
         }
         let AfterAttempt::Gone(waiting) = next else { return };
         if is_answered {
             workspace.lock().subscriptions.disable(subscription);
-            self.cancel(waiting, "the receiver answered 410 Gone, which disabled the subscription");
+            self.cancel(waiting, &Cancellation::AnsweredGone);
             let message = format!(
                 "subscription {subscription} is disabled: its receiver answered 410 Gone; subscribe again to make it active"
             );
             self.engine.journal.note(now.wall, Some(Arc::clone(workspace.name())), message, true);
         } else {
-            self.cancel(waiting, "the subscription was deleted or disabled");
-            self.engine.deliveries.note_cancelled(&event, &delivery, "the subscription was deleted or disabled");
+            self.cancel(waiting, &Cancellation::Unsubscribed);
+            self.engine.deliveries.note_cancelled(&event, &delivery, Cancellation::Unsubscribed);
         }
     }
 
-    fn cancel(&self, jobs: Vec<Job>, note: &str) {
+    fn cancel(&self, jobs: Vec<Job>, note: &Cancellation) {
         for job in jobs {
-            self.engine.deliveries.note_cancelled(&job.event, &job.delivery, note);
+            self.engine.deliveries.note_cancelled(&job.event, &job.delivery, note.clone());
         }
     }
 }

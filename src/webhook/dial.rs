@@ -18,7 +18,6 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::advice::Hint;
 use crate::contract::variation::HeaderLetters;
 use crate::http::body::ResponseBody;
 use crate::http::tls::{Trust, is_about_the_issuer, noting_requests};
@@ -184,7 +183,7 @@ async fn handshake(
                 "`{host}` accepted the connection but said nothing in the TLS handshake for {} s (webhooks.connect_timeout); is it a TLS server?",
                 limit.as_secs_f64()
             );
-            Err(DialProblem::new(FailureReason::TlsTimeout, detail).with_hint(Some(over_plain_http(target))))
+            Err(DialProblem::new(FailureReason::TlsTimeout, detail).with_hint(Some(target.over_other_scheme())))
         }
     }
 }
@@ -201,19 +200,14 @@ fn connect_problem(
         Some(TlsError::InvalidCertificate(problem)) => refused_certificate(target, host, trust, problem),
         Some(TlsError::InvalidMessage(_)) => first.other_protocol(target).unwrap_or_else(|| {
             let problem = DialProblem::new(FailureReason::NotTls, format!("`{host}` does not speak TLS there"));
-            problem.with_hint(Some(over_plain_http(target)))
+            problem.with_hint(Some(target.over_other_scheme()))
         }),
         None if first.is_empty() => {
             let detail = format!("{}; does it speak TLS there?", failed());
-            DialProblem::new(FailureReason::TlsFailed, detail).with_hint(Some(over_plain_http(target)))
+            DialProblem::new(FailureReason::TlsFailed, detail).with_hint(Some(target.over_other_scheme()))
         }
         _ => DialProblem::new(FailureReason::TlsFailed, failed()),
     }
-}
-
-fn over_plain_http(target: &DialTarget) -> Hint {
-    let plain = target.origin.replacen("https:", "http:", 1);
-    Hint::new("to deliver over plain HTTP:", target.forward_to(&plain))
 }
 
 fn refused_certificate(target: &DialTarget, host: &str, trust: &Trust, problem: &CertificateError) -> DialProblem {

@@ -147,6 +147,15 @@ impl DialTarget {
         }
     }
 
+    /// How to deliver over the other of HTTP and HTTPS.
+    pub(super) fn over_other_scheme(&self) -> Hint {
+        let (own, other, text) = match self.url.scheme() {
+            "https" => ("https:", "http:", "to deliver over plain HTTP:"),
+            _ => ("http:", "https:", "to deliver over https:"),
+        };
+        Hint::new(text, self.forward_to(&self.origin.replacen(own, other, 1)))
+    }
+
     /// A forward of the requests for this target.
     pub(super) fn forward_to(&self, to: &str) -> Advice {
         let from = self.forwarded.as_deref().unwrap_or(&self.origin);

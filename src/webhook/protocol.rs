@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::egress::{DialProblem, DialTarget};
-use crate::advice::Hint;
 use crate::redact::Redactor;
 use crate::state::workspace::FailureReason;
 
@@ -132,7 +131,7 @@ impl FirstBytes {
             Protocol::Tls if target.url.scheme() == "https" => return None,
             Protocol::Tls => {
                 let problem = DialProblem::new(FailureReason::TlsExpected, "the receiver expects TLS there");
-                return Some(problem.with_hint(Some(over_https(target))));
+                return Some(problem.with_hint(Some(target.over_other_scheme())));
             }
             Protocol::Http2 => {
                 let what = "the receiver speaks HTTP/2 there, and deliveries are sent over HTTP/1.1: let it accept HTTP/1.1 as well";
@@ -153,10 +152,6 @@ impl FirstBytes {
     pub(super) fn quoted(&self) -> String {
         quoted(&self.0.lock())
     }
-}
-
-pub(super) fn over_https(target: &DialTarget) -> Hint {
-    Hint::new("to deliver over https:", target.forward_to(&target.origin.replacen("http:", "https:", 1)))
 }
 
 /// The first line of an answer that HTTP or JSON would explain, the first word of any other text, or else bytes. The further words of

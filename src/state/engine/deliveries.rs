@@ -19,8 +19,21 @@ pub const MAX_FINISHED: usize = 10_000;
 /// look for them.
 const MAX_FAILED: usize = MAX_FINISHED / 2;
 const MAX_CHANGES: usize = 16_384;
-/// Why a delivery was cancelled whose receiver has ended.
-pub const RECEIVER_ENDED: &str = "nothing listened there after the command had ended";
+
+/// Why a delivery was cancelled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Cancellation {
+    #[error("nothing listened there after the command had ended")]
+    ReceiverEnded,
+    #[error("the receiver answered 410 Gone, which disabled the subscription")]
+    AnsweredGone,
+    #[error("the subscription was deleted or disabled")]
+    Unsubscribed,
+    #[error("the workspace was reset or evicted")]
+    WorkspaceGone,
+    #[error("{0}")]
+    Dropped(String),
+}
 
 /// One event on its way to one subscription.
 #[derive(Clone, Debug)]
@@ -32,7 +45,7 @@ pub struct DeliveryRecord {
     /// Attempts made, oldest first, without those for which the budget had no room.
     pub attempts: Vec<Arc<AttemptRecord>>,
     pub next: Option<Instant>,
-    pub note: Option<String>,
+    pub note: Option<Cancellation>,
 }
 
 #[derive(Debug)]
@@ -120,17 +133,17 @@ impl DeliveryStore {
         });
     }
 
-    pub fn note_cancelled(&self, event: &Arc<EventRecord>, delivery: &PlannedDelivery, note: &str) {
+    pub fn note_cancelled(&self, event: &Arc<EventRecord>, delivery: &PlannedDelivery, note: Cancellation) {
         self.change(event, delivery, |record| {
             record.status = DeliveryStatus::Cancelled;
             record.next = None;
-            record.note = Some(note.to_owned());
+            record.note = Some(note);
         });
     }
 
-    pub fn cancel_all(&self, event: &Arc<EventRecord>, note: &str) {
+    pub fn cancel_all(&self, event: &Arc<EventRecord>, note: &Cancellation) {
         for delivery in &event.deliveries {
-            self.note_cancelled(event, delivery, note);
+            self.note_cancelled(event, delivery, note.clone());
         }
     }
 
@@ -204,7 +217,7 @@ impl DeliveryStore {
         let address = origin(dialled);
         let reached =
             |attempt: &Arc<AttemptRecord>| !attempt.outcome.is_unreached() && origin(&attempt.dialled) == address;
-        self.count(|delivery| delivery.attempts.iter().any(reached)) > 0
+        self.state.lock().by_serial.values().any(|delivery| delivery.attempts.iter().any(reached))
     }
 
     /// Passes on every delivery that is not settled, oldest first.
@@ -418,10 +431,10 @@ mod tests {
             }
             let new = enter(&store, &workspace, "dlv_1");
             for _ in 0..2 {
-                store.note_cancelled(&old, &old.deliveries[0], "left");
+                store.note_cancelled(&old, &old.deliveries[0], Cancellation::WorkspaceGone);
                 assert_eq!((store.pending(), statuses()[0]), (1, DeliveryStatus::Pending), "{is_cleared}");
             }
-            store.note_cancelled(&new, &new.deliveries[0], "given up");
+            store.note_cancelled(&new, &new.deliveries[0], Cancellation::Unsubscribed);
             assert_eq!((store.pending(), statuses()[0]), (0, DeliveryStatus::Cancelled));
             store.clear(|_| true);
             assert_eq!((store.pending(), store.get("dlv_1").is_none()), (0, true));

@@ -9,7 +9,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Map, Value};
 
 use super::Engine;
-use super::deliveries::DeliveryRecord;
+use super::deliveries::{Cancellation, DeliveryRecord};
 use crate::clock::{Now, Random};
 use crate::contract::ids::IdKind;
 use crate::contract::nearest;
@@ -25,9 +25,6 @@ use crate::state::workspace::{
     EventRecord, FireRequest, HookUrl, PlannedDelivery, RandomSources, SkipReason, SkippedSubscription,
     SubscriptionRecord, Workspace, WorkspaceState,
 };
-
-/// Why the deliveries of a workspace that is gone are cancelled.
-pub const WORKSPACE_GONE: &str = "the workspace was reset or evicted";
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FireProblem {
@@ -129,9 +126,10 @@ impl Engine {
         self.deliveries.enter(workspace, &event);
         self.journal.append_of(Some(workspace), Entry::Event(Arc::clone(&event)));
         if event.lost {
-            self.deliveries.cancel_all(&event, event.damage.as_deref().unwrap_or("dropped deliberately"));
+            let note = event.damage.as_deref().unwrap_or("dropped deliberately").to_owned();
+            self.deliveries.cancel_all(&event, &Cancellation::Dropped(note));
         } else if workspace.is_gone() {
-            self.deliveries.cancel_all(&event, WORKSPACE_GONE);
+            self.deliveries.cancel_all(&event, &Cancellation::WorkspaceGone);
         } else if !event.deliveries.is_empty() && workspace.enqueue(&event) {
             // The receiver is closed once the emulator stops.
             let _ = self.to_deliver.send(Arc::clone(workspace));

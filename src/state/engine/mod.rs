@@ -27,7 +27,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub use advance::{ClockDriver, settle, wait_for_events, wait_idle, wait_idle_ahead};
 pub use emissions::fire_request_of;
-pub use fire::{FireProblem, WORKSPACE_GONE, event_content};
+pub use fire::{FireProblem, event_content};
 pub use snapshot::wait_idle_briefly;
 
 use crate::clock::{Clock, ClockMode, SavedClock};
@@ -348,10 +348,10 @@ impl Engine {
         reload
     }
 
-    /// Logs the problems found in the files at the start.
+    /// Logs the problems found in the files at the start, and the forwards that have no effect.
     pub fn log_start(&self) {
         self.log_problems(&[]);
-        self.profile_for(None).idle_forwards().into_iter().for_each(|idle| self.note(None, idle, true));
+        self.profile_for(None).idle_forwards().into_iter().for_each(|idle| self.note(None, idle.to_string(), true));
     }
 
     /// Logs the problems that were not known before.
