@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::ControlError;
 use super::call::{Options, USUAL};
 use super::context::{Context, KeyScope};
-use super::due::due_of;
+use super::due::{due_of, timed};
 use super::fields::{Due, DueKind};
 use super::reply::Nearest;
 use crate::state::engine::deliveries::DeliveryRecord;
@@ -54,8 +54,10 @@ pub(super) fn nothing_due(
     is_meant: &dyn Fn(&DeliveryRecord) -> bool,
 ) -> Result<(), ControlError> {
     let (mut due, later) = due_of(cx, scope, cx.redactor(), is_type, is_meant);
-    // A delayed answer is under way; a scenario's timer delivers nothing.
+    // A timer is that of a timed emission, or of a delayed answer, which is under way.
     due.retain(|due| due.what != DueKind::Timer);
+    due.extend(timed(cx, scope, cx.redactor(), is_type));
+    due.sort_by(|a, b| a.in_ms.0.total_cmp(&b.in_ms.0));
     if due.is_empty() { Ok(()) } else { Err(planned(due, later)) }
 }
 

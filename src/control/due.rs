@@ -77,6 +77,25 @@ pub(super) fn due_of(
     (found.into_iter().map(|(_, due)| due).collect(), omitted)
 }
 
+/// The emissions of these types that time has yet to set off, each with its next event.
+pub(super) fn timed(
+    control: &Control,
+    scope: &KeyScope,
+    redactor: Redactor<'_>,
+    is_type: &dyn Fn(&str) -> bool,
+) -> Vec<Due> {
+    let mut found = Vec::new();
+    for workspace in scope.workspaces(control) {
+        let now = workspace.clock().now();
+        for (at, emit) in control.timed_ahead(&workspace, is_type) {
+            let message = format!("{} of scenario `{}`: {}", emit.label, emit.scenario, emit.event);
+            let (_, due) = entry(&workspace, now, at, DueKind::Event, message, redactor);
+            found.push(Due { scenario: Some(emit.scenario.to_string()), ..due });
+        }
+    }
+    found
+}
+
 /// Something due, with the time until then.
 fn entry(
     workspace: &Workspace,

@@ -198,6 +198,19 @@ impl Engine {
         goes_on
     }
 
+    /// The emissions of these event types that time has yet to set off in a workspace, each with the instant at which it does so next.
+    pub fn timed_ahead(&self, workspace: &Workspace, is_type: &dyn Fn(&str) -> bool) -> Vec<(Instant, Arc<Emit>)> {
+        let (config, now) = (self.config_for(Some(workspace.name())), workspace.clock().instant());
+        let mut state = workspace.lock();
+        let Some(began) = state.started_at(config.activation) else { return Vec::new() };
+        state.counters.switch_to(config.activation);
+        let next = |emit: &Arc<Emit>| {
+            let found = due_emits([emit], now.since(began), |fingerprint| state.counters.get(fingerprint).applied);
+            Some((began.plus(found.next?), Arc::clone(emit)))
+        };
+        config.emits.iter().filter(|emit| is_type(&emit.event)).filter_map(next).collect()
+    }
+
     fn fire_planned(
         &self,
         workspace: &Arc<Workspace>,
