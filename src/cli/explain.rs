@@ -128,25 +128,21 @@ fn of_request(RunRequest { request, explanation }: RunRequest) -> Explanation {
     Explanation { request: Some(request), ..explanation }
 }
 
-fn of_delivery(RunRecord { record, summary }: RunRecord<DeliveryWhole>) -> Explanation {
+fn of_delivery(RunRecord { record, summary, advice }: RunRecord<DeliveryWhole>) -> Explanation {
     let attempts = record.attempts.0.iter().map(|attempt| step(attempt, &record));
     let steps = attempts.chain(record.damage.as_deref().map(damage)).collect();
-    let hint = match record.attempts.0.last().map(|attempt| &attempt.outcome) {
-        Some(AttemptResult::Failed { hint: Some(hint), .. }) => Some(vec![hint.clone()]),
-        _ => None,
-    };
     Explanation {
         id: record.id.0.clone(),
         kind: Explained::Delivery,
         summary,
         steps,
-        advice: hint,
+        advice: advice.map(|hint| vec![hint]),
         delivery: Some(record),
         ..Explanation::default()
     }
 }
 
-fn of_event(RunRecord { record, summary }: RunRecord<Event>) -> Explanation {
+fn of_event(RunRecord { record, summary, .. }: RunRecord<Event>) -> Explanation {
     let went = record.deliveries.iter().map(|target| {
         let detail = format!("delivery {} to {}", target.id, target.url);
         ExplainedStep::new(target.subscription.to_string(), StepVerdict::Passed, detail)

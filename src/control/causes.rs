@@ -510,12 +510,8 @@ impl Judge<'_> {
             (CauseKind::Forged, what, part, Hint::from(remedy))
         } else if delivery.status != DeliveryStatus::Delivered && !story::is_on_purpose(delivery) {
             let what = format!("to {to}: {}", story::failure_of(delivery, self.redactor));
-            let diagnosis = Diagnosis::new(self.control, delivery, self.redactor);
-            let remedy = match (diagnosis.remedy(), diagnosis.next_of_failure()) {
-                (Some(remedy), _) => remedy.into(),
-                (None, Some(hint)) => hint.clone(),
-                (None, None) => first_step(delivery).into(),
-            };
+            let advice = Diagnosis::new(self.control, delivery, self.redactor).first_advice();
+            let remedy = advice.unwrap_or_else(|| first_step(delivery).into());
             (CauseKind::Undelivered, what, delivery.event.event_type.clone(), remedy)
         } else {
             return None;

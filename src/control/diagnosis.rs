@@ -179,8 +179,13 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
+    /// What to check or do first: the one advice of a verdict, a cause and a saved run.
+    pub(super) fn first_advice(&self) -> Option<Hint> {
+        self.remedy().map(Hint::from).or_else(|| self.next_of_failure().cloned())
+    }
+
     /// What the attempt that decided advises, if it found no receiver or could not talk to it.
-    pub(super) fn next_of_failure(&self) -> Option<&'a Hint> {
+    fn next_of_failure(&self) -> Option<&'a Hint> {
         match &self.delivery.deciding_attempt()?.outcome {
             AttemptOutcome::Failed { hint, .. } => hint.as_deref(),
             AttemptOutcome::Answered { .. } => None,

@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::call::{ControlCall, Declaration, Made, Query, Tag};
 use super::clock::ClockView;
 use super::context::{Context, KeyScope, Paging};
+use super::diagnosis::Diagnosis;
 use super::document::write_list;
 use super::due::due;
 use super::exec_facts::ExecFacts;
@@ -34,6 +35,7 @@ use super::{
     Control, ControlError, clock, deliveries, document, events, explain, findings, profile, requests, scenarios, story,
     stream, subscriptions, test_outcome,
 };
+use crate::advice::Hint;
 use crate::contract::keys::Keys;
 use crate::findings::Findings;
 use crate::http::answer::{JSON, answer};
@@ -41,7 +43,7 @@ use crate::http::body::ResponseBody;
 use crate::redact::Redactor;
 use crate::scenario::ScenarioSnapshot;
 use crate::settings::LedgerRow;
-use crate::state::engine::deliveries::DeliveryRecord;
+use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::journal::record::{DeliveryWhole, Event, LogLine, QuotaState, RequestWhole, Time, WorkspaceId, time};
 use crate::state::journal::{Entry, Notice, RequestRecord};
 use crate::state::workspace::{EventRecord, Workspace};
@@ -190,6 +192,9 @@ pub(crate) struct RunRecord<T> {
     pub(crate) record: T,
     /// In a sentence, as `GET explain/{id}` has it.
     pub(crate) summary: String,
+    /// What to check or do first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) advice: Option<Hint>,
 }
 
 /// A scenario with its text and its progress.
@@ -393,10 +398,14 @@ impl Records {
         let deliveries = newest(&found, most, |(_, delivery)| RunRecord {
             record: deliveries::whole(delivery, registry, redactor),
             summary: story::of_delivery(delivery, redactor),
+            advice: (delivery.status != DeliveryStatus::Delivered && !story::is_on_purpose(delivery))
+                .then(|| Diagnosis::new(control, delivery, redactor).first_advice())
+                .flatten(),
         });
         let events = newest(&history.events, most, |event| RunRecord {
             record: events::shown(event, registry, redactor),
             summary: story::of_event(event),
+            advice: None,
         });
         let notices = newest(&history.notices, most, |notice| stream::shown(notice));
         let omitted = Omitted {

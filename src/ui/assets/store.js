@@ -235,10 +235,7 @@ export class Store {
     if (request) return { explanation: { ...request.explanation, request } };
     const delivery = deliveries?.find((one) => one.id === id);
     if (delivery) {
-      const remedy = this.run.verification?.undelivered?.find((one) => one.id === id)?.remedy;
-      const outcome = delivery.attempts.at(-1)?.outcome;
-      const hint = (outcome && 'hint' in outcome && outcome.hint) || (remedy ? { text: remedy, advice: null } : null);
-      return { explanation: { summary: delivery.summary, steps: [], advice: hint ? [hint] : null, delivery } };
+      return { explanation: { summary: delivery.summary, steps: [], advice: delivery.advice ? [delivery.advice] : null, delivery } };
     }
     const event = events?.find((one) => one.id === id);
     return event ? { explanation: { summary: event.summary, steps: [], event } } : { error: 'This record is not in the file: it was trimmed, or evicted before the file was saved.' };
