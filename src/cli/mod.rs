@@ -65,7 +65,8 @@ Examples:
   wrs-emulator explain req_01k...                    why this answer
 
 Keys: --key, else WRS_API_KEY (not for clock, review, run and verdict); else
-listen, reset, sign, subscriptions create and trigger use sk_test_local, others all.
+listen, reset, sign, subscriptions create and trigger use sk_test_local,
+others all.
 
 Exit status: 0 done, 1 a check found problems or a named thing does not exist,
 2 wrong usage or an invalid file, 3 no emulator answers. With --json, lists are

@@ -49,7 +49,7 @@ async fn a_planned_event_disproves_absence_until_the_clock_has_passed_it() {
     let toml = "[[emit]]\nevent = \"workflow.completed\"\non = { after = \"5s\" }\n";
     put_scenario(&emulator, "planned", toml).await;
     activate(&emulator, &["planned"], None).await;
-    get(&emulator, "/v1/hello").await;
+    get(&emulator, "/v1/system/status").await;
     let none = json!({ "none": true });
     let due = control(&emulator, "POST", "deliveries/wait", &none).await;
     assert_eq!((due.status, &due.json()["due"][0]["what"]), (409, &json!("event")), "{due:?}");

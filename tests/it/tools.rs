@@ -369,3 +369,24 @@ fn listen_answers_at_once_behind_silent_connections() {
         drop(silent);
     }
 }
+
+/// An event that the emulator makes and signs, in each form in which it is printed.
+#[test]
+fn an_event_is_signed_without_being_sent() {
+    let served = Served::start(&[]);
+    let sign = |more: &[&str]| {
+        served.call(&[&["sign", "--event", "workflow.completed", "--secret", SECRET][..], more].concat())
+    };
+    sign(&["--data", "workflow_id=wf_9"]).exits(0).prints(&[
+        "webhook-signature: v1,",
+        "\n\n{\"id\":\"evt_",
+        "\"wf_9\"",
+    ]);
+    let to = "http://localhost:3000/hooks";
+    let curl = sign(&["--output", "curl", "--webhook-url", to]).exits(0);
+    curl.prints(&["curl -sS -X POST -H 'content-type: application/json' ", " --data-binary '{", to]);
+    let forged: Value = serde_json::from_slice(&sign(&["--tamper", "body", "--json"]).exits(0).stdout).expect("JSON");
+    assert!(forged["body"].as_str().is_some_and(|body| body.contains("\"tampered\":true")), "{forged}");
+    sign(&["--tamper", "nothing"]).exits(2).says(&["--tamper", "future_timestamp"]);
+    run(&["sign", "--tamper", "body", "FILE"], b"").exits(2).says(&["--event"]);
+}
