@@ -158,13 +158,13 @@ pub(crate) struct SignArgs {
     #[arg(long, value_name = "TYPE", conflicts_with_all = ["id", "timestamp", "set", "secret_key"])]
     event: Option<String>,
     /// Change one field of the event's data: `path=value`. Repeatable.
-    #[arg(long, value_name = "PATH=VALUE", requires = "event")]
+    #[arg(long, value_name = "PATH=VALUE", conflicts_with = "file")]
     data: Vec<String>,
     /// Forge it: a handler must refuse it.
-    #[arg(long, requires = "event", value_parser = Tamper::ALL.map(Tamper::name))]
+    #[arg(long, conflicts_with = "file", value_parser = Tamper::ALL.map(Tamper::name))]
     tamper: Option<String>,
     /// How the signed event is printed.
-    #[arg(long, requires = "event", default_value = "http", value_parser = ["http", "curl", "json"])]
+    #[arg(long, conflicts_with = "file", default_value = "http", value_parser = ["http", "curl", "json"])]
     output: String,
     /// Whose subscription signs if no secret is given: a key, or a workspace `ws_…`.
     #[arg(long, env = "WRS_API_KEY", default_value = SAMPLE_KEY, hide_env_values = true)]

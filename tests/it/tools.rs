@@ -388,5 +388,5 @@ fn an_event_is_signed_without_being_sent() {
     let forged: Value = serde_json::from_slice(&sign(&["--tamper", "body", "--json"]).exits(0).stdout).expect("JSON");
     assert!(forged["body"].as_str().is_some_and(|body| body.contains("\"tampered\":true")), "{forged}");
     sign(&["--tamper", "nothing"]).exits(2).says(&["--tamper", "future_timestamp"]);
-    run(&["sign", "--tamper", "body", "FILE"], b"").exits(2).says(&["--event"]);
+    run(&["sign", "--tamper", "body", "FILE"], b"").exits(2).says(&["--tamper", "cannot be used with"]);
 }
