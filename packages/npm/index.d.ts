@@ -20,12 +20,13 @@ type Fields = Record<string, unknown>;
 export interface Signed {
   id: string;
   headers: Record<string, string>;
-  body: Buffer;
+  /** A Buffer. */
+  body: Uint8Array;
 }
 
 /** A case of the probe: what to send, and what a right handler answers. */
 export interface Case extends Omit<control.DeliveryCase, "requests"> {
-  requests: Array<{ method: string; headers: Record<string, string>; body: Buffer }>;
+  requests: Array<{ method: string; headers: Record<string, string>; body: Uint8Array }>;
   /** What is wrong with this answer; undefined if it is right. */
   problem(status: number): string | undefined;
 }
