@@ -599,7 +599,7 @@ def unpacked_wheel():
 def main():
     (work / "node_modules").symlink_to(modules)
     subprocess.run([sys.executable, root / "packages/build.py", binary, work / "packages"], check=True, stdout=subprocess.DEVNULL)
-    parts = {one.__name__: one for one in (pytest, node, nodes, vitest, vitests, jest, types, time, red)}
+    parts = {one.__name__: one for one in (pytest, node, nodes, vitest, vitests, jest, types, time, handlers, red)}
     for part in sys.argv[3:]:
         parts[part]()
     print(f"{len(passed)} passed, 0 failed")
