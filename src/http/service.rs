@@ -15,9 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::contract::error::ErrorKind;
 use crate::contract::routes::{Credential, Lookup, Operation, RequestTarget, look_up};
-use crate::http::answer::{
-    Answer, REQUEST_ID, RequestRejection, SendFault, all_headers, body_headers, http_date, id_value,
-};
+use crate::http::answer::{Answer, REQUEST_ID, RequestRejection, SendFault, all_headers, http_date, id_value};
 use crate::http::body::{BodyReader, RequestBody, ResponseBody, paced};
 use crate::http::connection_state::{ConnectionFault, ConnectionState};
 use crate::http::handler::{Answering, NO_HTTP_2, PLAIN_ON_TLS, Unreadable};
@@ -27,7 +25,7 @@ use crate::http::request::{AuthenticatedKey, Identity, RequestContext, RequestHe
 use crate::scenario::{Decision, Emit, ScenarioSnapshot, after_answer};
 use crate::state::engine::Engine;
 use crate::state::journal::{ConnectionInfo, Entry, RawExchange, Reason, Transcript};
-use crate::util::header_lines::push_headers;
+use crate::util::header_lines::{push_header, push_headers};
 use crate::util::tasks::{catch_panic, catch_panic_now};
 
 #[derive(Debug)]
@@ -126,7 +124,7 @@ impl Api {
         let request = RequestHead::new(head, self.engine.registry.clock().now(), &self.engine.library.load());
         let identity = self.anonymous(&request);
         let mut cx = RequestContext::new(request, identity);
-        let Answer { status: own, content_type, body, reason, .. } = cx.refusal(kind, text);
+        let Answer { body, reason, .. } = cx.refusal(kind, text);
         let clock = cx.workspace().clock();
         let date = http_date(clock.shared_time(cx.request.now));
         let (id, profile) = (&cx.identity.id, cx.profile());
@@ -137,16 +135,19 @@ impl Api {
         headers.extend(further.map(|name| (name.name().as_str(), id.as_str())));
         headers.push(("connection", "close"));
         let letters = profile.variation.header_names;
-        let lines = headers.into_iter().map(|(name, value)| format!("{}: {value}\r\n", letters.of(name)));
+        let lines = headers.iter().map(|(name, value)| format!("{}: {value}\r\n", letters.of(name)));
         let head = format!("HTTP/1.1 {status}\r\n{}\r\n", lines.collect::<String>());
         let bytes = [head.as_bytes(), &body].concat().into();
-        let own_headers = body_headers(own, content_type);
+        // Those that hyper adds to other answers are not in the journal.
+        headers.retain(|(name, _)| !["content-length", "date"].contains(name));
         let transcript = Transcript::new(&RawExchange {
             id: id.as_bytes(),
             request: None,
             headers: &cx.request.head.headers,
             body: &[],
-            answer_headers: &|bytes| push_headers(bytes, &own_headers),
+            answer_headers: &|bytes| {
+                headers.iter().for_each(|(name, value)| push_header(bytes, name, value.as_bytes()))
+            },
             answer_body: &body,
         });
         let record = cx.take_record(transcript, status.as_u16(), None, reason, ConnectionInfo::default());

@@ -132,11 +132,18 @@ pub(crate) fn assert_error(answer: &Answer, status: u16, code: &str, what: &str)
     assert_eq!(error["request_id"].as_str(), answer.header("x-emulator-request-id"), "{what}");
 }
 
-/// The journal has the answer, with the same status.
+/// The journal has the answer, with the same status and headers.
 pub(crate) async fn assert_journaled(emulator: &Emulator, answer: &Answer) {
     let id = answer.header("x-emulator-request-id").expect("an id");
-    let shown = view(emulator, &format!("requests/{id}")).await.to_string();
-    assert!(shown.contains(id) && shown.contains(&format!(":{}", answer.status)), "{shown}");
+    let shown = view(emulator, &format!("requests/{id}")).await;
+    assert_eq!(shown["answer"]["status"], answer.status, "{shown}");
+    // Some that hyper adds are not in the journal.
+    let headers = shown["answer"]["headers"].as_array().expect("headers");
+    assert!(headers.iter().any(|header| header[0] == "x-emulator-request-id"), "{shown}");
+    for header in headers {
+        let name = header[0].as_str().expect("a name");
+        assert_eq!(answer.header(name), header[1].as_str(), "{name}: {shown}");
+    }
 }
 
 /// Another client gets its answer meanwhile.
