@@ -146,7 +146,9 @@ impl Api {
             headers: &cx.request.head.headers,
             body: &[],
             answer_headers: &|bytes| {
-                headers.iter().for_each(|(name, value)| push_header(bytes, name, value.as_bytes()))
+                for (name, value) in &headers {
+                    push_header(bytes, name, value.as_bytes());
+                }
             },
             answer_body: &body,
         });

@@ -51,7 +51,7 @@ pub struct Probe {
     pub target: Arc<DialTarget>,
     pub reach: DialContext,
     pub signing: ProbeSigning,
-    /// The settings, by which events are made; [`check_events`] accepts them.
+    /// The settings, by which events are made; [`check_events`](crate::cases::check_events) accepts them.
     pub profile: Arc<Profile>,
     /// Limit for each request, its connect included.
     pub timeout: Duration,
