@@ -98,6 +98,7 @@ pub static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "../../docs/",
         "docs/",
         "README.md",
+        "SKILL.md",
         "agents.md",
         "ci.md",
         "cli.md",
@@ -164,6 +165,9 @@ fn without_comments(source: &str) -> String {
 
 /// A page of the documentation: its Markdown as HTML. What it quotes is no markup, and links lead to other pages and headings alone.
 fn documentation(markdown: &str) -> String {
+    // What agents read before a page is not a part of it.
+    let page = markdown.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n"));
+    let markdown = page.map_or(markdown, |(_, page)| page);
     let mut events: Vec<Event> = Vec::new();
     let (mut heading, mut title, mut is_link) = (None, String::new(), false);
     for event in Parser::new_ext(markdown, Options::ENABLE_TABLES) {
