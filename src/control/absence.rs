@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::ControlError;
 use super::call::{Options, USUAL};
 use super::context::{Context, KeyScope};
-use super::due::{due_of, timed};
-use super::fields::{Due, DueKind};
+use super::due::yet_to_deliver;
+use super::fields::Due;
 use super::reply::Nearest;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::engine::wait_idle;
@@ -53,30 +53,19 @@ pub(super) fn nothing_due(
     is_type: &dyn Fn(&str) -> bool,
     is_meant: &dyn Fn(&DeliveryRecord) -> bool,
 ) -> Result<(), ControlError> {
-    let (mut due, later) = due_of(cx, scope, cx.redactor(), is_type, is_meant);
-    // A timer is that of a timed emission, or of a delayed answer, which is under way.
-    due.retain(|due| due.what != DueKind::Timer);
-    due.extend(timed(cx, scope, cx.redactor(), is_type));
-    due.sort_by(|a, b| a.in_ms.0.total_cmp(&b.in_ms.0));
-    if due.is_empty() { Ok(()) } else { Err(planned(due, later)) }
-}
-
-fn planned(mut due: Vec<Due>, later: usize) -> ControlError {
-    let count = due.len() + later;
+    let mut due = yet_to_deliver(cx, scope, cx.redactor(), is_type, is_meant);
+    if due.is_empty() {
+        return Ok(());
+    }
+    let (is_one, has_more) = (due.len() == 1, due.len() > MAX_NAMED);
     due.truncate(MAX_NAMED);
     let line = |due: &Due| {
         let wait = Duration::from_secs_f64(due.in_ms.0.max(0.0) / 1000.0);
         format!("{} in {}", due.message, duration_text(wait))
     };
     let named: Vec<String> = due.iter().map(line).collect();
-    let more = match count - due.len() {
-        0 => String::new(),
-        more => format!("; and {more} more"),
-    };
-    let message = format!(
-        "none came, but {} still due: {}{more}",
-        if count == 1 { "one is" } else { "some are" },
-        named.join("; ")
-    );
-    ControlError::conflict(message).with(|error| error.due = Some(due))
+    let more = if has_more { "; and more" } else { "" };
+    let message =
+        format!("none came, but {} still due: {}{more}", if is_one { "one is" } else { "some are" }, named.join("; "));
+    Err(ControlError::conflict(message).with(|error| error.due = Some(due)))
 }

@@ -18,22 +18,48 @@ const MAX_DUE: usize = 50;
 
 /// The earliest entries due in a scope, and how many were left out.
 pub(super) fn due(control: &Control, scope: &KeyScope, redactor: Redactor<'_>) -> (Vec<Due>, usize) {
-    due_of(control, scope, redactor, &|_| true, &|_| true)
+    let (mut due, mut count) = deliveries_due(control, scope, redactor, &|_| true, &|_| true);
+    for workspace in scope.workspaces(control) {
+        let now = workspace.clock().now();
+        let attempt = workspace.with_queue(|queue| queue.next_due());
+        let first = [attempt, workspace.lock().timeline.next_due()].into_iter().flatten().min();
+        let timer = workspace.agenda().next_due().filter(|due| *due > now.instant);
+        if let Some(at) = timer.filter(|at| first.is_none_or(|first| *at < first)) {
+            count += 1;
+            let message = "a scenario's timer or a delayed answer".to_owned();
+            due.push(entry(&workspace, now, at, DueKind::Timer, message, redactor));
+        }
+        keep_earliest(&mut due, 2 * MAX_DUE);
+    }
+    keep_earliest(&mut due, 0);
+    let omitted = count - due.len();
+    (due.into_iter().map(|(_, due)| due).collect(), omitted)
 }
 
-/// The same of the planned events whose type, and the deliveries that are meant.
-pub(super) fn due_of(
+/// What is due, and the time until then.
+type TimedDue = (Duration, Due);
+
+/// Sorts them and keeps the earliest, once there are so many.
+fn keep_earliest(due: &mut Vec<TimedDue>, many: usize) {
+    if due.len() >= many {
+        // Stable, so that what one workspace plans for an instant stays in order; workspaces are compared by id.
+        due.sort_by(|(a_wait, a), (b_wait, b)| (a_wait, &a.workspace.0).cmp(&(b_wait, &b.workspace.0)));
+        due.truncate(MAX_DUE);
+    }
+}
+
+/// The earliest planned events of the types that are meant, and attempts at the deliveries that are meant; and how many there are in all.
+fn deliveries_due(
     control: &Control,
     scope: &KeyScope,
     redactor: Redactor<'_>,
     is_type: &dyn Fn(&str) -> bool,
     is_meant: &dyn Fn(&DeliveryRecord) -> bool,
-) -> (Vec<Due>, usize) {
+) -> (Vec<TimedDue>, usize) {
     let mut workspaces: HashMap<Arc<str>, (Arc<Workspace>, Now)> = HashMap::new();
     let (mut found, mut count) = (Vec::new(), 0);
     for workspace in scope.workspaces(control) {
         let now = workspace.clock().now();
-        let attempt = workspace.with_queue(|queue| queue.next_due());
         let state = workspace.lock();
         let planned = || state.timeline.all().filter(|planned| is_type(&planned.emit.event));
         count += planned().count();
@@ -43,14 +69,8 @@ pub(super) fn due_of(
             let (wait, due) = entry(&workspace, now, planned.at, DueKind::Event, message, redactor);
             found.push((wait, Due { scenario: Some(emit.scenario.to_string()), ..due }));
         }
-        let first = [attempt, state.timeline.next_due()].into_iter().flatten().min();
         drop(state);
-        let timer = workspace.agenda().next_due().filter(|due| *due > now.instant);
-        if let Some(due) = timer.filter(|due| first.is_none_or(|first| *due < first)) {
-            count += 1;
-            let message = "a scenario's timer or a delayed answer".to_owned();
-            found.push(entry(&workspace, now, due, DueKind::Timer, message, redactor));
-        }
+        keep_earliest(&mut found, 2 * MAX_DUE);
         workspaces.insert(Arc::clone(workspace.name()), (workspace, now));
     }
     let in_scope = |delivery: &DeliveryRecord| workspaces.contains_key(&delivery.event.workspace);
@@ -70,30 +90,32 @@ pub(super) fn due_of(
         let (wait, due) = entry(workspace, now, at, DueKind::Attempt, message, redactor);
         found.push((wait, Due { delivery: Some(delivery.planned.id.as_str().into()), ..due }));
     }
-    // Stable, so that what one workspace plans for an instant stays in order; workspaces are compared by id.
-    found.sort_by(|(a_wait, a), (b_wait, b)| (a_wait, &a.workspace.0).cmp(&(b_wait, &b.workspace.0)));
-    found.truncate(MAX_DUE);
-    let omitted = count - found.len();
-    (found.into_iter().map(|(_, due)| due).collect(), omitted)
+    (found, count)
 }
 
-/// The emissions of these types that time has yet to set off, each with its next event.
-pub(super) fn timed(
+/// What will deliver without another call: planned events and timed emissions of these types, and attempts at the deliveries that are
+/// meant. Some of it, the earliest first; nothing only if there is nothing.
+pub(super) fn yet_to_deliver(
     control: &Control,
     scope: &KeyScope,
     redactor: Redactor<'_>,
     is_type: &dyn Fn(&str) -> bool,
+    is_meant: &dyn Fn(&DeliveryRecord) -> bool,
 ) -> Vec<Due> {
-    let mut found = Vec::new();
+    let (mut found, _) = deliveries_due(control, scope, redactor, is_type, is_meant);
     for workspace in scope.workspaces(control) {
+        if found.len() >= 2 * MAX_DUE {
+            break;
+        }
         let now = workspace.clock().now();
-        for (at, emit) in control.timed_ahead(&workspace, is_type) {
+        for (at, emit) in control.timed_ahead(&workspace, is_type).into_iter().take(MAX_DUE) {
             let message = format!("{} of scenario `{}`: {}", emit.label, emit.scenario, emit.event);
-            let (_, due) = entry(&workspace, now, at, DueKind::Event, message, redactor);
-            found.push(Due { scenario: Some(emit.scenario.to_string()), ..due });
+            let (wait, due) = entry(&workspace, now, at, DueKind::Event, message, redactor);
+            found.push((wait, Due { scenario: Some(emit.scenario.to_string()), ..due }));
         }
     }
-    found
+    found.sort_by_key(|(wait, _)| *wait);
+    found.into_iter().map(|(_, due)| due).collect()
 }
 
 /// Something due, with the time until then.
@@ -104,7 +126,7 @@ fn entry(
     what: DueKind,
     message: String,
     redactor: Redactor<'_>,
-) -> (Duration, Due) {
+) -> TimedDue {
     let wait = at.since(now.instant);
     let due = Due {
         at: time(now.wall.saturating_add(wait).unwrap_or(now.wall)),

@@ -7,6 +7,7 @@ use rand::RngExt as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use url::Url;
 
 use super::ControlError;
 use super::call::{Body, ControlCall, Declaration, Options, Tag, USUAL};
@@ -119,6 +120,9 @@ pub(crate) struct CaseRequest {
     pub(crate) body: String,
 }
 
+/// Most bytes of all bodies of the cases. With the data of the built-in settings they have less than a tenth of it.
+const MAX_CASES_BYTES: usize = 1024 * 1024;
+
 /// The answer has headers that a key signed, and a body that must not be masked.
 const UNMASKED: Options = Options { shows_secrets: true, ..USUAL };
 
@@ -156,6 +160,9 @@ struct Signer {
 impl ListCases {
     /// What signs: the secret, or the one of a subscription.
     fn signer(&self, workspace: &Workspace, profile: &Profile) -> Result<Signer, ControlError> {
+        if let Some(url) = self.url.as_ref().filter(|url| Url::parse(url).is_err() || url.contains(char::is_control)) {
+            return Err(ControlError::unexpected("url", "the URL of a receiver", url));
+        }
         let mut profile = profile.clone();
         if let Some(scheme) = self.scheme {
             profile.webhooks.scheme = SchemeNames::One(scheme);
@@ -251,8 +258,14 @@ fn cases(Body { body: by }: Body<ListCases>, cx: &Context) -> Result<List<Delive
         shown(case, requests)
     };
     let trial = Occasion { profile: &profile, event: "trial", subject: "trial", created: now, now };
-    let data =
+    let data: Vec<DeliveryCase> =
         CASES.iter().filter(|case| !case.is_of_the_wire() && is_applicable(case, &signing, trial)).map(made).collect();
+    let bytes: usize = data.iter().flat_map(|case| &case.requests).map(|request| request.body.len()).sum();
+    if bytes > MAX_CASES_BYTES {
+        let message =
+            format!("the cases have {bytes} bytes, and at most {MAX_CASES_BYTES} are answered: shorten `events.data`");
+        return Err(ControlError::invalid(message));
+    }
     Ok(List { data })
 }
 

@@ -41,6 +41,15 @@ async fn a_delivery_that_is_there_and_a_retry_that_is_due_disprove_absence() {
     assert!(message.ends_with(" in 1 s"), "{message}");
     assert_eq!(due.json()["due"][0]["what"], "attempt");
     ask(&emulator, "POST", "deliveries/wait", &json!({ "none": true, "type": "reference.matched" })).await;
+    ask(&emulator, "POST", "sink/app", &json!({ "respond": [500, 500, 500, 500, 500, 500, 500] })).await;
+    fire(&emulator, &json!({ "type": "workflow.completed", "count": 7 })).await;
+    let due = control(&emulator, "POST", "deliveries/wait", &delivered).await.json();
+    let message = due["error"]["message"].as_str().expect("a text");
+    assert!(
+        message.starts_with("none came, but some are still due: attempt 2") && message.ends_with("; and more"),
+        "{due}"
+    );
+    assert_eq!(due["due"].as_array().map(Vec::len), Some(5), "{due}");
 }
 
 #[tokio::test]

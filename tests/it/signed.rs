@@ -87,4 +87,11 @@ async fn the_cases_of_the_probe_are_requests_with_the_expected_answer() {
     assert_ne!(other[0]["requests"][0]["body"], cases[0]["requests"][0]["body"], "the ids are those of another run");
     let answer = control(&emulator, "POST", "events/cases", &json!({ "secret": "" })).await;
     assert_eq!(answer.status, 422, "{answer:?}");
+    for url in ["nowhere", "https://a.example/\u{7}"] {
+        let request = json!({ "type": "workflow.completed", "secret": SECRET, "url": url });
+        refused(&emulator, "POST", "events/sign", &request, 422, "url: expected the URL of a receiver").await;
+    }
+    let large = json!({ "events.data": { "workflow.completed": { "x": "a".repeat(60_000) } } });
+    ask(&emulator, "PATCH", "profile", &large).await;
+    refused(&emulator, "POST", "events/cases", &json!({ "secret": SECRET }), 422, "shorten `events.data`").await;
 }
