@@ -23,6 +23,7 @@ use crate::state::engine::event_content;
 use crate::state::journal::record::EventId;
 use crate::state::workspace::{FireRequest, Secret, Workspace};
 use crate::util::header_lines::HeaderLines;
+use crate::util::wording::quoted;
 use crate::webhook::signed::{Unsigned, sign_delivery, signature_time};
 
 /// The URL of a receiver that is only called in process, where a scheme signs one.
@@ -176,7 +177,7 @@ impl ListCases {
         let state = workspace.lock();
         let record = match &self.subscription {
             Some(id) => state.subscriptions.get(id).ok_or_else(|| {
-                ControlError::not_found(format!("there is no subscription `{}` of this key", id.escape_debug()))
+                ControlError::not_found(format!("there is no subscription `{}` of this key", quoted(id)))
             })?,
             None => state.subscriptions.iter().find(|record| !record.disabled).ok_or_else(no_secret)?,
         };

@@ -62,6 +62,12 @@ async fn each_forgery_is_refused_and_the_subscription_signs_where_no_secret_is_g
         let event = ask(&emulator, "POST", "events/sign", &request).await;
         verified(&event, &["--secret", &secret, "--scheme", scheme]).exits(0);
     }
+    let long = "a".repeat(100_000);
+    for (field, value) in [("set", json!({ &long: 1 })), ("tamper", json!(long)), ("subscription", json!(long))] {
+        let request = json!({ "type": "workflow.completed", field: value });
+        let answer = control(&emulator, "POST", "events/sign", &request).await;
+        assert!(answer.status >= 400 && answer.body.len() < 1000, "{field}: {} bytes", answer.body.len());
+    }
     let unknown = json!({ "type": "workflow.nope", "secret": SECRET });
     refused(&emulator, "POST", "events/sign", &unknown, 422, "unsupported event type").await;
     let bad = json!({ "type": "workflow.completed", "secret": "whsec_%" });

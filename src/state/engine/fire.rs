@@ -25,6 +25,7 @@ use crate::state::workspace::{
     EventRecord, FireRequest, HookUrl, PlannedDelivery, RandomSources, SkipReason, SkippedSubscription,
     SubscriptionRecord, Workspace, WorkspaceState,
 };
+use crate::util::wording::quoted;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FireProblem {
@@ -67,7 +68,7 @@ impl Engine {
         let now = workspace.clock().now();
         let mut state = workspace.lock();
         if let Some(id) = request.subscription.as_ref().filter(|id| state.subscriptions.get(id).is_none()) {
-            return Err(FireProblem::UnknownSubscription(id.clone()));
+            return Err(FireProblem::UnknownSubscription(quoted(id)));
         }
         let (id, body, gaps) = event_content(&mut request, profile, now, &mut state.sources)?;
         let (damage, copies) = (request.damage(profile), request.copies(profile) as usize);
@@ -228,7 +229,7 @@ fn swap(profile: &Profile, was_delayed: &mut bool) -> Duration {
 /// Changes one existing field. An unknown path is an error and does not add a field, because it is most likely misspelled.
 fn set_path(data: &mut Map<String, Value>, path: &str, value: Value, event_type: &str) -> Result<(), FireProblem> {
     let unknown =
-        |hint: String| FireProblem::UnknownPath { path: path.to_owned(), event_type: event_type.to_owned(), hint };
+        |hint: String| FireProblem::UnknownPath { path: quoted(path), event_type: event_type.to_owned(), hint };
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     if !data.contains_key(first) {
         let known = data.keys().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");

@@ -40,6 +40,7 @@ use crate::state::journal::{Journal, Notice, NoticeKind};
 use crate::state::workspace::{Registry, Workspace};
 use crate::util::flag::Flag;
 use crate::util::tasks::Blocking;
+use crate::util::wording::quoted;
 use deliveries::DeliveryStore;
 use movers::Movers;
 use sink::Sinks;
@@ -52,7 +53,7 @@ pub enum KeyProblem {
     /// `*`, which names all of them.
     #[error("key: `*` cannot be meant here; name one key")]
     All,
-    #[error("there is no workspace `{}`", .0.escape_debug())]
+    #[error("there is no workspace `{}`", quoted(.0))]
     UnknownId(String),
     #[error("{0}")]
     Invalid(String),
