@@ -394,9 +394,6 @@ async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<Made<List<
     let filter = [&request.status, &request.event, &request.event_type, &request.subscription];
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
     if request.none {
-        if count > 1 || request.attempts.is_some() {
-            return Err(ControlError::invalid("none: leave out `count` and `attempts`"));
-        }
         rest(&cx, &scope, limit).await?;
         // On a blocking thread: ten thousand keys may have as many things due.
         let looking = Arc::clone(&cx);

@@ -307,9 +307,6 @@ async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<Made<List<Re
         found.len() >= count
     };
     if request.none {
-        if count > 1 {
-            return Err(ControlError::invalid("none: leave out `count`"));
-        }
         rest(&cx, &scope, limit).await?;
         look();
         if found.is_empty() {

@@ -55,12 +55,12 @@ PYTHON
 cat >schemathesis.toml <<'TOML'
 [[operations]]
 include-operation-id = ["post_requests_wait", "post_deliveries_wait"]
-checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 408]
+checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 408, 409]
 checks.negative_data_rejection.expected-statuses = [400, 401, 404, 406, 408, 415, 422]
 checks.max_response_time = 20.0
 
 [[operations]]
-include-operation-id = ["post_events", "patch_profile", "post_subscriptions", "put_scenarios_by_name",
+include-operation-id = ["post_events", "post_events_sign", "post_events_cases", "patch_profile", "post_subscriptions", "put_scenarios_by_name",
   "post_clock", "post_subscriptions_by_id_rotate", "post_scenarios_active", "delete_scenarios_by_name", "put_snapshot"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 422]
 

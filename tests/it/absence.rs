@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{activate, ask, control, fire, get, put_scenario, refused, start, subscribe_sink};
+use crate::support::{activate, ask, control, fire, get, put_scenario, start, subscribe_sink};
 
 #[tokio::test]
 async fn nothing_due_and_nothing_there_is_proved_at_once() {
@@ -15,10 +15,6 @@ async fn nothing_due_and_nothing_there_is_proved_at_once() {
     assert_eq!((found.status, &found.json()["error"]["code"]), (409, &json!("not_none")), "{found:?}");
     assert_eq!(found.json()["error"]["message"], "expected none, but 1 request matches");
     assert_eq!(found.json()["nearest"][0]["request"]["path"], "/v1/hello");
-    let counted = json!({ "none": true, "count": 2 });
-    for call in ["requests/wait", "deliveries/wait"] {
-        refused(&emulator, "POST", call, &counted, 422, "none: leave out `count`").await;
-    }
     let other = json!({ "none": true, "path": "/v1/system/status" });
     ask(&emulator, "POST", "requests/wait", &other).await;
 }
