@@ -33,7 +33,7 @@ use super::test_outcome::{Ending, TestOutcome};
 use super::verdict::{Verification, judge};
 use super::{
     Control, ControlError, clock, deliveries, document, events, explain, findings, profile, requests, scenarios, story,
-    stream, subscriptions, test_outcome,
+    stream, subscriptions,
 };
 use crate::advice::Hint;
 use crate::contract::keys::Keys;
@@ -168,13 +168,6 @@ pub(crate) struct KeyState {
     pub(crate) test: Option<TestOutcome>,
 }
 
-impl KeyState {
-    /// True if its test failed.
-    pub(super) fn has_failed(&self) -> bool {
-        self.test.as_ref().is_some_and(|test| test.outcome == Ending::Failed)
-    }
-}
-
 /// A request with its explanation, in which the request itself is absent.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
@@ -254,6 +247,8 @@ pub(crate) fn document_bound() -> String {
 pub(crate) const MAX_RECORDS: usize = 2_000;
 /// Once the requests, deliveries or events have this many bytes of JSON, no older one is added.
 pub(crate) const MAX_BYTES: usize = 8 * 1024 * 1024;
+/// With so many keys and entries of the journal, a document is too long to be made whole.
+const SURELY_LONG: usize = 2_000;
 
 impl GetRun {
     fn document(&self, cx: &Context) -> Result<RecordedRun, ControlError> {
@@ -267,14 +262,20 @@ impl GetRun {
         cx: &Arc<Context>,
         write: fn(RecordedRun, Redactor<'_>, &mut dyn io::Write) -> io::Result<()>,
     ) -> Result<ResponseBody, ControlError> {
-        self.key.scope_soon(cx).await?;
+        let scope = self.key.scope_soon(cx).await?;
         let of = Arc::clone(cx);
+        let records = cx.journal.fill().entries + scope.workspaces(cx).len();
         let write = move |out: &mut dyn io::Write| {
             let document = self.document(&of).map_err(|_| io::Error::other("the key is gone"))?;
             write(document, of.redactor(), out)
         };
         let short = write.clone();
-        match cx.control.read(&cx.is_disconnected, |_| document::short(short)).await? {
+        let whole = match records {
+            // Made whole, it would only be thrown away.
+            SURELY_LONG.. if scope.0.is_none() => None,
+            _ => cx.control.read(&cx.is_disconnected, |_| document::short(short)).await?,
+        };
+        match whole {
             Some(text) => Ok(ResponseBody::from(text)),
             None => document::made_while_sent(&cx.blocking.runs, write).await,
         }
@@ -290,15 +291,18 @@ async fn send(request: GetRun, cx: Arc<Context>) -> Result<Made<RecordedRun>, Co
 impl RecordedRun {
     /// Writes it with credentials masked, one record after the other: masked as a whole, it would take several times as much memory.
     pub(crate) fn write(mut self, redactor: Redactor<'_>, out: &mut dyn io::Write) -> io::Result<()> {
-        let (requests, deliveries) = (std::mem::take(&mut self.requests), std::mem::take(&mut self.deliveries));
-        let events = std::mem::take(&mut self.events);
+        let (keys, requests) = (std::mem::take(&mut self.keys), std::mem::take(&mut self.requests));
+        let (deliveries, events) = (std::mem::take(&mut self.deliveries), std::mem::take(&mut self.events));
         let Value::Object(fields) = redactor.shown(&self) else { unreachable!("a struct is an object") };
+        drop(self);
         let mut before = "{";
-        let (mut requests, mut deliveries, mut events) = (Some(requests), Some(deliveries), Some(events));
+        let (mut keys, mut requests) = (Some(keys), Some(requests));
+        let (mut deliveries, mut events) = (Some(deliveries), Some(events));
         for (name, value) in fields {
             write!(out, "{before}{}:", Value::from(name.as_str()))?;
             before = ",";
             match name.as_str() {
+                "keys" => write_list(keys.take().unwrap_or_default(), redactor, out)?,
                 "requests" => write_list(requests.take().unwrap_or_default(), redactor, out)?,
                 "deliveries" => write_list(deliveries.take().unwrap_or_default(), redactor, out)?,
                 "events" => write_list(events.take().unwrap_or_default(), redactor, out)?,
@@ -319,22 +323,19 @@ fn run(control: &Control, scope: &KeyScope, limit: Option<usize>, redactor: Reda
     // Judging reads every record, so a call for a part of the document, as the page makes all the time, does without it.
     let findings = limit.is_none().then(|| findings::judge(control, scope));
     let (due, due_later) = due(control, scope, redactor);
-    let mut keys = keys(control, scope, &snapshot, &history, redactor);
+    // The page asks for the state alone every few seconds, and shows no test's output.
+    let (keys, keys_omitted) = keys(control, scope, &snapshot, &history, limit != Some(0), redactor);
     let (subscriptions, kept_subscriptions) =
         subscriptions::page_of(control, scope, &Paging::first(MAX_RECORDS), redactor);
-    if limit == Some(0) {
-        // The page asks for this every few seconds.
-        keys.iter_mut().filter_map(|key| key.test.as_mut()).for_each(|test| test.output = None);
-    }
     let (mut progress, progress_omitted) = progress(control, scope, &snapshot, redactor);
     let mut names = snapshot.names();
     // Read before the records are made, as `next_attempt_in_ms` in them counts from about then.
     let now = mover.clock().now();
     let records = Records::newest(control, scope, &history, limit.unwrap_or(MAX_RECORDS), redactor);
     let omitted = Omitted {
-        keys: shorten(&mut keys),
+        keys: keys_omitted,
         subscriptions: kept_subscriptions - subscriptions.data.len(),
-        scenarios: shorten(&mut names),
+        scenarios: names.split_off(names.len().min(MAX_RECORDS)).len(),
         progress: progress_omitted,
         due: due_later,
         evicted_entries: control.journal.fill().evicted,
@@ -443,11 +444,6 @@ fn newest<T, S: Serialize>(records: impl IntoIterator<Item = T>, most: usize, sh
     records.into_iter().take(most).map(next).take_while(has_room).map(|(record, _)| record).collect()
 }
 
-/// Keeps at most a fixed number of records of a kind, and returns how many were left out.
-fn shorten<T>(records: &mut Vec<T>) -> usize {
-    records.split_off(records.len().min(MAX_RECORDS)).len()
-}
-
 fn facts(control: &Control, generation: &ScenarioSnapshot, redactor: Redactor<'_>) -> EmulatorFacts {
     let folder = |path: &std::path::PathBuf| redactor.text(&path.display().to_string()).into_owned();
     EmulatorFacts {
@@ -462,13 +458,15 @@ fn facts(control: &Control, generation: &ScenarioSnapshot, redactor: Redactor<'_
     }
 }
 
+/// The keys that a document has room for, those of failed tests first, and how many are left out.
 fn keys(
     control: &Control,
     scope: &KeyScope,
     generation: &ScenarioSnapshot,
     history: &EntriesByKind,
+    with_output: bool,
     redactor: Redactor<'_>,
-) -> Vec<KeyState> {
+) -> (Vec<KeyState>, usize) {
     let mut requests: HashMap<Cow<'_, str>, usize> = HashMap::new();
     for (_, request) in &history.requests {
         if let Some(owner) = request.owner(redactor.key_settings()) {
@@ -495,16 +493,16 @@ fn keys(
             subscriptions,
             scenarios: config.active.iter().map(|scenario| scenario.name.to_string()).collect(),
             clock: own_clock(workspace),
-            test: test.map(|test| test_outcome::shown(&test, redactor)),
+            test: test.map(|test| TestOutcome { output: test.output.filter(|_| with_output), ..test }),
             settings: if Arc::ptr_eq(config, base) { Vec::new() } else { profile::differing(config, base) },
         }
     };
     let mut workspaces = scope.workspaces(control);
-    workspaces.sort_by(|a, b| a.name().cmp(b.name()));
-    let mut keys: Vec<KeyState> = workspaces.iter().map(key).collect();
-    // Failed tests first, as not every key may have room.
-    keys.sort_by_key(|key| !key.has_failed());
-    keys
+    let has_failed = |workspace: &Workspace| workspace.lock().test().is_some_and(|test| test.outcome == Ending::Failed);
+    workspaces.sort_by_cached_key(|workspace| (!has_failed(workspace), workspace.name().clone()));
+    let keys = newest(&workspaces, MAX_RECORDS, key);
+    let omitted = workspaces.len() - keys.len();
+    (keys, omitted)
 }
 
 /// The journal's entries of a scope by kind, newest first.

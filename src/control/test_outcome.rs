@@ -63,7 +63,7 @@ fn report(Body { body }: Body<ReportOutcome>, cx: &Context) -> Result<TestOutcom
 }
 
 /// The outcome without the credentials in it.
-pub(super) fn shown(test: &TestOutcome, redactor: Redactor<'_>) -> TestOutcome {
+fn shown(test: &TestOutcome, redactor: Redactor<'_>) -> TestOutcome {
     serde_json::from_value(redactor.shown(test)).expect("its texts stay texts")
 }
 
