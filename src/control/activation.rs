@@ -4,7 +4,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::call::{Body, ControlCall, Declaration, Tag};
+use super::call::{Body, Call, ControlCall, Tag};
 use super::command::CallCommand;
 use super::context::Context;
 use super::fields::OneKey;
@@ -32,7 +32,10 @@ pub(crate) struct Activate {
 
 impl ControlCall for Body<Activate> {
     type Answer = Activated;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::SCENARIOS, "POST scenarios/active", activate);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::SCENARIOS, "POST scenarios/active", activate)
+    }
 
     fn commands() -> Vec<CallCommand> {
         let uses =

@@ -2,9 +2,9 @@
 //! answer. And the call without its types, so that the list, the document and the path to its handler are compiled once.
 
 use std::marker::PhantomData;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
+use futures_util::future::BoxFuture;
 use hyper::Method;
 use percent_encoding::percent_decode_str;
 use schemars::generate::Contract;
@@ -26,7 +26,9 @@ use crate::util::wording::{any_of, quoted};
 /// paragraph of its comment says what the call does, the others explain it.
 pub(crate) trait ControlCall: DeserializeOwned + JsonSchema + Serialize + Send + Sync + 'static {
     type Answer: CallAnswer;
-    const CALL: Declaration<Self>;
+
+    /// How it is listed, and its handler.
+    fn call() -> Call;
 
     /// The commands that make the call.
     fn commands() -> Vec<CallCommand> {
@@ -35,7 +37,7 @@ pub(crate) trait ControlCall: DeserializeOwned + JsonSchema + Serialize + Send +
 
     /// The call as the command line sends it.
     fn sent(&self) -> Sent {
-        Sent::new(Self::CALL.line, serde_json::to_value(self).expect("texts and numbers always serialise"))
+        Sent::new(Self::call().line, serde_json::to_value(self).expect("texts and numbers always serialise"))
     }
 }
 
@@ -54,21 +56,6 @@ pub(crate) struct Body<B> {
 }
 
 pub(super) type CallResult<A> = Result<A, ControlError>;
-type CallFuture<A> = Pin<Box<dyn Future<Output = CallResult<A>> + Send>>;
-
-/// A call, besides its request and its answer.
-pub(crate) struct Declaration<C: ControlCall> {
-    tag: Tag,
-    /// The method, and the path below `/_emulator/`.
-    line: &'static str,
-    handler: CallHandler<C>,
-    options: Options,
-}
-
-enum CallHandler<C: ControlCall> {
-    AtOnce(fn(C, &Context) -> CallResult<C::Answer>),
-    Waits(fn(C, Arc<Context>) -> CallFuture<C::Answer>),
-}
 
 /// A group in which the document lists calls. These are used in several files; a file may declare one for its own calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -121,30 +108,6 @@ pub(super) const USUAL: Options = Options {
     errors: &[],
 };
 
-impl<C: ControlCall> Declaration<C> {
-    /// A call that is answered at once, on a blocking thread: calls that only read have a separate lane.
-    pub(super) const fn at_once(
-        tag: Tag,
-        line: &'static str,
-        handler: fn(C, &Context) -> CallResult<C::Answer>,
-    ) -> Self {
-        Self { tag, line, handler: CallHandler::AtOnce(handler), options: USUAL }
-    }
-
-    /// A call that is answered by the async worker, because it waits for something.
-    pub(super) const fn waits(
-        tag: Tag,
-        line: &'static str,
-        handler: fn(C, Arc<Context>) -> CallFuture<C::Answer>,
-    ) -> Self {
-        Self { tag, line, handler: CallHandler::Waits(handler), options: USUAL }
-    }
-
-    pub(super) const fn with(self, options: Options) -> Self {
-        Self { options, ..self }
-    }
-}
-
 /// What a handler returns.
 pub(crate) trait CallAnswer: Send + 'static {
     type Schema: JsonSchema;
@@ -190,40 +153,34 @@ impl<S: JsonSchema + 'static> CallAnswer for Made<S> {
     }
 }
 
-/// A call without its types.
-pub(crate) struct AnyCall {
+/// A call without the types of its request and its answer.
+pub(crate) struct Call {
+    /// The method, and the path below `/_emulator/`.
+    pub(super) line: &'static str,
     pub(super) tag: Tag,
     pub(super) method: Method,
-    /// The path below `/_emulator/`.
     pub(super) path: &'static str,
-    pub(super) handler: AnyHandler,
+    pub(super) handler: Handler,
     pub(super) options: Options,
     pub(super) media: &'static [&'static str],
     pub(super) commands: fn() -> Vec<CallCommand>,
     pub(super) answer: fn(&mut SchemaGenerator) -> Schema,
-    line: &'static str,
     request: fn(&mut SchemaGenerator) -> Schema,
     /// The schema of its request.
     schema: OnceLock<Value>,
 }
 
 /// Reads the request from an object with its parts and answers it.
-#[derive(Clone, Copy)]
-pub(super) enum AnyHandler {
-    AtOnce(fn(Value, &Context) -> CallResult<Answered>),
-    Waits(fn(Value, Arc<Context>) -> CallFuture<Answered>),
+pub(super) enum Handler {
+    /// On a blocking thread: calls that only read have a separate lane.
+    AtOnce(Box<Answering>),
+    /// On the async worker, because it waits for something.
+    Waits(Box<Awaiting>),
 }
 
-fn at_once<C: ControlCall>(parts: Value, cx: &Context) -> CallResult<Answered> {
-    let CallHandler::AtOnce(handler) = C::CALL.handler else { unreachable!("the call says so") };
-    handler(request::<C>(parts)?, cx).map(C::Answer::answered)
-}
-
-fn waits<C: ControlCall>(parts: Value, cx: Arc<Context>) -> CallFuture<Answered> {
-    let CallHandler::Waits(handler) = C::CALL.handler else { unreachable!("the call says so") };
-    let answering = request::<C>(parts).map(|request| handler(request, cx));
-    Box::pin(async move { answering?.await.map(C::Answer::answered) })
-}
+type Answering = dyn Fn(Value, &Context) -> CallResult<Answered> + Send + Sync;
+type Awaiting = dyn Fn(Value, Arc<Context>) -> CallFuture + Send + Sync;
+type CallFuture = BoxFuture<'static, CallResult<Answered>>;
 
 fn request<C: ControlCall>(parts: Value) -> CallResult<C> {
     serde_path_to_error::deserialize(parts).map_err(|error| wrong(&error.path().to_string(), error.inner()))
@@ -236,26 +193,47 @@ fn wrong(path: &str, problem: &serde_json::Error) -> ControlError {
     ControlError::invalid(format!("{}{problem}", places.concat()))
 }
 
-impl AnyCall {
-    pub(crate) fn of<C: ControlCall>() -> Self {
-        let Declaration { tag, line, options, handler } = C::CALL;
+impl Call {
+    pub(super) fn at_once<C: ControlCall>(
+        tag: Tag,
+        line: &'static str,
+        handler: fn(C, &Context) -> CallResult<C::Answer>,
+    ) -> Self {
+        let answer = move |parts: Value, cx: &Context| handler(request(parts)?, cx).map(C::Answer::answered);
+        Self::new::<C>(tag, line, Handler::AtOnce(Box::new(answer)))
+    }
+
+    pub(super) fn waits<C: ControlCall, F: Future<Output = CallResult<C::Answer>> + Send + 'static>(
+        tag: Tag,
+        line: &'static str,
+        handler: fn(C, Arc<Context>) -> F,
+    ) -> Self {
+        let answer = move |parts: Value, cx: Arc<Context>| -> CallFuture {
+            let answering = request(parts).map(|request| handler(request, cx));
+            Box::pin(async move { answering?.await.map(C::Answer::answered) })
+        };
+        Self::new::<C>(tag, line, Handler::Waits(Box::new(answer)))
+    }
+
+    fn new<C: ControlCall>(tag: Tag, line: &'static str, handler: Handler) -> Self {
         let (method, path) = line.split_once(' ').expect("a call has a method and a path");
         Self {
+            line,
             tag,
             method: method.parse().expect("calls have methods of HTTP"),
             path,
-            handler: match handler {
-                CallHandler::AtOnce(_) => AnyHandler::AtOnce(at_once::<C>),
-                CallHandler::Waits(_) => AnyHandler::Waits(waits::<C>),
-            },
-            options,
-            media: options.media.unwrap_or(C::Answer::MEDIA),
+            handler,
+            options: USUAL,
+            media: C::Answer::MEDIA,
             commands: C::commands,
             answer: SchemaGenerator::subschema_for::<<C::Answer as CallAnswer>::Schema>,
-            line,
             request: SchemaGenerator::subschema_for::<C>,
             schema: OnceLock::new(),
         }
+    }
+
+    pub(super) fn with(self, options: Options) -> Self {
+        Self { options, media: options.media.unwrap_or(self.media), ..self }
     }
 
     /// True if it changes anything.

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ControlError;
-use super::call::{Body, ControlCall, Declaration, Query, Tag};
+use super::call::{Body, Call, ControlCall, Query, Tag};
 use super::command::CallCommand;
 use super::context::{Context, duration, timeout};
 use super::fields::{ClockKey, DurationInput, Since, not_one_of};
@@ -52,7 +52,10 @@ pub(crate) struct ShowClock {
 
 impl ControlCall for Query<ShowClock> {
     type Answer = ClockView;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::STATE, "GET clock", show);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::STATE, "GET clock", show)
+    }
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["clock show", "clock show --key sk_test_a --json"];
@@ -84,8 +87,10 @@ pub(crate) struct MoveClock {
 
 impl ControlCall for Body<MoveClock> {
     type Answer = ClockView;
-    const CALL: Declaration<Self> =
-        Declaration::waits(Tag::STATE, "POST clock", |Self { body }, cx| Box::pin(change(body, cx)));
+
+    fn call() -> Call {
+        Call::waits::<Self, _>(Tag::STATE, "POST clock", |Self { body }, cx| change(body, cx))
+    }
 
     fn commands() -> Vec<CallCommand> {
         let mode = |name, about, examples, mode| {

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::absence::{self, MAX_NAMED, MAY_ASK_FOR_NONE, nothing_due, rest};
-use super::call::{Body, ControlCall, Declaration, JSON_OR_TEXT, Made, Options, Query, Tag};
+use super::call::{Body, Call, ControlCall, JSON_OR_TEXT, Made, Options, Query, Tag};
 use super::command::CallCommand;
 use super::context::{Context, KeyScope, LISTED, Paging, RECENT, TIMEOUT, timeout, wait_limit};
 use super::document::waited_for;
@@ -66,7 +66,10 @@ pub(crate) struct ListDeliveries {
 
 impl ControlCall for Query<ListDeliveries> {
     type Answer = Page<DeliveryRow>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "GET deliveries", list);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::WEBHOOKS, "GET deliveries", list)
+    }
 
     fn commands() -> Vec<CallCommand> {
         let examples = &[
@@ -124,9 +127,11 @@ pub(crate) struct WaitForDeliveries {
 
 impl ControlCall for Body<WaitForDeliveries> {
     type Answer = Made<List<DeliveryRow>>;
-    const CALL: Declaration<Self> =
-        Declaration::waits(Tag::WEBHOOKS, "POST deliveries/wait", |Self { body }, cx| Box::pin(wait(body, cx)))
-            .with(Options { media: Some(JSON_OR_TEXT), ..MAY_ASK_FOR_NONE });
+
+    fn call() -> Call {
+        Call::waits::<Self, _>(Tag::WEBHOOKS, "POST deliveries/wait", |Self { body }, cx| wait(body, cx))
+            .with(Options { media: Some(JSON_OR_TEXT), ..MAY_ASK_FOR_NONE })
+    }
 
     fn commands() -> Vec<CallCommand> {
         let about = "Wait until deliveries match; on timeout, show the nearest ones and what differs, and exit 1";
@@ -172,10 +177,12 @@ pub(crate) struct DeliveryPath {
 
 impl ControlCall for ShowDelivery {
     type Answer = DeliveryWhole;
-    const CALL: Declaration<Self> =
-        Declaration::at_once(Tag::WEBHOOKS, "GET deliveries/{id}", |Self { path, query }, cx| {
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::WEBHOOKS, "GET deliveries/{id}", |Self { path, query }, cx| {
             Ok(whole(&find(cx, &query.key.scope(cx)?, &path.id)?, &cx.registry, cx.redactor()))
-        });
+        })
+    }
 
     fn commands() -> Vec<CallCommand> {
         let about = "Show one delivery with each attempt: signed content, request and answer";
@@ -202,10 +209,10 @@ pub(crate) struct RedeliverQuery {
 
 impl ControlCall for Redeliver {
     type Answer = Redelivered;
-    const CALL: Declaration<Self> =
-        Declaration::waits(Tag::WEBHOOKS, "POST deliveries/{id}/redeliver", |request, cx| {
-            Box::pin(redeliver(request, cx))
-        });
+
+    fn call() -> Call {
+        Call::waits::<Self, _>(Tag::WEBHOOKS, "POST deliveries/{id}/redeliver", redeliver)
+    }
 }
 
 /// What a built-in receiver got.
@@ -237,8 +244,10 @@ struct SinkQuery {
 
 impl ControlCall for ShowSink {
     type Answer = Page<ReceiptView>;
-    const CALL: Declaration<Self> =
-        Declaration::at_once(Tag::WEBHOOKS, "GET sink/{name}", |request, cx| sink(&request, cx));
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::WEBHOOKS, "GET sink/{name}", |request, cx| sink(&request, cx))
+    }
 }
 
 /// What a built-in receiver answers next.
@@ -262,7 +271,10 @@ struct Script {
 
 impl ControlCall for ScriptSink {
     type Answer = Scripted;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "POST sink/{name}", script);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::WEBHOOKS, "POST sink/{name}", script)
+    }
 }
 
 /// The new delivery.

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{ControlCall, Declaration, Tag};
+use super::call::{Call, ControlCall, Tag};
 use super::context::{Context, duration, wait_limit};
 use super::fields::{DurationInput, Integer, OwnKey, not_one_of};
 use super::render::{Text, cell};
@@ -86,8 +86,10 @@ pub(crate) struct FireBody {
 
 impl ControlCall for Fire {
     type Answer = Fired;
-    const CALL: Declaration<Self> =
-        Declaration::waits(Tag::WEBHOOKS, "POST events", |request, cx| Box::pin(fire(request, cx)));
+
+    fn call() -> Call {
+        Call::waits::<Self, _>(Tag::WEBHOOKS, "POST events", fire)
+    }
 }
 
 /// What was fired.

@@ -9,7 +9,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::call::{ControlCall, Declaration, Tag};
+use super::call::{Call, ControlCall, Tag};
 use super::command::CallCommand;
 use super::context::{Context, KeyScope};
 use super::diagnosis::{Diagnosis, ExplainedStep, StepVerdict, damage_step};
@@ -56,7 +56,10 @@ pub(crate) struct ExplainQuery {
 
 impl ControlCall for Explain {
     type Answer = Explanation;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::RESULTS, "GET explain/{id}", explain);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::RESULTS, "GET explain/{id}", explain)
+    }
 
     fn commands() -> Vec<CallCommand> {
         vec![CallCommand::new(

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Control;
-use super::call::{ControlCall, Declaration, Query, Tag};
+use super::call::{Call, ControlCall, Query, Tag};
 use super::context::KeyScope;
 use super::fields::AnyKey;
 use super::render::{Text, cell};
@@ -29,8 +29,10 @@ pub(crate) struct GetFindings {
 
 impl ControlCall for Query<GetFindings> {
     type Answer = Findings;
-    const CALL: Declaration<Self> =
-        Declaration::at_once(Tag::RESULTS, "GET findings", |Self { query }, cx| Ok(judge(cx, &query.key.scope(cx)?)));
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::RESULTS, "GET findings", |Self { query }, cx| Ok(judge(cx, &query.key.scope(cx)?)))
+    }
 }
 
 impl Text for Findings {

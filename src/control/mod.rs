@@ -50,7 +50,7 @@ mod verdict;
 
 /// The calls that the command line makes, and their answers.
 pub(crate) mod api {
-    pub(crate) use crate::control::call::{AnyCall, Body, CallAnswer, ControlCall, Query};
+    pub(crate) use crate::control::call::{Body, Call, CallAnswer, ControlCall, Query};
     pub(crate) use crate::control::command::{CallCommand, CommandGroup, Sent};
     pub(crate) use crate::control::{
         activation::*, causes::*, clock::*, deliveries::*, events::*, exec_facts::*, explain::*, fields::*,

@@ -6,7 +6,7 @@ use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::PREFIX;
-use super::call::AnyCall;
+use super::call::Call;
 use super::reply::{ErrorView, NOT_NONE};
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::SAMPLE_KEY;
@@ -37,7 +37,7 @@ fn referenced(schema: &Value) -> Vec<String> {
     text.split("\"#/$defs/").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
 }
 
-pub(super) fn document(calls: &[AnyCall]) -> Value {
+pub(super) fn document(calls: &[Call]) -> Value {
     // What may be absent in a request is always there in an answer.
     let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
@@ -87,7 +87,7 @@ pub(super) fn document(calls: &[AnyCall]) -> Value {
     })
 }
 
-fn operation(call: &AnyCall, answers: &mut SchemaGenerator) -> Value {
+fn operation(call: &Call, answers: &mut SchemaGenerator) -> Value {
     let parameter = |(name, schema): (&String, &Value), place: &str| {
         let mut schema = schema.clone();
         // The path says what its segment is.
@@ -123,12 +123,12 @@ fn operation(call: &AnyCall, answers: &mut SchemaGenerator) -> Value {
 }
 
 /// The name of a call that generators make a function of: `get_requests_by_id`.
-fn id(call: &AnyCall) -> String {
+fn id(call: &Call) -> String {
     let path = call.path.replace('{', "by_").replace('}', "").replace(['/', '.'], "_");
     format!("{}_{path}", call.method.as_str().to_ascii_lowercase())
 }
 
-fn body(call: &AnyCall) -> Value {
+fn body(call: &Call) -> Value {
     let schema = if let Some(raw) = call.options.raw_body {
         inlined(raw, Contract::Deserialize)
     } else {
@@ -187,7 +187,7 @@ fn error_answer(status: u16, text: &str, schema: &Schema) -> Value {
 }
 
 /// The answer of each status: what the call gives, and everything that can go wrong.
-fn responses(call: &AnyCall, answers: &mut SchemaGenerator) -> Value {
+fn responses(call: &Call, answers: &mut SchemaGenerator) -> Value {
     let mut answer = (call.answer)(answers).to_value();
     plain(&mut answer);
     let error = answers.subschema_for::<ErrorView>();

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Body, ControlCall, Declaration, Made, Query, Tag};
+use super::call::{Body, Call, ControlCall, Made, Query, Tag};
 use super::command::CallCommand;
 use super::context::Context;
 use super::fields::{AnyKey, List, OneKey};
@@ -36,12 +36,15 @@ pub(crate) struct GetAssumptions {
 
 impl ControlCall for Query<GetAssumptions> {
     type Answer = List<LedgerRow>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::PROFILE, "GET assumptions", |Self { query }, cx| {
-        let name = query.key.scope(cx)?.key();
-        let mut data = in_force(cx, name.as_deref(), cx.redactor());
-        data.retain(|row| query.about.as_ref().is_none_or(|about| row.setting.contains(about)));
-        Ok(List { data })
-    });
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::PROFILE, "GET assumptions", |Self { query }, cx| {
+            let name = query.key.scope(cx)?.key();
+            let mut data = in_force(cx, name.as_deref(), cx.redactor());
+            data.retain(|row| query.about.as_ref().is_none_or(|about| row.setting.contains(about)));
+            Ok(List { data })
+        })
+    }
 }
 
 /// Show every setting with its value and where it comes from.
@@ -63,7 +66,10 @@ pub(crate) struct ShowProfile {
 
 impl ControlCall for Query<ShowProfile> {
     type Answer = ProfileView;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::PROFILE, "GET profile", show);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::PROFILE, "GET profile", show)
+    }
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["profile show", "profile show --key sk_test_a --json"];
@@ -84,9 +90,12 @@ pub(crate) struct GetEmulatedDocument {
 
 impl ControlCall for Query<GetEmulatedDocument> {
     type Answer = Made<Map<String, Value>>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::EMULATOR, "GET v1/openapi.json", |Self { query }, cx| {
-        Ok(json(&document(&cx.profile_for(query.key.scope(cx)?.key().as_deref()))).into())
-    });
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::EMULATOR, "GET v1/openapi.json", |Self { query }, cx| {
+            Ok(json(&document(&cx.profile_for(query.key.scope(cx)?.key().as_deref()))).into())
+        })
+    }
 }
 
 /// The settings in force.
@@ -125,7 +134,10 @@ pub(crate) struct ChangeSettings {
 
 impl ControlCall for Body<ChangeSettings> {
     type Answer = Patched;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::PROFILE, "PATCH profile", patch);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::PROFILE, "PATCH profile", patch)
+    }
 
     fn commands() -> Vec<CallCommand> {
         let set = "Change settings: `rate_limit.requests=5`. A value that is not valid TOML is taken as a string";

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ControlError;
-use super::call::{ControlCall, Declaration, Made, Options, Query, Tag, USUAL};
+use super::call::{Call, ControlCall, Made, Options, Query, Tag, USUAL};
 use super::context::Context;
 use super::fields::AnyKey;
 use super::plain::plain;
@@ -32,9 +32,11 @@ pub(crate) struct GetReport {
 
 impl ControlCall for Query<GetReport> {
     type Answer = Made<String>;
-    const CALL: Declaration<Self> =
-        Declaration::waits(Tag::RESULTS, "GET report.html", |Self { query }, cx| Box::pin(report(query, cx)))
-            .with(Options { media: Some(&["text/html"]), ..USUAL });
+
+    fn call() -> Call {
+        Call::waits::<Self, _>(Tag::RESULTS, "GET report.html", |Self { query }, cx| report(query, cx))
+            .with(Options { media: Some(&["text/html"]), ..USUAL })
+    }
 }
 
 /// The name that a browser saves it by.

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::ControlError;
 use super::absence::{self, MAX_NAMED, MAY_ASK_FOR_NONE, rest};
-use super::call::{Body, ControlCall, Declaration, JSON_OR_TEXT, Made, Options, Query, Tag};
+use super::call::{Body, Call, ControlCall, JSON_OR_TEXT, Made, Options, Query, Tag};
 use super::command::CallCommand;
 use super::context::{Context, KeyScope, Paging, RECENT, TIMEOUT, timeout};
 use super::document::waited_for;
@@ -70,7 +70,10 @@ pub(crate) struct ListRequests {
 
 impl ControlCall for Query<ListRequests> {
     type Answer = Page<Request>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::REQUESTS, "GET requests", list);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::REQUESTS, "GET requests", list)
+    }
 
     fn commands() -> Vec<CallCommand> {
         let examples = &[
@@ -127,9 +130,11 @@ pub(crate) struct WaitForRequests {
 
 impl ControlCall for Body<WaitForRequests> {
     type Answer = Made<List<Request>>;
-    const CALL: Declaration<Self> =
-        Declaration::waits(Tag::REQUESTS, "POST requests/wait", |Self { body }, cx| Box::pin(wait(body, cx)))
-            .with(Options { media: Some(JSON_OR_TEXT), ..MAY_ASK_FOR_NONE });
+
+    fn call() -> Call {
+        Call::waits::<Self, _>(Tag::REQUESTS, "POST requests/wait", |Self { body }, cx| wait(body, cx))
+            .with(Options { media: Some(JSON_OR_TEXT), ..MAY_ASK_FOR_NONE })
+    }
 
     fn commands() -> Vec<CallCommand> {
         let about = "Wait until requests match; on timeout, show the nearest ones and what differs, and exit 1";
@@ -162,10 +167,12 @@ pub(crate) struct RequestPath {
 
 impl ControlCall for ShowRequest {
     type Answer = RequestWhole;
-    const CALL: Declaration<Self> =
-        Declaration::at_once(Tag::REQUESTS, "GET requests/{id}", |Self { path, query }, cx| {
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::REQUESTS, "GET requests/{id}", |Self { path, query }, cx| {
             Ok(whole(&*find(cx, &query.key.scope(cx)?, &path.id)?, cx.redactor()))
-        });
+        })
+    }
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["requests show req_01k...", "requests show req_01k... --json"];
@@ -185,7 +192,10 @@ pub(crate) struct ClearRequests {
 
 impl ControlCall for Body<ClearRequests> {
     type Answer = Cleared;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::REQUESTS, "DELETE requests", clear);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::REQUESTS, "DELETE requests", clear)
+    }
 }
 
 /// The status of an answer, or 0 for a broken connection.

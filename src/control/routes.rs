@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Answered, AnyCall, AnyHandler, Body, CallResult, ControlCall, Declaration, Made, Query, Tag};
+use super::call::{Answered, Body, Call, CallResult, ControlCall, Handler, Made, Query, Tag};
 use super::command::CallCommand;
 use super::context::Context;
 use super::fields::AnyKey;
@@ -32,11 +32,11 @@ use crate::util::tasks::{Busy, MAX_READS};
 use crate::util::wording::quoted;
 
 macro_rules! calls {
-    ($($request:ty),* $(,)?) => { vec![$(AnyCall::of::<$request>()),*] };
+    ($($request:ty),* $(,)?) => { vec![$(<$request as ControlCall>::call()),*] };
 }
 
 /// Every call. The `OpenAPI` document and the help list them and their commands in this order.
-static CALLS: LazyLock<Vec<AnyCall>> = LazyLock::new(|| {
+static CALLS: LazyLock<Vec<Call>> = LazyLock::new(|| {
     calls![
         system::AskHealth,
         system::GetAuthority,
@@ -114,8 +114,10 @@ struct GetDocument {
 
 impl ControlCall for Query<GetDocument> {
     type Answer = Made<Map<String, Value>>;
-    const CALL: Declaration<Self> =
-        Declaration::at_once(Tag::EMULATOR, "GET openapi.json", |_, _| Ok(json(openapi_document()).into()));
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::EMULATOR, "GET openapi.json", |_, _| Ok(json(openapi_document()).into()))
+    }
 }
 
 impl Control {
@@ -205,9 +207,9 @@ impl Control {
         charged.map(|body| Response::from_parts(head, body))
     }
 
-    async fn call_handler(self: &Arc<Self>, call: &'static AnyCall, cx: Context) -> CallResult<ControlReply> {
-        match call.handler {
-            AnyHandler::Waits(answer) => {
+    async fn call_handler(self: &Arc<Self>, call: &'static Call, cx: Context) -> CallResult<ControlReply> {
+        match &call.handler {
+            Handler::Waits(answer) => {
                 let _writing = call.is_write().then(|| self.begin_write());
                 let cx = Arc::new(cx);
                 match answer(call.parts(&cx)?, Arc::clone(&cx)).await? {
@@ -216,7 +218,7 @@ impl Control {
                     Answered::Record(record) => Ok(self.run_to_end(move |_| cx.reply(&*record)).await),
                 }
             }
-            AnyHandler::AtOnce(answer) if call.is_write() => {
+            Handler::AtOnce(answer) if call.is_write() => {
                 // Released after the change, even if the caller has hung up.
                 let writing = self.begin_write();
                 let change = move |control: &Self| {
@@ -227,7 +229,7 @@ impl Control {
                 };
                 self.run_to_end(change).await
             }
-            AnyHandler::AtOnce(answer) => {
+            Handler::AtOnce(answer) => {
                 let is_disconnected = Arc::clone(&cx.is_disconnected);
                 let read = move |_: &Self| Ok(written(answer(call.parts(&cx)?, &cx)?, &cx));
                 self.read(&is_disconnected, read).await?
@@ -265,7 +267,7 @@ fn written(answered: Answered, cx: &Context) -> ControlReply {
 
 /// The call that a method and path mean, and its variable segment, decoded. A path that is in the table literally never matches a
 /// variable segment; HEAD counts as GET.
-fn find(method: &Method, path: &str) -> Result<(&'static AnyCall, String), ControlError> {
+fn find(method: &Method, path: &str) -> Result<(&'static Call, String), ControlError> {
     let method = if *method == Method::HEAD { &Method::GET } else { method };
     let is_literal = CALLS.iter().any(|route| route.path == path);
     let mut allowed: Vec<&Method> = Vec::new();
@@ -284,7 +286,7 @@ fn nearest_path(path: &str) -> Option<String> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let first_of = |pattern: &'static str| pattern.split('/').next().unwrap_or_default();
     let first = nearest(segments.first()?, CALLS.iter().map(|route| first_of(route.path)))?;
-    let likeness = |route: &AnyCall| {
+    let likeness = |route: &Call| {
         let distance = route.path.split('/').count().abs_diff(segments.len());
         // The name of a variable segment resembles no value of it.
         let pattern =

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::call::{ControlCall, Declaration, Made, Query, Tag};
+use super::call::{Call, ControlCall, Made, Query, Tag};
 use super::clock::ClockView;
 use super::context::{Context, KeyScope, Paging};
 use super::diagnosis::Diagnosis;
@@ -68,8 +68,10 @@ pub(crate) struct GetRun {
 
 impl ControlCall for Query<GetRun> {
     type Answer = Made<RecordedRun>;
-    const CALL: Declaration<Self> =
-        Declaration::waits(Tag::RESULTS, "GET run", |Self { query }, cx| Box::pin(send(query, cx)));
+
+    fn call() -> Call {
+        Call::waits::<Self, _>(Tag::RESULTS, "GET run", |Self { query }, cx| send(query, cx))
+    }
 }
 
 /// What happened so far and the present state, with the newest records of each kind. Credentials are masked.

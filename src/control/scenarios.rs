@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ControlError;
-use super::call::{Body, ControlCall, Declaration, Options, Query, Tag, USUAL};
+use super::call::{Body, Call, ControlCall, Options, Query, Tag, USUAL};
 use super::command::CallCommand;
 use super::context::Context;
 use super::fields::{AnyKey, OneKey, OnlyKey};
@@ -37,7 +37,10 @@ pub(crate) struct ListScenarios {
 
 impl ControlCall for Query<ListScenarios> {
     type Answer = Scenarios;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::SCENARIOS, "GET scenarios", list);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::SCENARIOS, "GET scenarios", list)
+    }
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["scenarios list", "scenarios list --key sk_test_mine --json"];
@@ -68,7 +71,10 @@ pub(crate) struct ScenarioPath {
 
 impl ControlCall for ShowScenario {
     type Answer = ScenarioWhole;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::SCENARIOS, "GET scenarios/{name}", show);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::SCENARIOS, "GET scenarios/{name}", show)
+    }
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["scenarios show rate-limit-burst > scenarios/mine.toml"];
@@ -97,11 +103,14 @@ pub(crate) struct PutQuery {
 
 impl ControlCall for PutScenario {
     type Answer = Added;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::SCENARIOS, "PUT scenarios/{name}", put).with(Options {
-        raw_body: Some(SchemaGenerator::subschema_for::<ScenarioFile>),
-        takes_toml: true,
-        ..USUAL
-    });
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::SCENARIOS, "PUT scenarios/{name}", put).with(Options {
+            raw_body: Some(SchemaGenerator::subschema_for::<ScenarioFile>),
+            takes_toml: true,
+            ..USUAL
+        })
+    }
 }
 
 /// Remove a scenario that was added here.
@@ -115,7 +124,10 @@ pub(crate) struct RemoveScenario {
 
 impl ControlCall for RemoveScenario {
     type Answer = Removed;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::SCENARIOS, "DELETE scenarios/{name}", remove);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::SCENARIOS, "DELETE scenarios/{name}", remove)
+    }
 }
 
 /// Read the scenario folders again now.
@@ -132,7 +144,10 @@ pub(crate) struct ReloadScenarios {
 
 impl ControlCall for Body<ReloadScenarios> {
     type Answer = Reloaded;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::SCENARIOS, "POST scenarios/reload", reload);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::SCENARIOS, "POST scenarios/reload", reload)
+    }
 
     fn commands() -> Vec<CallCommand> {
         vec![CallCommand::new("scenarios reload", &["scenarios reload"], |body| Self { body }.sent())]

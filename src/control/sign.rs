@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ControlError;
-use super::call::{Body, ControlCall, Declaration, Options, Tag, USUAL};
+use super::call::{Body, Call, ControlCall, Options, Tag, USUAL};
 use super::context::Context;
 use super::events::{tamper_named, tamper_names};
 use super::fields::{List, OwnKey};
@@ -130,12 +130,18 @@ const UNMASKED: Options = Options { shows_secrets: true, ..USUAL };
 
 impl ControlCall for Body<SignEvent> {
     type Answer = SignedEvent;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "POST events/sign", sign_event).with(UNMASKED);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::WEBHOOKS, "POST events/sign", sign_event).with(UNMASKED)
+    }
 }
 
 impl ControlCall for Body<ListCases> {
     type Answer = List<DeliveryCase>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "POST events/cases", cases).with(UNMASKED);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::WEBHOOKS, "POST events/cases", cases).with(UNMASKED)
+    }
 }
 
 /// As a raw HTTP message, without its first line.

@@ -10,7 +10,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Body, ControlCall, Declaration, Made, Options, Query, Tag, USUAL};
+use super::call::{Body, Call, ControlCall, Made, Options, Query, Tag, USUAL};
 use super::command::CallCommand;
 use super::context::{Context, KeyScope};
 use super::fields::{AnyKey, OwnKey};
@@ -42,8 +42,10 @@ pub(crate) struct SaveSnapshot {
 
 impl ControlCall for Query<SaveSnapshot> {
     type Answer = Made<SnapshotDocument>;
-    const CALL: Declaration<Self> =
-        Declaration::waits(Tag::STATE, "GET snapshot", |Self { query }, cx| Box::pin(save(query, cx)));
+
+    fn call() -> Call {
+        Call::waits::<Self, _>(Tag::STATE, "GET snapshot", |Self { query }, cx| save(query, cx))
+    }
 }
 
 /// Put a saved state in place.
@@ -57,11 +59,14 @@ pub(crate) struct LoadSnapshot {
 
 impl ControlCall for Query<LoadSnapshot> {
     type Answer = Loaded;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::STATE, "PUT snapshot", load).with(Options {
-        raw_body: Some(SchemaGenerator::subschema_for::<SnapshotDocument>),
-        max_bytes: Some(MAX_BYTES),
-        ..USUAL
-    });
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::STATE, "PUT snapshot", load).with(Options {
+            raw_body: Some(SchemaGenerator::subschema_for::<SnapshotDocument>),
+            max_bytes: Some(MAX_BYTES),
+            ..USUAL
+        })
+    }
 }
 
 /// Copy the state of a key to a new one.
@@ -82,7 +87,10 @@ pub(crate) struct Fork {
 
 impl ControlCall for Body<Fork> {
     type Answer = Forked;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::STATE, "POST snapshot/fork", fork);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::STATE, "POST snapshot/fork", fork)
+    }
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["snapshot fork --from sk_test_prepared --key sk_test_a"];
@@ -134,7 +142,10 @@ pub(crate) struct Reset {
 
 impl ControlCall for Body<Reset> {
     type Answer = WasReset;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::STATE, "POST reset", reset);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::STATE, "POST reset", reset)
+    }
 
     fn commands() -> Vec<CallCommand> {
         let examples = &[

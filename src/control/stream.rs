@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::call::{ControlCall, Declaration, Made, Options, Query, Tag, USUAL};
+use super::call::{Call, ControlCall, Made, Options, Query, Tag, USUAL};
 use super::context::{Context, KeyScope};
 use super::document::PIECE_BYTES;
 use super::fields::AnyKey;
@@ -53,11 +53,14 @@ pub(crate) struct FollowStream {
 
 impl ControlCall for Query<FollowStream> {
     type Answer = Made<String>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::RESULTS, "GET stream", follow).with(Options {
-        media: Some(&[EVENT_STREAM]),
-        errors: &[(429, "Too many viewers follow the stream already.")],
-        ..USUAL
-    });
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::RESULTS, "GET stream", follow).with(Options {
+            media: Some(&[EVENT_STREAM]),
+            errors: &[(429, "Too many viewers follow the stream already.")],
+            ..USUAL
+        })
+    }
 }
 
 /// An attempt as the stream shows it.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Body, ControlCall, Declaration, Options, Query, Tag, USUAL};
+use super::call::{Body, Call, ControlCall, Options, Query, Tag, USUAL};
 use super::command::CallCommand;
 use super::context::{Context, KeyScope, LISTED, Paging};
 use super::fields::{AnyKey, OnlyKey, OwnKey, Page};
@@ -82,10 +82,13 @@ impl ListSubscriptions {
 
 impl ControlCall for Query<ListSubscriptions> {
     type Answer = Page<SubscriptionView>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "GET subscriptions", |Self { query }, cx| {
-        let page = Paging::read(query.limit, LISTED, query.cursor.as_deref())?;
-        Ok(page_of(cx, &query.key.scope(cx)?, &page, cx.redactor()).0)
-    });
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::WEBHOOKS, "GET subscriptions", |Self { query }, cx| {
+            let page = Paging::read(query.limit, LISTED, query.cursor.as_deref())?;
+            Ok(page_of(cx, &query.key.scope(cx)?, &page, cx.redactor()).0)
+        })
+    }
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["subscriptions list", "subscriptions list --key sk_test_a --json"];
@@ -127,7 +130,10 @@ pub(crate) struct ShowSubscriptionQuery {
 
 impl ControlCall for ShowSubscription {
     type Answer = ShownSubscription;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "GET subscriptions/{id}", show).with(SECRET);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::WEBHOOKS, "GET subscriptions/{id}", show).with(SECRET)
+    }
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["subscriptions show sub_01k...", "subscriptions show sub_01k... --secret"];
@@ -190,7 +196,10 @@ pub(crate) struct Subscribe {
 
 impl ControlCall for Body<Subscribe> {
     type Answer = Created;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "POST subscriptions", create).with(SECRET);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::WEBHOOKS, "POST subscriptions", create).with(SECRET)
+    }
 
     fn commands() -> Vec<CallCommand> {
         let about = "Subscribe a URL, as a client of the key would, without counting a request";
@@ -240,7 +249,10 @@ pub(crate) struct SubscriptionChange {
 
 impl ControlCall for ChangeSubscription {
     type Answer = SubscriptionView;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "PUT subscriptions/{id}", change);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::WEBHOOKS, "PUT subscriptions/{id}", change)
+    }
 
     fn commands() -> Vec<CallCommand> {
         let status = |name, examples, status| {
@@ -271,7 +283,10 @@ pub(crate) struct DeleteSubscription {
 
 impl ControlCall for DeleteSubscription {
     type Answer = Deleted;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::WEBHOOKS, "DELETE subscriptions/{id}", delete);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::WEBHOOKS, "DELETE subscriptions/{id}", delete)
+    }
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["subscriptions delete sub_01k..."];
@@ -327,8 +342,10 @@ pub(crate) struct NewSecret {
 
 impl ControlCall for RotateSecret {
     type Answer = Rotated;
-    const CALL: Declaration<Self> =
-        Declaration::at_once(Tag::WEBHOOKS, "POST subscriptions/{id}/rotate", rotate).with(SECRET);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::WEBHOOKS, "POST subscriptions/{id}/rotate", rotate).with(SECRET)
+    }
 
     fn commands() -> Vec<CallCommand> {
         let about = "Give a subscription a new secret and print it; the old one keeps signing for a while";

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ControlError;
-use super::call::{ControlCall, Declaration, JSON_OR_TEXT, Made, Options, Tag, USUAL};
+use super::call::{Call, ControlCall, JSON_OR_TEXT, Made, Options, Tag, USUAL};
 use super::command::CallCommand;
 use super::context::Context;
 use super::fields::DurationInput;
@@ -26,9 +26,13 @@ pub(crate) struct AskHealth {}
 impl ControlCall for AskHealth {
     type Answer = Made<Ready>;
     // Answered by the async worker, so that it tells whether that one is alive, however busy the other threads are.
-    const CALL: Declaration<Self> =
-        Declaration::waits(Tag::EMULATOR, "GET health", |_, cx| Box::pin(async move { Ok(health(&cx)) }))
-            .with(Options { is_open: true, media: Some(JSON_OR_TEXT), ..USUAL });
+    fn call() -> Call {
+        Call::waits::<Self, _>(Tag::EMULATOR, "GET health", |_, cx| async move { Ok(health(&cx)) }).with(Options {
+            is_open: true,
+            media: Some(JSON_OR_TEXT),
+            ..USUAL
+        })
+    }
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["health", "health --wait 10s", "health --url http://emulator:9770"];
@@ -88,12 +92,15 @@ pub(crate) struct GetAuthority {}
 
 impl ControlCall for GetAuthority {
     type Answer = Made<String>;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::EMULATOR, "GET ca.pem", authority).with(Options {
-        is_open: true,
-        media: Some(&["application/x-pem-file"]),
-        errors: &[(404, "There is none without --tls self-signed.")],
-        ..USUAL
-    });
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::EMULATOR, "GET ca.pem", authority).with(Options {
+            is_open: true,
+            media: Some(&["application/x-pem-file"]),
+            errors: &[(404, "There is none without --tls self-signed.")],
+            ..USUAL
+        })
+    }
 }
 
 fn authority(_: GetAuthority, cx: &Context) -> Result<Made<String>, ControlError> {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ControlError;
-use super::call::{Body, ControlCall, Declaration, Tag};
+use super::call::{Body, Call, ControlCall, Tag};
 use super::context::Context;
 use super::fields::OwnKey;
 use super::render::{Text, cell};
@@ -36,7 +36,10 @@ pub(crate) struct ReportOutcome {
 
 impl ControlCall for Body<ReportOutcome> {
     type Answer = TestOutcome;
-    const CALL: Declaration<Self> = Declaration::at_once(Tag::RESULTS, "POST outcome", report);
+
+    fn call() -> Call {
+        Call::at_once::<Self>(Tag::RESULTS, "POST outcome", report)
+    }
 }
 
 impl Text for TestOutcome {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::call::{ControlCall, Declaration, Query, Tag};
+use super::call::{Call, ControlCall, Query, Tag};
 use super::causes::{Cause, CauseKind, Judge, NO_REQUEST};
 use super::conclusion::{Headline, conclude};
 use super::context::{Context, KeyScope, wait_limit};
@@ -50,8 +50,10 @@ pub(crate) struct GetVerdict {
 
 impl ControlCall for Query<GetVerdict> {
     type Answer = Verification;
-    const CALL: Declaration<Self> =
-        Declaration::waits(Tag::RESULTS, "GET verdict", |Self { query }, cx| Box::pin(verify(query, cx)));
+
+    fn call() -> Call {
+        Call::waits::<Self, _>(Tag::RESULTS, "GET verdict", |Self { query }, cx| verify(query, cx))
+    }
 }
 
 /// The problems found, by kind, the oldest first; `counts` has the number of all.

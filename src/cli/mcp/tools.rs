@@ -12,7 +12,7 @@ use crate::cli::profile::mask_as;
 use crate::clock::{Random, Seed};
 use crate::contract::nearest;
 use crate::control::api::{
-    Activate, AnyCall, AskHealth, Body, ControlCall as _, Explain, Explained, Explanation, Fire, GetAssumptions,
+    Activate, AskHealth, Body, Call, ControlCall as _, Explain, Explained, Explanation, Fire, GetAssumptions,
     GetFindings, GetVerdict, ListDeliveries, ListRequests, ListScenarios, MoveClock, OnlyKey, PutQuery, PutScenario,
     Query, RemoveScenario, Reset, ScenarioPath, Sent, ShowClock, ShowDelivery, ShowRequest, Subscribe,
 };
@@ -99,7 +99,7 @@ pub(super) struct Tool {
     description: &'static str,
     effect: Effect,
     /// The call whose fields are its arguments.
-    call: Option<fn() -> AnyCall>,
+    call: Option<fn() -> Call>,
     /// Its own arguments, all texts: their names, their meaning and whether they are required.
     own: &'static [(&'static str, &'static str, bool)],
     /// The argument for the length of the wait: its name, its meaning and its default.
@@ -165,14 +165,14 @@ pub(super) const TOOLS: &[Tool] = &[
         name: "find_requests",
         title: "Which requests did the client make?",
         description: "Lists requests to the emulated API, newest first, each with status and reason of its answer. `explain` shows more.",
-        call: Some(AnyCall::of::<Query<ListRequests>>),
+        call: Some(<Query<ListRequests>>::call),
         ..TOOL
     },
     Tool {
         name: "find_deliveries",
         title: "Which webhooks were delivered, and which were not?",
         description: "Lists deliveries of webhooks, newest first, each with its status. `explain` with the id of one shows each attempt.",
-        call: Some(AnyCall::of::<Query<ListDeliveries>>),
+        call: Some(<Query<ListDeliveries>>::call),
         ..TOOL
     },
     Tool {
@@ -180,7 +180,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "Why this answer, or this delivery?",
         description: "Explains why a request was answered as it was, where an event went and where not, or why a delivery failed \
                       and what to try; then shows the request or delivery whole.",
-        call: Some(AnyCall::of::<Explain>),
+        call: Some(<Explain>::call),
         default: Some(("id", "latest")),
         run: explained,
         ..TOOL
@@ -201,7 +201,7 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Makes scenarios the active ones of one key, in order, instead of its former list. An empty list turns \
                       scenarios off. `status` lists names; `toml` adds one of your own.",
         effect: Effect::Sets,
-        call: Some(AnyCall::of::<Body<Activate>>),
+        call: Some(<Body<Activate>>::call),
         own: &[("toml", "The text of a scenario of your own, which is played after those in `active`", false)],
         key: ToolScope::One,
         run: played,
@@ -213,7 +213,7 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Subscribes a URL to events of one key, validated as if its client did. Returns the signing secret that was \
                       generated, only once. A URL that is subscribed already is updated.",
         effect: Effect::Adds,
-        call: Some(AnyCall::of::<Body<Subscribe>>),
+        call: Some(<Body<Subscribe>>::call),
         key: ToolScope::One,
         ..TOOL
     },
@@ -223,7 +223,7 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Fires an event at the matching subscriptions of one key and waits for what each receiver answered. Events \
                       that no subscription matches are an error.",
         effect: Effect::Adds,
-        call: Some(AnyCall::of::<Fire>),
+        call: Some(<Fire>::call),
         waits: Some(("wait", "How long to wait for the receivers' answers", "5s")),
         key: ToolScope::One,
         run: fired,
@@ -235,7 +235,7 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Moves the clock of one key: quota windows open, retries, delays and planned events happen in order before \
                       the call answers. Give exactly one of `advance`, `set` and `mode`.",
         effect: Effect::Destroys,
-        call: Some(AnyCall::of::<Body<MoveClock>>),
+        call: Some(<Body<MoveClock>>::call),
         waits: Some(("timeout", "How long to wait until everything due is done", "50s")),
         key: ToolScope::One,
         ..TOOL
@@ -245,7 +245,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "Did the run go well?",
         description: "Lists the problems found so far: requests that matched no endpoint, webhooks that failed, forged \
                       webhooks that were accepted, unfinished scenarios, checks that had nothing to judge.",
-        call: Some(AnyCall::of::<Query<GetVerdict>>),
+        call: Some(<Query<GetVerdict>>::call),
         waits: Some(("wait", "First wait for everything due within this time", "0s")),
         ..TOOL
     },
@@ -254,7 +254,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "What is wrong with this integration?",
         description: "Reviews the traffic so far for mistakes of the client and its receivers, such as ignored Retry-After or \
                       signatures that are not verified, each with evidence, reason and remedy.",
-        call: Some(AnyCall::of::<Query<GetFindings>>),
+        call: Some(<Query<GetFindings>>::call),
         ..TOOL
     },
     Tool {
@@ -262,7 +262,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "What is assumed where the contract is silent?",
         description: "Lists what the API's contract leaves open, what the emulator assumes there, and the setting that changes \
                       it. Code must not rely on an assumption.",
-        call: Some(AnyCall::of::<Query<GetAssumptions>>),
+        call: Some(<Query<GetAssumptions>>::call),
         run: assumed,
         ..TOOL
     },
@@ -273,7 +273,7 @@ pub(super) const TOOLS: &[Tool] = &[
                       scenarios, journal. Keys that the session did not make are refused.",
         effect: Effect::Destroys,
         key: ToolScope::One,
-        call: Some(AnyCall::of::<Body<Reset>>),
+        call: Some(<Body<Reset>>::call),
         run: reset,
         ..TOOL
     },
@@ -415,14 +415,14 @@ fn status(session: &Session, _: &Tool, _: Arguments) -> Result<String, Failure> 
 }
 
 fn explained(session: &Session, tool: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
-    let found = session.asking().exchange(&AnyCall::of::<Explain>().sent(arguments.clone()))?;
+    let found = session.asking().exchange(&<Explain>::call().sent(arguments.clone()))?;
     let Explanation { id, kind, .. } = parsed("explain", &found)?;
     // The newest may be another by now.
     arguments.insert("id".to_owned(), id.into());
     let explanation = called(session, tool, arguments.clone())?;
     let whole = match kind {
-        Explained::Request => AnyCall::of::<ShowRequest>().sent(arguments),
-        Explained::Delivery => AnyCall::of::<ShowDelivery>().sent(arguments),
+        Explained::Request => <ShowRequest>::call().sent(arguments),
+        Explained::Delivery => <ShowDelivery>::call().sent(arguments),
         Explained::Event => return Ok(explanation),
     };
     Ok(format!("{explanation}\n{}", session.text(&whole)?))
