@@ -24,7 +24,7 @@ pub(super) const MAX_NAMED: usize = 5;
 /// Waits until nothing is under way for the keys of the scope: no request, no attempt, no event that is due.
 pub(super) async fn rest(cx: &Context, scope: &KeyScope, limit: Duration) -> Result<(), ControlError> {
     let rested = async {
-        for workspace in scope.workspaces(cx) {
+        for workspace in scope.workspaces(&cx.engine) {
             wait_idle(&workspace).await;
             // Of ten thousand keys at rest, none would let other calls run.
             tokio::task::coop::consume_budget().await;
@@ -53,7 +53,7 @@ pub(super) fn nothing_due(
     is_type: &dyn Fn(&str) -> bool,
     is_meant: &dyn Fn(&DeliveryRecord) -> bool,
 ) -> Result<(), ControlError> {
-    let mut due = yet_to_deliver(cx, scope, cx.redactor(), is_type, is_meant);
+    let mut due = yet_to_deliver(&cx.control, scope, cx.redactor(), is_type, is_meant);
     if due.is_empty() {
         return Ok(());
     }

@@ -118,8 +118,8 @@ fn activate(Body { body }: Body<Activate>, cx: &Context) -> Result<Activated, Co
         return Err(ControlError::invalid("expected `active`, a list of scenario names"));
     }
     // The watcher may not have seen a file that was just saved. Problems with other files are reported elsewhere.
-    if names.iter().flatten().any(|name| !is_as_saved(&cx.library.load(), name)) {
-        cx.reload_changed(cx.scenario_folders.read());
+    if names.iter().flatten().any(|name| !is_as_saved(&cx.engine.library.load(), name)) {
+        cx.engine.reload_changed(cx.engine.scenario_folders.read());
     }
     let listed = match names.as_deref() {
         None => "those of all keys are active".to_owned(),
@@ -128,10 +128,12 @@ fn activate(Body { body }: Body<Activate>, cx: &Context) -> Result<Activated, Co
         Some(names) => format!("{} are active", names.join(", ")),
     };
     let key = key.as_deref();
-    let log = || cx.note(key, format!("scenarios changed for {}: {listed}", cx.whose(key)), false);
-    let generation =
-        cx.activate(key, names.as_deref(), log).map_err(|found| refused(&found).and(refusal_details(cx, &found)))?;
-    let present = cx.library.load();
+    let log = || cx.engine.note(key, format!("scenarios changed for {}: {listed}", cx.whose(key)), false);
+    let generation = cx
+        .engine
+        .activate(key, names.as_deref(), log)
+        .map_err(|found| refused(&found).and(refusal_details(&cx.control, &found)))?;
+    let present = cx.engine.library.load();
     let diagnostics = names.map(|names| not_as_saved(&present, &names)).unwrap_or_default();
     Ok(Activated {
         generation,
@@ -178,7 +180,7 @@ fn refusal_details(control: &Control, found: &[Diagnostic]) -> Option<String> {
         let broken = found.iter().any(|problem| problem.is_error() && problem.file.is_some());
         return broken.then(|| "no earlier version of it was valid".to_owned());
     }
-    let folders = control.scenario_folders.paths().map(|path| {
+    let folders = control.engine.scenario_folders.paths().map(|path| {
         let place = std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let missing = if path.is_dir() { "" } else { " (not there)" };
         format!("{}{missing}", place.display())

@@ -323,7 +323,7 @@ impl Judge<'_> {
                 cause.also.push(fact.sentence());
             }
         }
-        let profile = self.control.profile_for(Some(run.workspace.name()));
+        let profile = self.control.engine.profile_for(Some(run.workspace.name()));
         let requests: Vec<Arc<RequestRecord>> = run.requests.iter().rev().cloned().collect();
         let clock_runs = run.workspace.clock().mode() == ClockMode::Real;
         let found = findings::judge(&Traffic { requests: &requests, deliveries, profile: &profile, clock_runs });

@@ -186,7 +186,7 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 
 fn show(Query { query: request }: Query<ShowClock>, cx: &Context) -> Result<ClockView, ControlError> {
     // The emulator's clock without a key or with `*`.
-    let mover = cx.clock_driver(request.key.scope(cx)?.0);
+    let mover = cx.engine.clock_driver(request.key.scope(&cx.engine)?.0);
     Ok(shown(&mover, mover.clock().now(), cx.redactor()))
 }
 
@@ -194,11 +194,11 @@ async fn change(request: MoveClock, cx: Arc<Context>) -> Result<ClockView, Contr
     // The whole call is validated before anything changes.
     let limit = timeout(request.timeout.as_ref(), TIMEOUT)?;
     let step = ClockChange::of(&request)?;
-    let mover = cx.clock_driver(request.key.scope_soon(&cx).await?.0);
+    let mover = cx.engine.clock_driver(request.key.scope_soon(&cx.control).await?.0);
     let now = take(step, &cx, &mover, limit).await?;
     if let Some(workspace) = &mover.workspace {
         // Following the emulator's clock again may have moved it.
-        let _ = cx.fire_soon(workspace).await;
+        let _ = cx.engine.fire_soon(workspace).await;
     }
     Ok(shown(&mover, now, cx.redactor()))
 }
@@ -230,7 +230,7 @@ async fn take(step: ClockChange, cx: &Context, mover: &ClockDriver, limit: Durat
     // Logged before the step takes effect, so that its line comes first.
     let log = |did: String| {
         let key = mover.workspace.as_ref().map(|workspace| &**workspace.name());
-        cx.note(key, format!("clock of {} {did}", cx.whose(key)), false);
+        cx.engine.note(key, format!("clock of {} {did}", cx.whose(key)), false);
     };
     Ok(match step {
         ClockChange::Mode(NewMode::Real) => {
@@ -251,7 +251,7 @@ async fn take(step: ClockChange, cx: &Context, mover: &ClockDriver, limit: Durat
         ClockChange::Mode(NewMode::Follow) => {
             log("follows the emulator's again".to_owned());
             // The key first catches up with the emulator's time, so that due events happen in order.
-            let ahead = cx.registry.clock().now().wall.duration_since(wall);
+            let ahead = cx.engine.registry.clock().now().wall.duration_since(wall);
             advance(mover, Duration::try_from(ahead).unwrap_or_default(), limit).await?;
             clock.follow()
         }

@@ -4,7 +4,6 @@
 //! Every call accepts `key` as a query parameter, and as a field of a JSON body. It names a workspace by key or by its id
 //! `ws_…`, and `*` means all; the meaning of its absence depends on the call.
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -30,6 +29,7 @@ use crate::util::duration::parse_duration;
 
 pub(crate) struct Context {
     pub(super) control: Arc<Control>,
+    pub(super) engine: Arc<Engine>,
     pub(super) parts: Parts,
     pub(super) body: Bytes,
     /// The variable segment of the path, percent-decoded.
@@ -40,14 +40,6 @@ pub(crate) struct Context {
     pub(super) profile: Arc<Profile>,
     /// True if the caller has closed its sending side, as it has if it is gone.
     pub(super) is_disconnected: Arc<AtomicBool>,
-}
-
-impl Deref for Context {
-    type Target = Arc<Control>;
-
-    fn deref(&self) -> &Arc<Control> {
-        &self.control
-    }
 }
 
 impl Context {
@@ -94,7 +86,7 @@ impl Context {
     /// Who reads the text: as the caller says, or else a person who calls the address where the emulator serves.
     fn reader(&self) -> Audience {
         let named = self.parts.headers.get(READER).and_then(|value| Audience::from_header(value.to_str().ok()?));
-        named.unwrap_or_else(|| Audience::person(&self.control_url))
+        named.unwrap_or_else(|| Audience::person(&self.control.control_url))
     }
 
     /// True if the answer is to be text: `Accept` names `text/plain` before JSON and before anything else that JSON satisfies.
@@ -113,7 +105,7 @@ impl Context {
     /// Refuses an invalid key. Opens no workspace.
     pub(super) fn check_key(&self) -> Result<(), ControlError> {
         let key = self.key()?.filter(|key| key != "*");
-        key.map_or(Ok(()), |key| Ok(self.workspace_name(Some(&key)).map(drop)?))
+        key.map_or(Ok(()), |key| Ok(self.engine.workspace_name(Some(&key)).map(drop)?))
     }
 
     /// The key of a call, masked for a log line.
@@ -238,7 +230,7 @@ macro_rules! scopes {
             #[allow(dead_code, reason = "not each kind of key is one of a call that waits")]
             pub(super) async fn scope_soon(&self, control: &Arc<Control>) -> Result<KeyScope, ControlError> {
                 let key = self.meant().map(str::to_owned);
-                control.run_to_end(move |control| scope(control, key.as_deref())).await
+                control.run_to_end(move |control| scope(&control.engine, key.as_deref())).await
             }
         }
     )*};

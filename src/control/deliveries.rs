@@ -180,7 +180,7 @@ impl ControlCall for ShowDelivery {
 
     fn call() -> Call {
         Call::at_once::<Self>(Tag::WEBHOOKS, "GET deliveries/{id}", |Self { path, query }, cx| {
-            Ok(whole(&find(cx, &query.key.scope(cx)?, &path.id)?, &cx.registry, cx.redactor()))
+            Ok(whole(&find(&cx.control, &query.key.scope(&cx.engine)?, &path.id)?, &cx.engine.registry, cx.redactor()))
         })
     }
 
@@ -364,14 +364,14 @@ impl TableRow for ReceiptView {
 impl Text for Scripted {}
 
 fn list(Query { query: request }: Query<ListDeliveries>, cx: &Context) -> Result<Page<DeliveryRow>, ControlError> {
-    let scope = request.key.scope(cx)?;
+    let scope = request.key.scope(&cx.engine)?;
     let page = Paging::read(request.limit, RECENT, request.cursor.as_deref())?;
     check_status(request.status.as_deref())?;
     let filter = [&request.status, &request.event, &request.event_type, &request.subscription];
-    let found = cx.deliveries.list(page.after, page.limit + 1, |delivery| {
+    let found = cx.engine.deliveries.list(page.after, page.limit + 1, |delivery| {
         scope.covers(Some(&delivery.event.workspace)) && differs(filter, delivery).is_empty()
     });
-    Ok(page.page(found, |delivery| row(&delivery, &cx.registry, cx.redactor())))
+    Ok(page.page(found, |delivery| row(&delivery, &cx.engine.registry, cx.redactor())))
 }
 
 fn check_status(status: Option<&str>) -> Result<(), ControlError> {
@@ -399,7 +399,7 @@ fn differs(filter: [&Option<String>; 4], delivery: &DeliveryRecord) -> Vec<Strin
 
 /// Waits until `count` deliveries match: 200 with them, or on timeout 408 with the nearest ones and what differs.
 async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<Made<List<DeliveryRow>>, ControlError> {
-    let scope = request.key.scope_soon(&cx).await?;
+    let scope = request.key.scope_soon(&cx.control).await?;
     check_status(request.status.as_deref())?;
     let limit = timeout(request.timeout.as_ref(), TIMEOUT)?;
     let (count, attempts) = (checked_count("count", request.count)?, checked_count("attempts", request.attempts)?);
@@ -411,7 +411,7 @@ async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<Made<List<
         let looking = Arc::clone(&cx);
         cx.control.run_to_end(move |_| check_none(&request, &looking, &scope)).await?;
         return waited_for(&cx, Vec::new(), |(_, delivery): &(u64, DeliveryRecord), cx| {
-            row(delivery, &cx.registry, cx.redactor())
+            row(delivery, &cx.engine.registry, cx.redactor())
         })
         .await;
     }
@@ -425,18 +425,19 @@ async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<Made<List<
     };
     let matches = |delivery: &DeliveryRecord| in_scope(delivery) && differs(delivery).is_empty();
     let mut matching = Vec::new();
-    let enough = until_enough(&cx.deliveries, count, &mut matching, matches);
-    let enough = cx.while_time_passes(scope.0.clone(), enough);
+    let enough = until_enough(&cx.engine.deliveries, count, &mut matching, matches);
+    let enough = cx.engine.while_time_passes(scope.0.clone(), enough);
     let is_enough = tokio::time::timeout(limit, enough).await.is_ok();
     if is_enough {
-        return waited_for(&cx, matching, |(_, delivery), cx| row(delivery, &cx.registry, cx.redactor())).await;
+        return waited_for(&cx, matching, |(_, delivery), cx| row(delivery, &cx.engine.registry, cx.redactor())).await;
     }
     let matching = matching.len();
-    let mut others = cx.deliveries.list(None, 100, |delivery| in_scope(delivery) && !differs(delivery).is_empty());
+    let mut others =
+        cx.engine.deliveries.list(None, 100, |delivery| in_scope(delivery) && !differs(delivery).is_empty());
     others.sort_by_cached_key(|(_, delivery)| differs(delivery).len());
     let nearest = others.iter().take(5).map(|(_, delivery)| Nearest {
         request: None,
-        delivery: Some(row(delivery, &cx.registry, cx.redactor())),
+        delivery: Some(row(delivery, &cx.engine.registry, cx.redactor())),
         differs: differs(delivery),
     });
     let message = format!("{matching} of {count} deliveries matched within {} s", limit.as_secs_f64());
@@ -450,14 +451,14 @@ fn check_none(request: &WaitForDeliveries, cx: &Context, scope: &KeyScope) -> Re
     let matches = |delivery: &DeliveryRecord| {
         in_scope(delivery) && differs([status, event, event_type, subscription], delivery).is_empty()
     };
-    let found = cx.deliveries.list(None, MAX_NAMED, matches);
+    let found = cx.engine.deliveries.list(None, MAX_NAMED, matches);
     if !found.is_empty() {
         let newest = found.iter().map(|(_, delivery)| Nearest {
             request: None,
-            delivery: Some(row(delivery, &cx.registry, cx.redactor())),
+            delivery: Some(row(delivery, &cx.engine.registry, cx.redactor())),
             differs: Vec::new(),
         });
-        return Err(absence::found(cx.deliveries.count(matches), "delivery", newest.collect()));
+        return Err(absence::found(cx.engine.deliveries.count(matches), "delivery", newest.collect()));
     }
     // Whatever becomes of it.
     let may_match = |delivery: &DeliveryRecord| differs([&None, event, event_type, subscription], delivery).is_empty();
@@ -509,26 +510,26 @@ async fn until_enough(
 async fn redeliver(request: Redeliver, cx: Arc<Context>) -> Result<Redelivered, ControlError> {
     let Redeliver { path, query, body } = request;
     let wait = query.wait.map(|wait| wait_limit("wait", &wait)).transpose()?;
-    let old = find(&cx, &body.key.scope_soon(&cx).await?, &path.id)?;
-    let Some(workspace) = cx.registry.find(&old.event.workspace) else {
+    let old = find(&cx.control, &body.key.scope_soon(&cx.control).await?, &path.id)?;
+    let Some(workspace) = cx.engine.registry.find(&old.event.workspace) else {
         return Err(ControlError::not_found("the delivery's workspace is gone"));
     };
-    let id = cx.redeliver(&workspace, &old).map_err(ControlError::too_many_pending)?;
+    let id = cx.engine.redeliver(&workspace, &old).map_err(ControlError::too_many_pending)?;
     let delivery = match wait {
         Some(limit) => {
             let clock = workspace.clock().clone();
-            let tried = cx.deliveries.wait_tried(std::slice::from_ref(&id), limit, &clock);
-            cx.while_time_passes(Some(workspace), tried).await.into_iter().next()
+            let tried = cx.engine.deliveries.wait_tried(std::slice::from_ref(&id), limit, &clock);
+            cx.engine.while_time_passes(Some(workspace), tried).await.into_iter().next()
         }
-        None => cx.deliveries.get(&id),
+        None => cx.engine.deliveries.get(&id),
     };
-    let shown = |delivery: DeliveryRecord| whole(&delivery, &cx.registry, cx.redactor());
+    let shown = |delivery: DeliveryRecord| whole(&delivery, &cx.engine.registry, cx.redactor());
     Ok(Redelivered { delivery: delivery.map(shown) })
 }
 
 /// The delivery with this id, if it belongs to the key that the call names, or the call names none.
 pub(super) fn find(control: &Control, scope: &KeyScope, id: &str) -> Result<DeliveryRecord, ControlError> {
-    let found = control.deliveries.get(id).filter(|delivery| scope.covers(Some(&delivery.event.workspace)));
+    let found = control.engine.deliveries.get(id).filter(|delivery| scope.covers(Some(&delivery.event.workspace)));
     found
         .ok_or_else(|| ControlError::not_found(format!("there is no delivery `{}`{}", quoted(id), scope.of_this_key())))
 }
@@ -622,8 +623,12 @@ fn sink(ShowSink { path, query }: &ShowSink, cx: &Context) -> Result<Page<Receip
             status: receipt.status,
         }
     };
-    let received =
-        cx.sinks.received(&path.name).into_iter().filter(|(number, _)| page.after.is_none_or(|after| *number > after));
+    let received = cx
+        .engine
+        .sinks
+        .received(&path.name)
+        .into_iter()
+        .filter(|(number, _)| page.after.is_none_or(|after| *number > after));
     Ok(page.page(received, shown))
 }
 
@@ -635,6 +640,6 @@ fn script(ScriptSink { path, body }: ScriptSink, cx: &Context) -> Result<Scripte
     if statuses.len() > 1000 {
         return Err(ControlError::invalid("respond: at most 1000 statuses"));
     }
-    cx.sinks.script(&path.name, statuses).map_err(|full| ControlError::invalid(full.to_string()))?;
+    cx.engine.sinks.script(&path.name, statuses).map_err(|full| ControlError::invalid(full.to_string()))?;
     Ok(Scripted { scripted: true })
 }

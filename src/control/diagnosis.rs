@@ -99,7 +99,7 @@ impl<'a> Diagnosis<'a> {
     }
 
     pub(super) fn advice(&self) -> Vec<Hint> {
-        let workspace = self.control.registry.find(&self.delivery.event.workspace);
+        let workspace = self.control.engine.registry.find(&self.delivery.event.workspace);
         let mut advice: Vec<Hint> = self.judged_receiver().into_iter().collect();
         if let Some(workspace) = &workspace {
             advice.extend(self.clocks(workspace));
@@ -122,7 +122,7 @@ impl<'a> Diagnosis<'a> {
     }
 
     fn next_step(&self) -> Option<ExplainedStep> {
-        let registry = &self.control.registry;
+        let registry = &self.control.engine.registry;
         let workspace = registry.find(&self.delivery.event.workspace);
         let now = workspace.map_or_else(|| registry.clock().now(), |workspace| workspace.clock().now());
         let wait = self.delivery.next?.since(now.instant);
@@ -162,7 +162,7 @@ impl<'a> Diagnosis<'a> {
         if self.delivery.note == Some(Cancellation::ReceiverEnded) && self.delivery.made == 1 {
             return Some("should the test wait for this event?");
         }
-        let workspace = self.control.registry.find(&self.delivery.event.workspace);
+        let workspace = self.control.engine.registry.find(&self.delivery.event.workspace);
         let clocks = workspace.and_then(|workspace| self.off_clocks(&workspace));
         let secret = || {
             self.refused_attempt()
@@ -217,7 +217,7 @@ impl<'a> Diagnosis<'a> {
         if is_elsewhere(url.as_str(), &attempt.dialled) {
             return None;
         }
-        let profile = self.control.profile_for(Some(&self.delivery.event.workspace));
+        let profile = self.control.engine.profile_for(Some(&self.delivery.event.workspace));
         let near = profile.webhooks.forwards.near_miss(url.parsed())?;
         Some(format!("it was not forwarded: {near}"))
     }
@@ -225,7 +225,7 @@ impl<'a> Diagnosis<'a> {
     /// The clock that makes a correct signature look too old or too new, if the delivery was refused.
     fn off_clocks(&self, workspace: &Workspace) -> Option<OffClock> {
         let attempt = self.refused_attempt()?;
-        let profile = self.control.profile_for(Some(workspace.name()));
+        let profile = self.control.engine.profile_for(Some(workspace.name()));
         let signed_at = verified(attempt, workspace, &profile)?.timestamp?;
         let AttemptOutcome::Answered { date, .. } = &attempt.outcome else { return None };
         let of_receiver = date.map(|date| date.as_second().saturating_sub(signed_at));
@@ -270,7 +270,7 @@ impl<'a> Diagnosis<'a> {
     /// Advice if a refusal may be about the signature.
     fn secret(&self, workspace: &Workspace) -> Vec<Hint> {
         let Some(attempt) = self.refused_attempt() else { return Vec::new() };
-        let profile = self.control.profile_for(Some(workspace.name()));
+        let profile = self.control.engine.profile_for(Some(workspace.name()));
         let subscription = &attempt.delivery.subscription;
         let Some(verified) = verified(attempt, workspace, &profile) else {
             let text = format!("the secret of {subscription} was changed since: does your receiver use the newest?");

@@ -86,7 +86,7 @@ pub(super) async fn waited_for<R: Send + Sync + 'static, T: TableRow + JsonSchem
     let whole = write.clone();
     let body = match cx.control.read(&cx.is_disconnected, |_| short(whole)).await? {
         Some(text) => ResponseBody::from(text),
-        None => made_while_sent(&cx.blocking.runs, write).await?,
+        None => made_while_sent(&cx.engine.blocking.runs, write).await?,
     };
     Ok(cx.control.charged(answer(StatusCode::OK, JSON, body))?.into())
 }

@@ -19,7 +19,7 @@ const MAX_DUE: usize = 50;
 /// The earliest entries due in a scope, and how many were left out.
 pub(super) fn due(control: &Control, scope: &KeyScope, redactor: Redactor<'_>) -> (Vec<Due>, usize) {
     let (mut due, mut count) = deliveries_due(control, scope, redactor, &|_| true, &|_| true);
-    for workspace in scope.workspaces(control) {
+    for workspace in scope.workspaces(&control.engine) {
         let now = workspace.clock().now();
         let attempt = workspace.with_queue(|queue| queue.next_due());
         let first = [attempt, workspace.lock().timeline.next_due()].into_iter().flatten().min();
@@ -58,7 +58,7 @@ fn deliveries_due(
 ) -> (Vec<TimedDue>, usize) {
     let mut workspaces: HashMap<Arc<str>, (Arc<Workspace>, Now)> = HashMap::new();
     let (mut found, mut count) = (Vec::new(), 0);
-    for workspace in scope.workspaces(control) {
+    for workspace in scope.workspaces(&control.engine) {
         let now = workspace.clock().now();
         let state = workspace.lock();
         let planned = || state.timeline.all().filter(|planned| is_type(&planned.emit.event));
@@ -75,6 +75,7 @@ fn deliveries_due(
     }
     let in_scope = |delivery: &DeliveryRecord| workspaces.contains_key(&delivery.event.workspace);
     let pending = control
+        .engine
         .deliveries
         .list(None, usize::MAX, |delivery| delivery.next.is_some() && in_scope(delivery) && is_meant(delivery));
     let attempt = |(_, delivery): (u64, DeliveryRecord)| {
@@ -103,12 +104,12 @@ pub(super) fn yet_to_deliver(
     is_meant: &dyn Fn(&DeliveryRecord) -> bool,
 ) -> Vec<Due> {
     let (mut found, _) = deliveries_due(control, scope, redactor, is_type, is_meant);
-    for workspace in scope.workspaces(control) {
+    for workspace in scope.workspaces(&control.engine) {
         if found.len() >= 2 * MAX_DUE {
             break;
         }
         let now = workspace.clock().now();
-        for (at, emit) in control.timed_ahead(&workspace, is_type).into_iter().take(MAX_DUE) {
+        for (at, emit) in control.engine.timed_ahead(&workspace, is_type).into_iter().take(MAX_DUE) {
             let message = format!("{} of scenario `{}`: {}", emit.label, emit.scenario, emit.event);
             let (wait, due) = entry(&workspace, now, at, DueKind::Event, message, redactor);
             found.push((wait, Due { scenario: Some(emit.scenario.to_string()), ..due }));

@@ -226,7 +226,7 @@ async fn fire(Fire { query, body: request }: Fire, cx: Arc<Context>) -> Result<F
         return fire_emission(&request, &cx, name).await;
     }
     let firing = Firing::of(&request)?;
-    let workspace = opened(&cx, &request.key).await?;
+    let workspace = opened(&cx.control, &request.key).await?;
     wait_for_events(&workspace).await;
     // Not in the lane of changes, as other changes would wait for thousands of events.
     let fired = {
@@ -236,12 +236,12 @@ async fn fire(Fire { query, body: request }: Fire, cx: Arc<Context>) -> Result<F
     let (mut answer, deliveries) = fired.map_err(|_| ControlError::internal())??;
     let Some(limit) = wait else { return Ok(answer) };
     let clock = workspace.clock().clone();
-    let tried = cx.deliveries.wait_tried(&deliveries, limit, &clock);
-    let records = cx.while_time_passes(Some(workspace), tried).await;
+    let tried = cx.engine.deliveries.wait_tried(&deliveries, limit, &clock);
+    let records = cx.engine.while_time_passes(Some(workspace), tried).await;
     answer.waited_for = Some(if clock.is_auto() { WaitedFor::End } else { WaitedFor::FirstAttempt });
     let control = Arc::clone(&cx.control);
     let show = move |control: &Control| {
-        let (registry, redactor) = (&control.registry, cx.redactor());
+        let (registry, redactor) = (&control.engine.registry, cx.redactor());
         let is_shown = records.len() <= MAX_SHOWN && !matches!(answer.events.first(), Some(FiredEvent::Id(_)));
         let shown = |record: &DeliveryRecord| {
             let attempts = if is_shown {
@@ -260,7 +260,7 @@ async fn fire(Fire { query, body: request }: Fire, cx: Arc<Context>) -> Result<F
 /// The workspace of a key, as for `scope_soon`.
 async fn opened(control: &Arc<Control>, key: &OwnKey) -> Result<Arc<Workspace>, ControlError> {
     let key = key.clone();
-    Ok(control.run_to_end(move |control| control.workspace(key.meant())).await?)
+    Ok(control.run_to_end(move |control| control.engine.workspace(key.meant())).await?)
 }
 
 /// Fires the events of a call. Returns the answer and the ids of all deliveries.
@@ -270,14 +270,18 @@ fn fire_all(
     workspace: &Arc<Workspace>,
     Firing { template, count, delay }: Firing,
 ) -> Result<(Fired, Vec<String>), ControlError> {
-    let profile = cx.profile_for(Some(workspace.name()));
+    let profile = cx.engine.profile_for(Some(workspace.name()));
     let (mut ids, mut deliveries, mut bytes) = (Vec::new(), Vec::new(), 0);
     // Of the other events only the ids are kept, because the store drops events with their deliveries.
     let (mut shown_events, mut to_shuffle) = (Vec::new(), Vec::new());
-    while ids.len() < count && !cx.stopping.is_raised() {
+    while ids.len() < count && !cx.control.stopping.is_raised() {
         let now = workspace.clock().now();
         let next = FireRequest { due: delay.map(|delay| now.instant.plus(delay)), ..template.clone() };
-        let made = if shuffle { cx.make_event(workspace, next, &profile) } else { cx.fire(workspace, next, &profile) };
+        let made = if shuffle {
+            cx.engine.make_event(workspace, next, &profile)
+        } else {
+            cx.engine.fire(workspace, next, &profile)
+        };
         let event = made.map_err(|problem| match problem {
             FireProblem::NoRoom(full) => partly_fired(full, ids.len(), count),
             problem => ControlError::invalid(problem.to_string()),
@@ -292,15 +296,15 @@ fn fire_all(
             to_shuffle.push(event);
         }
     }
-    deliver_shuffled(cx, workspace, to_shuffle)?;
+    deliver_shuffled(&cx.control, workspace, to_shuffle)?;
     let redactor = cx.redactor();
     let events: Vec<FiredEvent> = if shown_events.len() == count {
-        shown_events.iter().map(|event| FiredEvent::Whole(shown(event, &cx.registry, redactor))).collect()
+        shown_events.iter().map(|event| FiredEvent::Whole(shown(event, &cx.engine.registry, redactor))).collect()
     } else {
         ids.into_iter().map(|id| FiredEvent::Id(EventIdOnly { id: id.into() })).collect()
     };
     if deliveries.is_empty() {
-        let problem = no_match(cx, redactor, workspace, shown_events.first(), &template.event_type);
+        let problem = no_match(&cx.control, redactor, workspace, shown_events.first(), &template.event_type);
         return Err(problem.with(|error| error.events = Some(events)));
     }
     let damage = template.damage(&profile).as_deref().map(str::to_owned);
@@ -320,7 +324,7 @@ fn deliver_shuffled(
         events.rotate_left(1);
     }
     for (done, event) in events.into_iter().enumerate() {
-        control.dispatch(workspace, event).map_err(|full| partly_fired(full, done, count))?;
+        control.engine.dispatch(workspace, event).map_err(|full| partly_fired(full, done, count))?;
     }
     Ok(())
 }
@@ -378,6 +382,7 @@ fn elsewhere(control: &Control, redactor: Redactor<'_>, workspace: &Arc<Workspac
         active.any(|record| record.events.iter().any(|event| event == event_type))
     };
     let others: Vec<Arc<Workspace>> = control
+        .engine
         .registry
         .all()
         .into_iter()
@@ -444,8 +449,8 @@ async fn fire_emission(request: &FireBody, cx: &Context, name: &str) -> Result<F
             "emit: the scenario defines the events; only `key` may be given with `emit`",
         ));
     }
-    let workspace = opened(cx, &request.key).await?;
-    let config = cx.config_for(Some(workspace.name()));
+    let workspace = opened(&cx.control, &request.key).await?;
+    let config = cx.engine.config_for(Some(workspace.name()));
     let Some(emit) = emit_named(config.emits.iter(), name) else {
         let names: Vec<&str> = config.emits.iter().filter_map(|emit| emit.name.as_deref()).collect();
         let known =
@@ -454,8 +459,8 @@ async fn fire_emission(request: &FireBody, cx: &Context, name: &str) -> Result<F
         return Err(ControlError::not_found(message));
     };
     let damage = fire_request_of(&emit).damage(&config.profile);
-    cx.plan_emission(&workspace, &emit, workspace.clock().instant());
-    let _ = cx.fire_soon(&workspace).await;
+    cx.engine.plan_emission(&workspace, &emit, workspace.clock().instant());
+    let _ = cx.engine.fire_soon(&workspace).await;
     let damage = damage.as_deref().map(str::to_owned);
     Ok(Fired { emit: Some(name.to_owned()), damage, ..Fired::default() })
 }

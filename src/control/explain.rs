@@ -152,18 +152,18 @@ impl Text for Explanation {
 pub(crate) const NEWEST: &str = "latest";
 
 fn explain(Explain { path, query }: Explain, cx: &Context) -> Result<Explanation, ControlError> {
-    let scope = query.key.scope(cx)?;
+    let scope = query.key.scope(&cx.engine)?;
     let newest = (path.id == NEWEST).then(|| newest(cx, &scope)).transpose()?;
     let id = newest.as_deref().unwrap_or(&path.id);
-    let (registry, redactor) = (&cx.registry, cx.redactor());
+    let (registry, redactor) = (&cx.engine.registry, cx.redactor());
     match id.split_once('_').map(|(prefix, _)| prefix) {
         Some("req") => {
             let request = requests::find(cx, &scope, id)?;
-            let explained = of_request(cx, &request, AdviceTime::Now, redactor);
+            let explained = of_request(&cx.control, &request, AdviceTime::Now, redactor);
             Ok(Explanation { request: Some(requests::whole(&request, redactor)), ..explained })
         }
         Some("evt") => {
-            let found = cx.journal.search(None, 1, |_, entry| match entry {
+            let found = cx.engine.journal.search(None, 1, |_, entry| match entry {
                 Entry::Event(event) if event.id == id && scope.covers(Some(&event.workspace)) => {
                     Some(Arc::clone(event))
                 }
@@ -181,8 +181,8 @@ fn explain(Explain { path, query }: Explain, cx: &Context) -> Result<Explanation
             })
         }
         Some("dlv") => {
-            let delivery = deliveries::find(cx, &scope, id)?;
-            let diagnosis = Diagnosis::new(cx, &delivery, redactor);
+            let delivery = deliveries::find(&cx.control, &scope, id)?;
+            let diagnosis = Diagnosis::new(&cx.control, &delivery, redactor);
             Ok(Explanation {
                 id: id.to_owned(),
                 kind: Explained::Delivery,
@@ -225,7 +225,7 @@ pub(super) fn of_request(
 
 /// The id of the newest request or delivery.
 fn newest(cx: &Context, scope: &KeyScope) -> Result<String, ControlError> {
-    let found = cx.journal.search(None, 1, |_, entry| {
+    let found = cx.engine.journal.search(None, 1, |_, entry| {
         let id = match entry {
             _ if !scope.covers_entry(entry, &cx.profile.keys) => return None,
             Entry::Request(request) => return Some(request.transcript.id().to_owned()),
@@ -233,7 +233,7 @@ fn newest(cx: &Context, scope: &KeyScope) -> Result<String, ControlError> {
             Entry::Event(event) => &event.deliveries.first()?.id,
             Entry::Notice(_) | Entry::Gone => return None,
         };
-        cx.deliveries.get(id).map(|_| id.clone())
+        cx.engine.deliveries.get(id).map(|_| id.clone())
     });
     let none = || ControlError::not_found("there is no request and no delivery to explain yet");
     found.into_iter().next().ok_or_else(none)
@@ -312,7 +312,7 @@ fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<RuleTrace
     });
     let mut note = RULES_NOTE.to_owned();
     note.extend(tried.unlisted().map(|unlisted| format!("; not listed: {unlisted}")));
-    let present = control.library.load().number;
+    let present = control.engine.library.load().number;
     if present != request.generation {
         note.push_str("; scenarios or settings have changed since");
     }

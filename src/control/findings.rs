@@ -31,7 +31,9 @@ impl ControlCall for Query<GetFindings> {
     type Answer = Findings;
 
     fn call() -> Call {
-        Call::at_once::<Self>(Tag::RESULTS, "GET findings", |Self { query }, cx| Ok(judge(cx, &query.key.scope(cx)?)))
+        Call::at_once::<Self>(Tag::RESULTS, "GET findings", |Self { query }, cx| {
+            Ok(judge(&cx.control, &query.key.scope(&cx.engine)?))
+        })
     }
 }
 
@@ -114,13 +116,13 @@ struct FindingsInput {
 
 /// The findings about a scope, the worst first.
 pub(super) fn judge(control: &Control, scope: &KeyScope) -> Findings {
-    let clock = scope.0.as_ref().map_or_else(|| control.registry.clock(), |workspace| workspace.clock()).mode();
+    let clock = scope.0.as_ref().map_or_else(|| control.engine.registry.clock(), |workspace| workspace.clock()).mode();
     let source = FindingsInput {
         key: scope.key(),
-        next_entry: control.journal.next_number(),
-        fill: control.journal.fill(),
-        deliveries: control.deliveries.changes(),
-        generation: control.library.load().number,
+        next_entry: control.engine.journal.next_number(),
+        fill: control.engine.journal.fill(),
+        deliveries: control.engine.deliveries.changes(),
+        generation: control.engine.library.load().number,
         clock,
     };
     // Others wait for it meanwhile, because they most likely want the same.
@@ -136,16 +138,17 @@ pub(super) fn judge(control: &Control, scope: &KeyScope) -> Findings {
 }
 
 fn judge_anew(control: &Control, scope: &KeyScope, clock: ClockMode) -> Findings {
-    let keys = &control.profile_for(None).keys;
-    let mut requests = control.journal.search(None, usize::MAX, |_, entry| match entry {
+    let keys = &control.engine.profile_for(None).keys;
+    let mut requests = control.engine.journal.search(None, usize::MAX, |_, entry| match entry {
         Entry::Request(request) if scope.covers_request(request, keys) => Some(Arc::clone(request)),
         _ => None,
     });
     requests.reverse();
-    let found = control.deliveries.list(None, usize::MAX, |delivery| scope.covers(Some(&delivery.event.workspace)));
+    let found =
+        control.engine.deliveries.list(None, usize::MAX, |delivery| scope.covers(Some(&delivery.event.workspace)));
     let deliveries: Vec<_> = found.into_iter().rev().map(|(_, delivery)| delivery).collect();
-    let profile = control.profile_for(scope.key().as_deref());
+    let profile = control.engine.profile_for(scope.key().as_deref());
     let clock_runs = clock == ClockMode::Real;
     let traffic = Traffic { requests: &requests, deliveries: &deliveries, profile: &profile, clock_runs };
-    Findings { forgotten_entries: control.journal.fill().evicted, ..findings::judge(&traffic) }
+    Findings { forgotten_entries: control.engine.journal.fill().evicted, ..findings::judge(&traffic) }
 }

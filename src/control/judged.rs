@@ -65,5 +65,5 @@ pub(super) fn judged_keys(
             test: workspace.lock().test().map(|test| shown_without_output(test, redactor).test),
         }
     };
-    scope.workspaces(control).iter().map(key).collect()
+    scope.workspaces(&control.engine).iter().map(key).collect()
 }

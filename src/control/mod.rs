@@ -60,7 +60,6 @@ pub(crate) mod api {
     pub(crate) use crate::state::journal::record::*;
 }
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -88,7 +87,7 @@ use crate::util::flag::Flag;
 /// The prefix of every control path.
 pub const PREFIX: &str = "/_emulator/";
 
-/// The control API of an engine; dereferences to that engine.
+/// The control API of an engine.
 #[derive(Debug)]
 pub struct Control {
     pub engine: Arc<Engine>,
@@ -118,17 +117,9 @@ pub struct Control {
     pub control_url: String,
 }
 
-impl Deref for Control {
-    type Target = Arc<Engine>;
-
-    fn deref(&self) -> &Arc<Engine> {
-        &self.engine
-    }
-}
-
 impl Control {
     /// The profile that decides about masking: the one of keys without their own settings.
     pub fn profile(&self) -> Arc<Profile> {
-        self.profile_for(None)
+        self.engine.profile_for(None)
     }
 }

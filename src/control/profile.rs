@@ -39,8 +39,8 @@ impl ControlCall for Query<GetAssumptions> {
 
     fn call() -> Call {
         Call::at_once::<Self>(Tag::PROFILE, "GET assumptions", |Self { query }, cx| {
-            let name = query.key.scope(cx)?.key();
-            let mut data = in_force(cx, name.as_deref(), cx.redactor());
+            let name = query.key.scope(&cx.engine)?.key();
+            let mut data = in_force(&cx.control, name.as_deref(), cx.redactor());
             data.retain(|row| query.about.as_ref().is_none_or(|about| row.setting.contains(about)));
             Ok(List { data })
         })
@@ -93,7 +93,7 @@ impl ControlCall for Query<GetEmulatedDocument> {
 
     fn call() -> Call {
         Call::at_once::<Self>(Tag::EMULATOR, "GET v1/openapi.json", |Self { query }, cx| {
-            Ok(json(&document(&cx.profile_for(query.key.scope(cx)?.key().as_deref()))).into())
+            Ok(json(&document(&cx.engine.profile_for(query.key.scope(&cx.engine)?.key().as_deref()))).into())
         })
     }
 }
@@ -264,7 +264,7 @@ impl Text for Patched {
 
 /// The ledger under the settings of a key, or of every key without its own.
 pub(super) fn in_force(control: &Control, name: Option<&str>, redactor: Redactor<'_>) -> Vec<LedgerRow> {
-    let mut rows = ledger(&control.config_for(name).layered);
+    let mut rows = ledger(&control.engine.config_for(name).layered);
     for row in &mut rows {
         redactor.setting(&row.setting, &mut row.value);
     }
@@ -272,7 +272,7 @@ pub(super) fn in_force(control: &Control, name: Option<&str>, redactor: Redactor
 }
 
 fn show(Query { query: request }: Query<ShowProfile>, cx: &Context) -> Result<ProfileView, ControlError> {
-    let mut profile = settings(cx, request.key.scope(cx)?.key().as_deref(), cx.redactor());
+    let mut profile = settings(&cx.control, request.key.scope(&cx.engine)?.key().as_deref(), cx.redactor());
     let prefix = request.prefix.as_deref().unwrap_or_default();
     profile.data.retain(|row| row.setting.starts_with(prefix));
     if profile.data.is_empty() {
@@ -284,7 +284,7 @@ fn show(Query { query: request }: Query<ShowProfile>, cx: &Context) -> Result<Pr
 
 /// The settings of a key, or of every key without its own.
 pub(super) fn settings(control: &Control, name: Option<&str>, redactor: Redactor<'_>) -> ProfileView {
-    let patches = control.library.load().patches().clone();
+    let patches = control.engine.library.load().patches().clone();
     let own = name.and_then(|name| patches.keys.get(name).cloned()).unwrap_or_default();
     ProfileView {
         data: in_force(control, name, redactor).into_iter().map(SettingView::from).collect(),
@@ -306,16 +306,17 @@ fn patch(Body { body }: Body<ChangeSettings>, cx: &Context) -> Result<Patched, C
     if settings.is_empty() {
         return Err(ControlError::invalid("body: expected settings, such as {\"rate_limit\": {\"requests\": 5}}"));
     }
-    let name = key.scope(cx)?.key();
-    let now = cx.registry.clock().now().instant;
-    let before = ledger(&cx.config_for(name.as_deref()).layered);
-    let idle_before = cx.profile_for(name.as_deref()).idle_forwards();
+    let name = key.scope(&cx.engine)?.key();
+    let now = cx.engine.registry.clock().now().instant;
+    let before = ledger(&cx.engine.config_for(name.as_deref()).layered);
+    let idle_before = cx.engine.profile_for(name.as_deref()).idle_forwards();
     if let Some(name) = &name {
-        cx.make_room_for_key(name);
+        cx.engine.make_room_for_key(name);
     }
-    let generation = cx.library.patch_profile(name.as_deref(), &settings, now).map_err(|found| refused(&found))?;
-    let after = ledger(&cx.config_for(name.as_deref()).layered);
-    let patches = cx.library.load().patches().clone();
+    let generation =
+        cx.engine.library.patch_profile(name.as_deref(), &settings, now).map_err(|found| refused(&found))?;
+    let after = ledger(&cx.engine.config_for(name.as_deref()).layered);
+    let patches = cx.engine.library.load().patches().clone();
     let patch: Arc<SettingPatch> = match &name {
         None => patches.global,
         Some(name) => patches.keys.get(name).cloned().unwrap_or_default(),
@@ -324,10 +325,10 @@ fn patch(Body { body }: Body<ChangeSettings>, cx: &Context) -> Result<Patched, C
     let (changes, unchanged) = compared(&before, &after, &SettingPatch::paths(&settings), cx.redactor());
     if !changes.is_empty() {
         let message = format!("settings changed for {}: {}", cx.whose(name), changes.join(", "));
-        cx.note(name, message, false);
+        cx.engine.note(name, message, false);
     }
     let key = name.map(|name| cx.redactor().key(name).into_owned());
-    let mut idle = cx.profile_for(name).idle_forwards();
+    let mut idle = cx.engine.profile_for(name).idle_forwards();
     idle.retain(|idle| !idle_before.contains(idle));
     let warnings = idle.iter().map(|idle| cx.redactor().text(&idle.to_string()).into_owned()).collect();
     Ok(Patched { generation, key, patch: patch.entries().clone(), changes, unchanged, warnings })

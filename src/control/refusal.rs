@@ -66,7 +66,7 @@ pub(super) fn of_api(request: &RequestRecord) -> Option<Hint> {
 
 /// When the quota allows the next request, and how to make that sooner.
 fn of_quota(control: &Control, workspace: &Workspace, redactor: Redactor<'_>) -> Hint {
-    let (profile, clock) = (control.profile_for(Some(workspace.name())), workspace.clock());
+    let (profile, clock) = (control.engine.profile_for(Some(workspace.name())), workspace.clock());
     let now = clock.now();
     let quota = workspace.lock().quota(&profile, now);
     let key = redactor.key(workspace.name());
@@ -101,7 +101,7 @@ fn of_scenario(
     reading: AdviceTime,
     redactor: Redactor<'_>,
 ) -> Hint {
-    let snapshot = control.library.load();
+    let snapshot = control.engine.library.load();
     // As when it was answered: the scenarios of the key that it carries, also where none is needed.
     let headers = request.transcript.header_map();
     let key = request.checked_key().or_else(|| bearer_token(&headers).ok());
@@ -131,8 +131,8 @@ fn of_scenario(
     }
     let rule = scenario.and_then(|scenario| scenario.rules.iter().find(|rule| rule.label == by.rule).cloned());
     let applied = |fingerprint| {
-        let workspace = request.checked_key().and_then(|key| control.registry.find(key));
-        let mut counters = workspace.unwrap_or_else(|| control.registry.anonymous()).lock().counters.clone();
+        let workspace = request.checked_key().and_then(|key| control.engine.registry.find(key));
+        let mut counters = workspace.unwrap_or_else(|| control.engine.registry.anonymous()).lock().counters.clone();
         counters.switch_to(config.activation);
         counters.get(fingerprint).applied
     };
@@ -147,7 +147,7 @@ fn of_scenario(
     };
     let others = config.active.iter().filter(|active| active.name != by.scenario);
     let own = key.filter(|key| snapshot.active_by_key().contains_key(*key));
-    let key = match own.map(|own| (own, control.registry.find(own))) {
+    let key = match own.map(|own| (own, control.engine.registry.find(own))) {
         Some((_, Some(workspace))) => Some(key_to_name(&workspace, redactor)),
         // A key that sent nothing itself, or was evicted, has no workspace; a masked one names nothing.
         Some((own, None)) if redactor.masks(own) => {
@@ -168,7 +168,7 @@ fn of_client(control: &Control, request: &RequestRecord, reading: AdviceTime) ->
         return format!("{AFTER_429}; this one has `Retry-After: {value}`").into();
     }
     let name = request.workspace.as_ref().map(|workspace| &**workspace.name());
-    let is_off = control.profile_for(name).rate_limit.retry_after == RetryAfterForm::Off;
+    let is_off = control.engine.profile_for(name).rate_limit.retry_after == RetryAfterForm::Off;
     // A scenario's own body or code has no header of the contract's 429.
     let is_of_contract = request.scripted.is_none() || request.quota.as_ref().is_some_and(|quota| !quota.allowed);
     match (is_of_contract, is_off && reading == AdviceTime::Now) {

@@ -170,7 +170,7 @@ impl ControlCall for ShowRequest {
 
     fn call() -> Call {
         Call::at_once::<Self>(Tag::REQUESTS, "GET requests/{id}", |Self { path, query }, cx| {
-            Ok(whole(&*find(cx, &query.key.scope(cx)?, &path.id)?, cx.redactor()))
+            Ok(whole(&*find(cx, &query.key.scope(&cx.engine)?, &path.id)?, cx.redactor()))
         })
     }
 
@@ -277,12 +277,12 @@ fn operation_names() -> Vec<&'static str> {
 }
 
 fn list(Query { query: request }: Query<ListRequests>, cx: &Context) -> Result<Page<Request>, ControlError> {
-    let scope = request.key.scope(cx)?;
+    let scope = request.key.scope(&cx.engine)?;
     let page = Paging::read(request.limit, RECENT, request.cursor.as_deref())?;
     let ListRequests { operation, status, since, method, path, .. } = &request;
-    let filter = RequestFilter::read(operation.as_deref(), *status, since.as_ref(), &cx.journal)?;
+    let filter = RequestFilter::read(operation.as_deref(), *status, since.as_ref(), &cx.engine.journal)?;
     let filter = RequestFilter { method: method.as_deref(), path: path.as_deref(), ..filter };
-    let found = cx.journal.search(page.after, page.limit + 1, |number, entry| match entry {
+    let found = cx.engine.journal.search(page.after, page.limit + 1, |number, entry| match entry {
         Entry::Request(request)
             if scope.covers_request(request, &cx.profile.keys) && filter.differs(number, request).is_empty() =>
         {
@@ -295,17 +295,17 @@ fn list(Query { query: request }: Query<ListRequests>, cx: &Context) -> Result<P
 
 /// Waits until `count` requests match: 200 with them, or on timeout 408 with the nearest ones and what differs.
 async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<Made<List<Request>>, ControlError> {
-    let scope = request.key.scope_soon(&cx).await?;
+    let scope = request.key.scope_soon(&cx.control).await?;
     let limit = timeout(request.timeout.as_ref(), TIMEOUT)?;
     let count = checked_count("count", request.count)?;
     let WaitForRequests { operation, status, since, method, path, .. } = &request;
     let status = status.map(|Integer(status)| status);
-    let filter = RequestFilter::read(operation.as_deref(), status, since.as_ref(), &cx.journal)?;
+    let filter = RequestFilter::read(operation.as_deref(), status, since.as_ref(), &cx.engine.journal)?;
     let filter = RequestFilter { method: method.as_deref(), path: path.as_deref(), ..filter };
-    let reader = cx.journal.reader(Interest::Requests(filter.interest(scope.key())));
+    let reader = cx.engine.journal.reader(Interest::Requests(filter.interest(scope.key())));
     let (mut next, mut found) = (filter.first, Vec::new());
     let mut look = || {
-        for (number, entry) in cx.journal.read(next, usize::MAX) {
+        for (number, entry) in cx.engine.journal.read(next, usize::MAX) {
             next = number + 1;
             if let Entry::Request(request) = entry
                 && scope.covers_request(&request, &cx.profile.keys)
@@ -334,13 +334,13 @@ async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<Made<List<Re
             reader.appended().await;
         }
     };
-    let enough = cx.while_time_passes(scope.0.clone(), enough);
+    let enough = cx.engine.while_time_passes(scope.0.clone(), enough);
     if tokio::time::timeout(limit, enough).await.is_ok() {
         found.truncate(count);
         return waited_for(&cx, found, |request, cx| row(request, cx.redactor())).await;
     }
     // Of equally near requests, the newest comes first.
-    let mut others = cx.journal.search(None, usize::MAX, |number, entry| match entry {
+    let mut others = cx.engine.journal.search(None, usize::MAX, |number, entry| match entry {
         Entry::Request(request) if number >= filter.first && scope.covers_request(request, &cx.profile.keys) => {
             Some((filter.differs(number, request), Arc::clone(request)))
         }
@@ -358,23 +358,23 @@ async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<Made<List<Re
 }
 
 fn clear(Body { body: request }: Body<ClearRequests>, cx: &Context) -> Result<Cleared, ControlError> {
-    match request.key.scope(cx)?.key() {
-        Some(cleared) => cx.journal.clear(|entry| entry.is_of(&cleared, &cx.profile.keys)),
-        None => cx.journal.clear_all(),
+    match request.key.scope(&cx.engine)?.key() {
+        Some(cleared) => cx.engine.journal.clear(|entry| entry.is_of(&cleared, &cx.profile.keys)),
+        None => cx.engine.journal.clear_all(),
     }
     Ok(Cleared { cleared: true })
 }
 
 /// The request with this id, if it belongs to the key that the call names, or the call names none.
 pub(super) fn find(cx: &Context, scope: &KeyScope, id: &str) -> Result<Arc<RequestRecord>, ControlError> {
-    let found = cx.journal.search(None, 1, |_, entry| match entry {
+    let found = cx.engine.journal.search(None, 1, |_, entry| match entry {
         Entry::Request(request) if request.transcript.id() == id && scope.covers_request(request, &cx.profile.keys) => {
             Some(Arc::clone(request))
         }
         _ => None,
     });
     found.into_iter().next().ok_or_else(|| {
-        let evicted = cx.journal.fill().evicted;
+        let evicted = cx.engine.journal.fill().evicted;
         let hint = if evicted > 0 { format!("; {evicted} older entries were evicted") } else { String::new() };
         let whose = scope.of_this_key();
         ControlError::not_found(format!("there is no request `{}`{whose} in the journal{hint}", quoted(id)))

@@ -138,7 +138,7 @@ impl Control {
         let answered = self.dispatch(parts, body, host, connection).await;
         if has_token && answered.as_ref().is_err_and(ControlError::is_unauthorized) {
             if let Some(line) = self.wrong_tokens.line(connection.peer()) {
-                self.note(None, line, true);
+                self.engine.note(None, line, true);
             }
             tokio::time::sleep(self.wrong_tokens.pause).await;
         }
@@ -178,7 +178,8 @@ impl Control {
         let body = read.map_err(|problem| ControlError::new(problem.kind(), problem.to_string()))?;
         let is_disconnected = Arc::clone(connection.is_disconnected());
         let (control, shows_secrets, profile) = (Arc::clone(self), route.options.shows_secrets, self.profile());
-        let cx = Context { control, parts, body, segment, shows_secrets, profile, is_disconnected };
+        let engine = Arc::clone(&self.engine);
+        let cx = Context { control, engine, parts, body, segment, shows_secrets, profile, is_disconnected };
         // Every call refuses an invalid key. The one with a large body checks it itself, because parsing that body is slow.
         if !route.options.is_open && route.options.max_bytes.is_none() {
             cx.check_key()?;
@@ -210,7 +211,7 @@ impl Control {
     async fn call_handler(self: &Arc<Self>, call: &'static Call, cx: Context) -> CallResult<ControlReply> {
         match &call.handler {
             Handler::Waits(answer) => {
-                let _writing = call.is_write().then(|| self.begin_write());
+                let _writing = call.is_write().then(|| self.engine.begin_write());
                 let cx = Arc::new(cx);
                 match answer(call.parts(&cx)?, Arc::clone(&cx)).await? {
                     Answered::Reply(reply) => Ok(reply),
@@ -220,11 +221,11 @@ impl Control {
             }
             Handler::AtOnce(answer) if call.is_write() => {
                 // Released after the change, even if the caller has hung up.
-                let writing = self.begin_write();
+                let writing = self.engine.begin_write();
                 let change = move |control: &Self| {
                     let _writing = writing;
                     let reply = call.parts(&cx).and_then(|parts| Ok(written(answer(parts, &cx)?, &cx)));
-                    control.fire_changed();
+                    control.engine.fire_changed();
                     reply
                 };
                 self.run_to_end(change).await
@@ -244,7 +245,7 @@ impl Control {
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, ControlError> {
         let control = Arc::clone(self);
-        let read = self.blocking.read(is_disconnected, move || work(&control)).await;
+        let read = self.engine.blocking.read(is_disconnected, move || work(&control)).await;
         read.map_err(|Busy| ControlError::busy(&format!("{MAX_READS} reads of the control API are waiting already")))
     }
 
@@ -254,7 +255,7 @@ impl Control {
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> T {
         let control = Arc::clone(self);
-        self.blocking.changes.run(move || work(&control)).await
+        self.engine.blocking.changes.run(move || work(&control)).await
     }
 }
 

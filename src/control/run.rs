@@ -254,8 +254,8 @@ const SURELY_LONG: usize = 2_000;
 
 impl GetRun {
     fn document(&self, cx: &Context) -> Result<RecordedRun, ControlError> {
-        let scope = self.key.scope(cx)?;
-        Ok(run(cx, &scope, self.limit.map(|limit| limit as usize), cx.redactor()))
+        let scope = self.key.scope(&cx.engine)?;
+        Ok(run(&cx.control, &scope, self.limit.map(|limit| limit as usize), cx.redactor()))
     }
 
     /// The document as `write` writes it: made whole if it is short, or else while it is sent.
@@ -264,9 +264,9 @@ impl GetRun {
         cx: &Arc<Context>,
         write: fn(RecordedRun, Redactor<'_>, &mut dyn io::Write) -> io::Result<()>,
     ) -> Result<ResponseBody, ControlError> {
-        let scope = self.key.scope_soon(cx).await?;
+        let scope = self.key.scope_soon(&cx.control).await?;
         let of = Arc::clone(cx);
-        let records = cx.journal.fill().entries + scope.workspaces(cx).len();
+        let records = cx.engine.journal.fill().entries + scope.workspaces(&cx.engine).len();
         let write = move |out: &mut dyn io::Write| {
             let document = self.document(&of).map_err(|_| io::Error::other("the key is gone"))?;
             write(document, of.redactor(), out)
@@ -279,7 +279,7 @@ impl GetRun {
         };
         match whole {
             Some(text) => Ok(ResponseBody::from(text)),
-            None => document::made_while_sent(&cx.blocking.runs, write).await,
+            None => document::made_while_sent(&cx.engine.blocking.runs, write).await,
         }
     }
 }
@@ -319,8 +319,8 @@ impl RecordedRun {
 fn run(control: &Control, scope: &KeyScope, limit: Option<usize>, redactor: Redactor<'_>) -> RecordedRun {
     // Read first, so that a viewer who then follows the stream misses nothing; duplicates share an id.
     let history = EntriesByKind::read(control, scope, redactor.key_settings());
-    let snapshot = control.library.load();
-    let mover = control.clock_driver(scope.0.clone());
+    let snapshot = control.engine.library.load();
+    let mover = control.engine.clock_driver(scope.0.clone());
     let name = scope.key();
     // Judging reads every record, so a call for a part of the document, as the page makes all the time, does without it.
     let findings = limit.is_none().then(|| findings::judge(control, scope));
@@ -340,8 +340,8 @@ fn run(control: &Control, scope: &KeyScope, limit: Option<usize>, redactor: Reda
         scenarios: names.split_off(names.len().min(MAX_RECORDS)).len(),
         progress: progress_omitted,
         due: due_later,
-        evicted_entries: control.journal.fill().evicted,
-        evicted_deliveries: control.deliveries.evicted(),
+        evicted_entries: control.engine.journal.fill().evicted,
+        evicted_deliveries: control.engine.deliveries.evicted(),
         ..records.omitted
     };
     let scenario = |name: Arc<str>| RunScenario {
@@ -395,8 +395,8 @@ impl Records {
         redactor: Redactor<'_>,
     ) -> Self {
         let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
-        let found = control.deliveries.list(None, most, in_scope);
-        let registry = &control.registry;
+        let found = control.engine.deliveries.list(None, most, in_scope);
+        let registry = &control.engine.registry;
         let requests = newest(&history.requests, most, |(_, record)| requests::whole(record, redactor));
         let deliveries = newest(&found, most, |(_, delivery)| RunRecord {
             record: deliveries::whole(delivery, registry, redactor),
@@ -414,7 +414,7 @@ impl Records {
         let omitted = Omitted {
             requests: history.requests.len() - requests.len(),
             // Deliveries may have been evicted since they were listed.
-            deliveries: control.deliveries.count(in_scope).saturating_sub(deliveries.len()),
+            deliveries: control.engine.deliveries.count(in_scope).saturating_sub(deliveries.len()),
             events: history.events.len() - events.len(),
             notices: history.notices.len() - notices.len(),
             ..Omitted::default()
@@ -456,7 +456,7 @@ fn facts(control: &Control, generation: &ScenarioSnapshot, redactor: Redactor<'_
         base_url: control.base_url.clone(),
         control_url: control.control_url.clone(),
         control: control.access.requires_token(),
-        scenario_folders: control.scenario_folders.paths().map(folder).collect(),
+        scenario_folders: control.engine.scenario_folders.paths().map(folder).collect(),
     }
 }
 
@@ -476,7 +476,7 @@ fn keys(
         }
     }
     let own_clock = |workspace: &Arc<Workspace>| -> Option<ClockView> {
-        let mover = control.clock_driver(Some(Arc::clone(workspace)));
+        let mover = control.engine.clock_driver(Some(Arc::clone(workspace)));
         (!workspace.clock().follows()).then(|| clock::shown(&mover, mover.clock().now(), redactor))
     };
     let base = generation.config_for(scope.key().as_deref());
@@ -499,7 +499,7 @@ fn keys(
             settings: if Arc::ptr_eq(config, base) { Vec::new() } else { profile::differing(config, base) },
         }
     };
-    let mut workspaces = scope.workspaces(control);
+    let mut workspaces = scope.workspaces(&control.engine);
     let has_failed = |workspace: &Workspace| workspace.lock().test().is_some_and(|test| test.outcome == Ending::Failed);
     workspaces.sort_by_cached_key(|workspace| (!has_failed(workspace), workspace.name().clone()));
     let keys = newest(&workspaces, MAX_RECORDS, key);
@@ -518,9 +518,9 @@ struct EntriesByKind {
 
 impl EntriesByKind {
     fn read(control: &Control, scope: &KeyScope, keys: &Keys) -> Self {
-        let next = control.journal.next_number();
+        let next = control.engine.journal.next_number();
         let mut history = Self { next, requests: Vec::new(), events: Vec::new(), notices: Vec::new() };
-        control.journal.search(Some(next), usize::MAX, |number, entry| {
+        control.engine.journal.search(Some(next), usize::MAX, |number, entry| {
             match entry {
                 _ if !scope.covers_entry(entry, keys) => {}
                 Entry::Request(request) => history.requests.push((number, Arc::clone(request))),

@@ -316,7 +316,7 @@ impl Text for Reloaded {
 }
 
 fn list(Query { query: request }: Query<ListScenarios>, cx: &Context) -> Result<Scenarios, ControlError> {
-    let snapshot = cx.library.load();
+    let snapshot = cx.engine.library.load();
     let key = named(cx, &request.key)?;
     let active: Vec<String> = match key.as_deref() {
         None => names(&snapshot.active().names),
@@ -330,7 +330,7 @@ fn list(Query { query: request }: Query<ListScenarios>, cx: &Context) -> Result<
         generation: snapshot.number,
         data: snapshot.names().iter().map(row).collect(),
         active_by_key: own_lists(&snapshot, cx.redactor()),
-        diagnostics: cx.library.diagnostics(),
+        diagnostics: cx.engine.library.diagnostics(),
         active,
     })
 }
@@ -338,7 +338,7 @@ fn list(Query { query: request }: Query<ListScenarios>, cx: &Context) -> Result<
 /// The name of the workspace that is meant, which is not opened, as that would start the list of all keys in it.
 pub(super) fn named(cx: &Context, key: &OneKey) -> Result<Option<Arc<str>>, ControlError> {
     let key = key.meant().filter(|key| *key != "*");
-    Ok(key.map(|key| cx.workspace_name(Some(key))).transpose()?)
+    Ok(key.map(|key| cx.engine.workspace_name(Some(key))).transpose()?)
 }
 
 pub(super) fn own_lists(snapshot: &ScenarioSnapshot, redactor: Redactor<'_>) -> Vec<KeyList> {
@@ -380,7 +380,7 @@ fn row(snapshot: &ScenarioSnapshot, name: &str, scenario: Option<&Scenario>) -> 
 }
 
 fn show(ShowScenario { path, .. }: ShowScenario, cx: &Context) -> Result<ScenarioWhole, ControlError> {
-    let snapshot = cx.library.load();
+    let snapshot = cx.engine.library.load();
     let scenario = snapshot.find(&path.name).ok_or_else(|| unknown(&snapshot, &path.name))?;
     Ok(whole(&snapshot, &scenario.name))
 }
@@ -421,9 +421,9 @@ fn put(PutScenario { path, query }: PutScenario, cx: &Context) -> Result<Added, 
         json_to_toml(&without_key(text)).map_err(|problem| ControlError::invalid(format!("body: {problem}")))?
     };
     let added = if dry_run {
-        cx.library.check_inline(&name, &text).map(|(_, found)| (cx.library.load().number, found))
+        cx.engine.library.check_inline(&name, &text).map(|(_, found)| (cx.engine.library.load().number, found))
     } else {
-        cx.library.put_inline(&name, &text, cx.registry.clock().now().instant)
+        cx.engine.library.put_inline(&name, &text, cx.engine.registry.clock().now().instant)
     };
     let (generation, diagnostics) = added.map_err(|found| refused(&found))?;
     Ok(Added { name, dry_run, generation, diagnostics })
@@ -442,21 +442,21 @@ fn without_key(text: &str) -> Cow<'_, str> {
 
 fn remove(RemoveScenario { path, .. }: RemoveScenario, cx: &Context) -> Result<Removed, ControlError> {
     let name = path.name;
-    let present = cx.library.load().find(&name);
+    let present = cx.engine.library.load().find(&name);
     if let Some(scenario) = present.filter(|scenario| scenario.origin != ScenarioOrigin::Inline) {
         let message = format!("`{}` was not added over the control API, so it cannot be removed here", scenario.name);
         return Err(ControlError::invalid(message));
     }
-    let now = cx.registry.clock().now().instant;
-    let generation = cx.library.remove_inline(&name, now).map_err(|found| refused(&found))?;
+    let now = cx.engine.registry.clock().now().instant;
+    let generation = cx.engine.library.remove_inline(&name, now).map_err(|found| refused(&found))?;
     Ok(Removed { removed: name, generation })
 }
 
 /// Reads the folders again now. If a file is broken, the answer is a 422 and all others are loaded.
 fn reload(_: Body<ReloadScenarios>, cx: &Context) -> Result<Reloaded, ControlError> {
-    let files = cx.scenario_folders.read();
+    let files = cx.engine.scenario_folders.read();
     let count = files.iter().filter(|(_, text)| text.as_ref().err().is_none_or(|problem| problem.is_error())).count();
-    let reload = cx.reload_changed(files);
+    let reload = cx.engine.reload_changed(files);
     let generation = reload.generation;
     if reload.found.iter().any(Diagnostic::is_error) {
         let more = reload.found.iter().filter(|problem| problem.is_error()).count() - 1;

@@ -208,9 +208,9 @@ fn no_secret() -> ControlError {
 
 fn sign_event(Body { body: request }: Body<SignEvent>, cx: &Context) -> Result<SignedEvent, ControlError> {
     let SignEvent { event_type, data, set, tamper, key, secret, subscription, scheme, url } = request;
-    let workspace = cx.workspace(key.meant())?;
+    let workspace = cx.engine.workspace(key.meant())?;
     let by = ListCases { key, secret, subscription, scheme, url };
-    let Signer { secrets, url, profile } = by.signer(&workspace, &cx.profile_for(Some(workspace.name())))?;
+    let Signer { secrets, url, profile } = by.signer(&workspace, &cx.engine.profile_for(Some(workspace.name())))?;
     let now = workspace.clock().now();
     let mut event = FireRequest { event_type, data, set: set.into_iter().collect(), ..FireRequest::default() };
     let content = event_content(&mut event, &profile, now, &mut workspace.lock().sources);
@@ -233,8 +233,8 @@ fn text_of(body: &[u8]) -> String {
 }
 
 fn cases(Body { body: by }: Body<ListCases>, cx: &Context) -> Result<List<DeliveryCase>, ControlError> {
-    let workspace = cx.workspace(by.key.meant())?;
-    let Signer { secrets, url, profile } = by.signer(&workspace, &cx.profile_for(Some(workspace.name())))?;
+    let workspace = cx.engine.workspace(by.key.meant())?;
+    let Signer { secrets, url, profile } = by.signer(&workspace, &cx.engine.profile_for(Some(workspace.name())))?;
     check_events(&profile).map_err(ControlError::invalid)?;
     let scheme = profile.schemes().swap_remove(0);
     let reading = profile.webhooks.secret_key;

@@ -117,15 +117,15 @@ impl Text for Forked {
 
 fn fork(Body { body }: Body<Fork>, cx: &Context) -> Result<Forked, ControlError> {
     let Fork { from, key } = body;
-    let (from, new) = (cx.workspace(Some(&from))?, cx.workspace_name(Some(&key))?);
+    let (from, new) = (cx.engine.workspace(Some(&from))?, cx.engine.workspace_name(Some(&key))?);
     let shown = cx.redactor().key(&new).into_owned();
-    if cx.registry.find(&new).is_some() {
+    if cx.engine.registry.find(&new).is_some() {
         let message = format!("key: `{shown}` has state already; reset it first, or name another");
         return Err(ControlError::invalid(message));
     }
-    let warnings = cx.fork(&from, &new).map_err(refused)?;
-    cx.note(Some(&new), format!("{shown} is a copy of {}", cx.whose(Some(from.name()))), false);
-    Ok(Forked { key: shown, workspace: cx.workspace(Some(&new))?.id().into(), warnings })
+    let warnings = cx.engine.fork(&from, &new).map_err(refused)?;
+    cx.engine.note(Some(&new), format!("{shown} is a copy of {}", cx.whose(Some(from.name()))), false);
+    Ok(Forked { key: shown, workspace: cx.engine.workspace(Some(&new))?.id().into(), warnings })
 }
 
 /// Forget what a key did, or everything.
@@ -231,23 +231,23 @@ impl Text for WasReset {
 async fn save(request: SaveSnapshot, cx: Arc<Context>) -> Result<Made<SnapshotDocument>, ControlError> {
     let control = &cx.control;
     let scope = request.key.scope_soon(control).await?;
-    wait_idle_briefly(&scope.workspaces(control)).await;
+    wait_idle_briefly(&scope.workspaces(&control.engine)).await;
     let KeyScope(only) = scope;
     let workspace = only.clone();
-    let short = move |control: &Control| document::short(|out| control.snapshot(workspace).write(out));
+    let short = move |control: &Control| document::short(|out| control.engine.snapshot(workspace).write(out));
     let body = if let Some(document) = control.read(&cx.is_disconnected, short).await? {
         ResponseBody::from(document)
     } else {
         let engine = Arc::clone(&control.engine);
-        let documents = &control.blocking.documents;
+        let documents = &control.engine.blocking.documents;
         document::made_while_sent(documents, move |out| engine.snapshot(only).write(out)).await?
     };
     Ok(answer(StatusCode::OK, JSON, body).into())
 }
 
 fn load(Query { query: request }: Query<LoadSnapshot>, cx: &Context) -> Result<Loaded, ControlError> {
-    let scope = request.key.scope(cx)?;
-    let snapshot = cx.read_snapshot(Cursor::new(&cx.body)).map_err(refused)?;
+    let scope = request.key.scope(&cx.engine)?;
+    let snapshot = cx.engine.read_snapshot(Cursor::new(&cx.body)).map_err(refused)?;
     let names = || snapshot.workspaces.iter().map(|saved| &saved.key);
     if let KeyScope(Some(workspace)) = scope {
         let only = snapshot.whole.is_none() && snapshot.workspaces.len() == 1;
@@ -260,27 +260,32 @@ fn load(Query { query: request }: Query<LoadSnapshot>, cx: &Context) -> Result<L
     let keys: Vec<String> = names().take(MAX_NAMED).map(|name| cx.redactor().key(name).into_owned()).collect();
     let more = if loaded > keys.len() { format!(" and {} more", loaded - keys.len()) } else { String::new() };
     let whole = if snapshot.whole.is_some() { "everything, with " } else { "" };
-    let warnings = cx.load_snapshot(snapshot).map_err(refused)?;
-    cx.notify(NoticeKind::SnapshotLoaded, None, format!("snapshot loaded: {whole}{}{more}", keys.join(", ")), false);
-    let generation = cx.library.load().number;
+    let warnings = cx.engine.load_snapshot(snapshot).map_err(refused)?;
+    cx.engine.notify(
+        NoticeKind::SnapshotLoaded,
+        None,
+        format!("snapshot loaded: {whole}{}{more}", keys.join(", ")),
+        false,
+    );
+    let generation = cx.engine.library.load().number;
     Ok(Loaded { loaded, keys, generation, warnings })
 }
 
 fn reset(Body { body: request }: Body<Reset>, cx: &Context) -> Result<WasReset, ControlError> {
-    let (forgotten, whose, name) = if let KeyScope(Some(workspace)) = request.key.scope(cx)? {
-        cx.reset(&workspace);
+    let (forgotten, whose, name) = if let KeyScope(Some(workspace)) = request.key.scope(&cx.engine)? {
+        cx.engine.reset(&workspace);
         let (whose, name) = (cx.whose(Some(workspace.name())), Arc::clone(workspace.name()));
         (vec![workspace], whose, Some(name))
     } else {
-        let forgotten = cx.reset_all().map_err(|found| scenarios::refused(&found))?;
-        *cx.last_refused.lock() = None;
+        let forgotten = cx.engine.reset_all().map_err(|found| scenarios::refused(&found))?;
+        *cx.control.last_refused.lock() = None;
         (forgotten, "all keys, with scenarios, settings and clock as at the start".to_owned(), None)
     };
     // Logged for no key, because a workspace that was reset has no entries.
-    cx.notify(NoticeKind::Reset(name), None, format!("reset: {whose}"), false);
+    cx.engine.notify(NoticeKind::Reset(name), None, format!("reset: {whose}"), false);
     let keys = forgotten.iter().map(|workspace| cx.redactor().key(workspace.name()).into_owned()).collect();
     let reset = forgotten.iter().map(|workspace| workspace.id().into()).collect();
-    Ok(WasReset { reset, keys, generation: cx.library.load().number })
+    Ok(WasReset { reset, keys, generation: cx.engine.library.load().number })
 }
 
 fn refused(problem: SnapshotProblem) -> ControlError {

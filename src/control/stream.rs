@@ -177,12 +177,12 @@ impl Texts {
 
 fn follow(Query { query: request }: Query<FollowStream>, cx: &Context) -> Result<Made<String>, ControlError> {
     let kinds = kinds(request.kind.as_deref())?;
-    let (scope, control) = (request.key.scope(cx)?, &cx.control);
+    let (scope, control) = (request.key.scope(&cx.engine)?, &cx.control);
     let Ok(permit) = Arc::clone(&control.viewers).try_acquire_owned() else {
         let message = format!("{MAX_VIEWERS} viewers follow the stream already, which is the limit");
         return Err(ControlError::new(ErrorKind::RateLimitExceeded, message).coded("too_many_viewers"));
     };
-    let now = control.journal.next_number();
+    let now = control.engine.journal.next_number();
     let last = cx.parts.headers.get(LAST_EVENT_ID).map(|id| control.texts.number(id.to_str().unwrap_or_default()));
     let (next, greeting) = match last.transpose()? {
         None => (now, GREETING.to_owned()),
@@ -197,7 +197,7 @@ fn follow(Query { query: request }: Query<FollowStream>, cx: &Context) -> Result
         ),
     };
     let viewer = StreamViewer {
-        reader: control.journal.reader(Interest::Everything),
+        reader: control.engine.journal.reader(Interest::Everything),
         engine: Arc::clone(&control.engine),
         texts: Arc::clone(&control.texts),
         scope,

@@ -86,7 +86,7 @@ impl ControlCall for Query<ListSubscriptions> {
     fn call() -> Call {
         Call::at_once::<Self>(Tag::WEBHOOKS, "GET subscriptions", |Self { query }, cx| {
             let page = Paging::read(query.limit, LISTED, query.cursor.as_deref())?;
-            Ok(page_of(cx, &query.key.scope(cx)?, &page, cx.redactor()).0)
+            Ok(page_of(&cx.control, &query.key.scope(&cx.engine)?, &page, cx.redactor()).0)
         })
     }
 
@@ -424,8 +424,8 @@ pub(super) fn page_of(
     redactor: Redactor<'_>,
 ) -> (Page<SubscriptionView>, usize) {
     let mut found = Vec::new();
-    for workspace in scope.workspaces(control) {
-        let profile = control.profile_for(Some(workspace.name()));
+    for workspace in scope.workspaces(&control.engine) {
+        let profile = control.engine.profile_for(Some(workspace.name()));
         // Shared, not copied: only those of the page are shown.
         let records = workspace.lock().subscriptions.save();
         found.extend(records.into_iter().map(|record| (record, Arc::clone(&workspace), Arc::clone(&profile))));
@@ -457,7 +457,7 @@ fn show(ShowSubscription { path, query }: ShowSubscription, cx: &Context) -> Res
 }
 
 fn view(cx: &Context, workspace: &Workspace, id: &str) -> Result<SubscriptionView, ControlError> {
-    let profile = cx.profile_for(Some(workspace.name()));
+    let profile = cx.engine.profile_for(Some(workspace.name()));
     let state = workspace.lock();
     let record = state.subscriptions.get(id).ok_or_else(|| unknown(id))?;
     Ok(shown(record, workspace, &profile, cx.redactor()))
@@ -487,8 +487,8 @@ fn shown(
 /// Subscribes a URL for a key, with the validation of the emulated API but without counting a request. The answer has the secret
 /// only if it was generated.
 fn create(Body { body: request }: Body<Subscribe>, cx: &Context) -> Result<Created, ControlError> {
-    let workspace = cx.workspace(request.key.meant())?;
-    let profile = cx.profile_for(Some(workspace.name()));
+    let workspace = cx.engine.workspace(request.key.meant())?;
+    let profile = cx.engine.profile_for(Some(workspace.name()));
     let every_type = || profile.events.types().map(str::to_owned).collect();
     let mut fields = Map::from_iter([
         ("url".to_owned(), request.url.into()),
@@ -512,7 +512,7 @@ fn change(
 ) -> Result<SubscriptionView, ControlError> {
     let id = &path.id;
     let workspace = owner(cx, &request.key, id)?;
-    let profile = cx.profile_for(Some(workspace.name()));
+    let profile = cx.engine.profile_for(Some(workspace.name()));
     // Locked from reading to writing, so that two concurrent changes do not undo each other.
     let mut state = workspace.lock();
     let Some(known) = state.subscriptions.get(id) else { return Err(unknown(id)) };
@@ -544,7 +544,7 @@ fn delete(DeleteSubscription { path, body }: DeleteSubscription, cx: &Context) -
 fn rotate(RotateSecret { path, body }: RotateSecret, cx: &Context) -> Result<Rotated, ControlError> {
     let (id, given) = (path.id, body.secret);
     let workspace = owner(cx, &body.key, &id)?;
-    let (profile, now) = (cx.profile_for(Some(workspace.name())), workspace.clock().now());
+    let (profile, now) = (cx.engine.profile_for(Some(workspace.name())), workspace.clock().now());
     if let Some(secret) = &given {
         for scheme in profile.schemes() {
             SigningKey::read(secret, &scheme, profile.webhooks.secret_key)
@@ -573,9 +573,9 @@ fn refused(error: Error) -> ControlError {
 
 /// The workspace of the subscription that a call names. Ids are unique, so the call need not name a key.
 fn owner(cx: &Context, key: &AnyKey, id: &str) -> Result<Arc<Workspace>, ControlError> {
-    let scope = key.scope(cx)?;
+    let scope = key.scope(&cx.engine)?;
     let owns = |workspace: &Arc<Workspace>| workspace.lock().subscriptions.get(id).is_some();
-    let found = scope.workspaces(cx).into_iter().find(owns);
+    let found = scope.workspaces(&cx.engine).into_iter().find(owns);
     found.ok_or_else(|| {
         ControlError::not_found(format!("there is no subscription `{}`{}", quoted(id), scope.of_this_key()))
     })

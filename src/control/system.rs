@@ -73,13 +73,13 @@ impl Text for Ready {
 
 fn health(cx: &Context) -> Made<Ready> {
     // A broken or deleted file leaves the last valid version active; only this field shows it.
-    let scenarios = if cx.library.is_as_saved() { "as saved" } else { "last good" };
+    let scenarios = if cx.engine.library.is_as_saved() { "as saved" } else { "last good" };
     let ready = Ready {
         status: "ready".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        generation: cx.library.load().number,
+        generation: cx.engine.library.load().number,
         scenarios: scenarios.to_owned(),
-        memory_bytes: cx.journal.budget().allocated(),
+        memory_bytes: cx.engine.journal.budget().allocated(),
     };
     cx.reply(&ready).into()
 }
@@ -104,7 +104,7 @@ impl ControlCall for GetAuthority {
 }
 
 fn authority(_: GetAuthority, cx: &Context) -> Result<Made<String>, ControlError> {
-    match &cx.ca_pem {
+    match &cx.control.ca_pem {
         None => Err(ControlError::not_found("no authority was made; start with --tls self-signed")),
         Some(pem) => {
             let pem_type = HeaderValue::from_static("application/x-pem-file");

@@ -58,10 +58,10 @@ fn report(Body { body }: Body<ReportOutcome>, cx: &Context) -> Result<TestOutcom
     let new = TestOutcome { test, outcome, message, output, refused };
     // Masked first, because a credential that was cut is no longer recognised.
     let new = shown(&new, cx.redactor()).shortened();
-    let workspace = cx.workspace(key.meant())?;
+    let workspace = cx.engine.workspace(key.meant())?;
     workspace.lock().set_test(new.clone()).map_err(|full| ControlError::invalid(full.to_string()))?;
     // Viewers of the stream learn it at once.
-    cx.notify(NoticeKind::TestEnded, Some(workspace.name()), format!("test {}", line(&new)), false);
+    cx.engine.notify(NoticeKind::TestEnded, Some(workspace.name()), format!("test {}", line(&new)), false);
     Ok(new)
 }
 

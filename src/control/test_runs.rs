@@ -73,10 +73,10 @@ impl TestRuns {
     pub(super) fn read(control: &Control, scope: &KeyScope, redactor: Redactor<'_>) -> Self {
         let keys = redactor.key_settings();
         // Of all keys, whatever the scope: a test of another key may have run meanwhile.
-        let all = control.registry.all();
+        let all = control.engine.registry.all();
         let of_tests: HashSet<&str> =
             all.iter().filter(|it| it.lock().test().is_some()).map(|it| &**it.name()).collect();
-        let is_whole = control.journal.fill().evicted == 0;
+        let is_whole = control.engine.journal.fill().evicted == 0;
         let mut failed: HashMap<&str, TestRun> = HashMap::new();
         for workspace in all.iter().filter(|it| scope.covers(Some(it.name()))) {
             let test = workspace.lock().test().map(|test| shown_without_output(test, redactor));
@@ -99,7 +99,7 @@ impl TestRuns {
         let (mut foreign, mut strangers) = (Vec::new(), Vec::new());
         // The tests that were running at the entry, and those whose outcome was met. The newest entry comes first.
         let (mut running, mut ended) = (HashSet::<&str>::new(), HashSet::<&str>::new());
-        control.journal.search(None, usize::MAX, |_, entry| -> Option<()> {
+        control.engine.journal.search(None, usize::MAX, |_, entry| -> Option<()> {
             match entry {
                 Entry::Notice(notice) => match &notice.kind {
                     NoticeKind::TestEnded => {

@@ -260,9 +260,9 @@ pub(super) const MAX_SHOWN_BYTES: usize = 1024 * 1024;
 const LAST_ATTEMPTS: Duration = Duration::from_secs(1);
 
 async fn verify(request: GetVerdict, cx: Arc<Context>) -> Result<Verification, ControlError> {
-    let scope = request.key.scope_soon(&cx).await?;
+    let scope = request.key.scope_soon(&cx.control).await?;
     if let Some(wait) = &request.wait {
-        wait_for_what_is_due(&cx, &scope, wait_limit("wait", wait)?).await;
+        wait_for_what_is_due(&cx.control, &scope, wait_limit("wait", wait)?).await;
     }
     let (control, is_disconnected) = (Arc::clone(&cx.control), Arc::clone(&cx.is_disconnected));
     control
@@ -280,16 +280,17 @@ pub(super) fn judge(
     findings: Option<&Findings>,
     redactor: Redactor<'_>,
 ) -> Verification {
-    let snapshot = control.library.load();
+    let snapshot = control.engine.library.load();
     let configs = configs(&snapshot, scope);
     let runs = TestRuns::read(control, scope, redactor);
     let mut met = MetStatuses::default();
     runs.requests.iter().for_each(|request| met.count(request));
     let unmatched = unmatched(&runs, redactor);
-    let found = control.deliveries.list(None, usize::MAX, |delivery| scope.covers(Some(&delivery.event.workspace)));
+    let found =
+        control.engine.deliveries.list(None, usize::MAX, |delivery| scope.covers(Some(&delivery.event.workspace)));
     let deliveries: Vec<DeliveryRecord> = found.into_iter().rev().map(|(_, delivery)| delivery).collect();
     let problem = |delivery: &DeliveryRecord, what: String| {
-        let row = deliveries::row(delivery, &control.registry, redactor);
+        let row = deliveries::row(delivery, &control.engine.registry, redactor);
         ProblemWith { message: format!("{} to {}: {what}", row.event_type, row.url), row, remedy: None }
     };
     let lost = |delivery: &DeliveryRecord| {
@@ -347,8 +348,8 @@ pub(super) fn judge(
         judged_requests: runs.requests.iter().filter(|request| !request.is_incidental()).count(),
         judged_deliveries: deliveries.len(),
         refused_forgeries: answered(Forgery::Refused).count(),
-        forgotten_entries: control.journal.fill().evicted,
-        forgotten_deliveries: control.deliveries.evicted(),
+        forgotten_entries: control.engine.journal.fill().evicted,
+        forgotten_deliveries: control.engine.deliveries.evicted(),
     };
     verification.concluded(scope.0.is_some())
 }
@@ -356,9 +357,9 @@ pub(super) fn judge(
 /// Waits until planned events, attempts and retries that become due within `limit` are done. With a frozen clock, only those due already; with an
 /// automatic one, all of them.
 async fn wait_for_what_is_due(control: &Control, scope: &KeyScope, limit: Duration) {
-    let clock = control.registry.clock();
+    let clock = control.engine.registry.clock();
     let began = clock.instant();
-    let workspaces = scope.workspaces(control);
+    let workspaces = scope.workspaces(&control.engine);
     // One after the other, so that a call waits for one agenda at a time, however many keys there are.
     let settled = async {
         for workspace in &workspaces {
@@ -372,7 +373,7 @@ async fn wait_for_what_is_due(control: &Control, scope: &KeyScope, limit: Durati
             tokio::task::coop::consume_budget().await;
         }
     };
-    let settled = control.while_time_passes(scope.0.clone(), settled);
+    let settled = control.engine.while_time_passes(scope.0.clone(), settled);
     // An attempt that became due just before the limit may finish. What is pending after that is reported as undelivered.
     let _ = tokio::time::timeout(limit + limit.min(LAST_ATTEMPTS), settled).await;
 }
@@ -502,7 +503,7 @@ pub(super) fn keys_by_activation(
     snapshot: &ScenarioSnapshot,
 ) -> HashMap<u64, Vec<Arc<Workspace>>> {
     let mut found = HashMap::<u64, Vec<Arc<Workspace>>>::new();
-    for workspace in scope.workspaces(control) {
+    for workspace in scope.workspaces(&control.engine) {
         // A key with settings of its own has the activation of all keys.
         let activation = snapshot.config_for(Some(workspace.name())).activation;
         if scope.0.is_some() || workspace.lock().counters.has_started(activation) {
@@ -520,7 +521,7 @@ pub(super) fn players(
     activation: u64,
 ) -> Vec<ScenarioPlayer> {
     let own = keys.get(&activation).into_iter().flatten();
-    let anonymous = Some(control.registry.anonymous());
+    let anonymous = Some(control.engine.registry.anonymous());
     let anonymous = anonymous.filter(|it| scope.0.is_none() && it.lock().counters.has_started(activation));
     let without_key = |it: Arc<Workspace>| ScenarioPlayer { workspace: None, turns: turns_of(&it, activation) };
     own.map(|workspace| ScenarioPlayer::of_key(workspace, activation)).chain(anonymous.map(without_key)).collect()
