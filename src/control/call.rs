@@ -160,7 +160,7 @@ pub(crate) struct Call {
     pub(super) tag: Tag,
     pub(super) method: Method,
     pub(super) path: &'static str,
-    pub(super) handler: Handler,
+    pub(super) handler: CallHandler,
     pub(super) options: Options,
     pub(super) media: &'static [&'static str],
     pub(super) commands: fn() -> Vec<CallCommand>,
@@ -171,15 +171,15 @@ pub(crate) struct Call {
 }
 
 /// Reads the request from an object with its parts and answers it.
-pub(super) enum Handler {
+pub(super) enum CallHandler {
     /// On a blocking thread: calls that only read have a separate lane.
-    AtOnce(Box<Answering>),
+    AtOnce(Box<AnswerFn>),
     /// On the async worker, because it waits for something.
-    Waits(Box<Awaiting>),
+    Waits(Box<WaitFn>),
 }
 
-type Answering = dyn Fn(Value, &Context) -> CallResult<Answered> + Send + Sync;
-type Awaiting = dyn Fn(Value, Arc<Context>) -> CallFuture + Send + Sync;
+type AnswerFn = dyn Fn(Value, &Context) -> CallResult<Answered> + Send + Sync;
+type WaitFn = dyn Fn(Value, Arc<Context>) -> CallFuture + Send + Sync;
 type CallFuture = BoxFuture<'static, CallResult<Answered>>;
 
 fn request<C: ControlCall>(parts: Value) -> CallResult<C> {
@@ -200,7 +200,7 @@ impl Call {
         handler: fn(C, &Context) -> CallResult<C::Answer>,
     ) -> Self {
         let answer = move |parts: Value, cx: &Context| handler(request(parts)?, cx).map(C::Answer::answered);
-        Self::new::<C>(tag, line, Handler::AtOnce(Box::new(answer)))
+        Self::new::<C>(tag, line, CallHandler::AtOnce(Box::new(answer)))
     }
 
     pub(super) fn waits<C: ControlCall, F: Future<Output = CallResult<C::Answer>> + Send + 'static>(
@@ -212,10 +212,10 @@ impl Call {
             let answering = request(parts).map(|request| handler(request, cx));
             Box::pin(async move { answering?.await.map(C::Answer::answered) })
         };
-        Self::new::<C>(tag, line, Handler::Waits(Box::new(answer)))
+        Self::new::<C>(tag, line, CallHandler::Waits(Box::new(answer)))
     }
 
-    fn new<C: ControlCall>(tag: Tag, line: &'static str, handler: Handler) -> Self {
+    fn new<C: ControlCall>(tag: Tag, line: &'static str, handler: CallHandler) -> Self {
         let (method, path) = line.split_once(' ').expect("a call has a method and a path");
         Self {
             line,

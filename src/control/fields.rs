@@ -6,15 +6,14 @@ use clap::Args;
 use clap::builder::{RangedU64ValueParser, TypedValueParser};
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Number;
+use serde::{Deserialize, Serialize};
 
 use super::render::{TableRow, Text};
 use crate::advice::Audience;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::state::journal::record::{DeliveryId, Millis, Time, WorkspaceId};
 use crate::util::duration::parse_duration;
+use crate::util::integer::integer;
 
 /// The field `key` of requests, with the meaning of its absence.
 macro_rules! keys {
@@ -173,22 +172,12 @@ impl FromStr for DurationInput {
 }
 
 /// A whole number in a body. JSON has one kind of number, so `5.0` is accepted as 5.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline)]
 #[serde(transparent)]
-pub(crate) struct Integer<T>(pub(crate) T);
+pub(crate) struct Integer<T: TryFrom<u64>>(#[serde(deserialize_with = "integer")] pub(crate) T);
 
 /// A number of things that are awaited, as typed.
 pub(super) fn count_parser() -> impl TypedValueParser<Value = Integer<usize>> {
     RangedU64ValueParser::<usize>::new().range(1..=10_000).map(Integer)
-}
-
-impl<'de, T: TryFrom<u64>> Deserialize<'de> for Integer<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = Number::deserialize(deserializer)?;
-        let from_fraction = || number.as_f64().filter(|number| number.fract() == 0.0)?.to_string().parse().ok();
-        let whole: Option<u64> = number.as_u64().or_else(from_fraction);
-        let matching = whole.and_then(|whole| T::try_from(whole).ok());
-        matching.map(Self).ok_or_else(|| D::Error::custom(format!("expected a whole number, found {number}")))
-    }
 }

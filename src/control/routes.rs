@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Answered, Body, Call, CallResult, ControlCall, Handler, Made, Query, Tag};
+use super::call::{Answered, Body, Call, CallHandler, CallResult, ControlCall, Made, Query, Tag};
 use super::command::CallCommand;
 use super::context::Context;
 use super::fields::AnyKey;
@@ -210,7 +210,7 @@ impl Control {
 
     async fn call_handler(self: &Arc<Self>, call: &'static Call, cx: Context) -> CallResult<ControlReply> {
         match &call.handler {
-            Handler::Waits(answer) => {
+            CallHandler::Waits(answer) => {
                 let _writing = call.is_write().then(|| self.engine.begin_write());
                 let cx = Arc::new(cx);
                 match answer(call.parts(&cx)?, Arc::clone(&cx)).await? {
@@ -219,7 +219,7 @@ impl Control {
                     Answered::Record(record) => Ok(self.run_to_end(move |_| cx.reply(&*record)).await),
                 }
             }
-            Handler::AtOnce(answer) if call.is_write() => {
+            CallHandler::AtOnce(answer) if call.is_write() => {
                 // Released after the change, even if the caller has hung up.
                 let writing = self.engine.begin_write();
                 let change = move |control: &Self| {
@@ -230,7 +230,7 @@ impl Control {
                 };
                 self.run_to_end(change).await
             }
-            Handler::AtOnce(answer) => {
+            CallHandler::AtOnce(answer) => {
                 let is_disconnected = Arc::clone(&cx.is_disconnected);
                 let read = move |_: &Self| Ok(written(answer(call.parts(&cx)?, &cx)?, &cx));
                 self.read(&is_disconnected, read).await?

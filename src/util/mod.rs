@@ -1,4 +1,5 @@
-//! Captured messages, durations, the memory that JSON takes, and wording in messages, files, pipes, HTTP Archives, processes, the network and tasks, without knowledge of the emulator.
+//! Helpers that know nothing of the emulator: captured messages, durations, whole numbers and the memory of JSON, wording, files, pipes,
+//! HTTP Archives, processes, the network and tasks.
 
 pub mod captured;
 pub mod duration;
@@ -8,6 +9,7 @@ pub mod flag;
 pub mod har;
 pub mod header_lines;
 pub mod html;
+pub(crate) mod integer;
 pub mod net;
 pub mod pipe;
 pub mod process;

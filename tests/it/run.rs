@@ -387,6 +387,10 @@ async fn a_reported_outcome_is_in_the_document_until_a_reset() {
     assert_eq!((&keys[1]["test"], &keys[2]["test"]["outcome"]), (&Value::Null, &json!("passed")));
     let part = run(&emulator, "?limit=0").await;
     assert_eq!((&part["keys"][0]["test"]["output"], &part["keys"][0]["test"]["test"]), (&Value::Null, &test["test"]));
+    // JSON has one kind of number.
+    let refused = json!({ "call": "POST clock", "status": 422.0, "code": "validation_error", "message": "no" });
+    let whole = json!({ "key": "sk_test_c", "test": "c", "outcome": "failed", "refused": refused });
+    assert_eq!(control(&emulator, "POST", "outcome", &whole).await.json()["refused"]["status"], 422);
     let other = control(&emulator, "POST", "outcome", &json!({ "test": "x", "outcome": "odd" })).await;
     assert_eq!(other.status, 422, "{other:?}");
     control(&emulator, "POST", "reset", &json!({ "key": "sk_test_b" })).await;

@@ -20,7 +20,7 @@ const MIN_CREDENTIAL: usize = 8;
 const NO_CALL: &str = "it has no call of the API: expected requests such as `GET https://…/v1/system/status`";
 
 /// An entry of the archive that is a call of the service.
-struct Call<'e> {
+struct RecordedCall<'e> {
     /// Its place in the archive.
     at: usize,
     entry: &'e Recorded,
@@ -67,7 +67,7 @@ fn call_log(entries: &[Recorded]) -> Result<CallLog, String> {
             Some((_, target)) if entry.own.from_cache.is_none() && calls.len() < MAX_USED => {
                 let credential = credential(entry);
                 let body = entry.request.post_data.as_ref().and_then(Content::body).unwrap_or_default();
-                calls.push(Call { at, entry, target, credential, body });
+                calls.push(RecordedCall { at, entry, target, credential, body });
             }
             _ => elsewhere.push(entry),
         }
@@ -139,7 +139,7 @@ fn service(entries: &[Recorded]) -> Option<String> {
 }
 
 /// The key with which most calls succeed.
-fn most_used_key(calls: &[Call<'_>]) -> String {
+fn most_used_key(calls: &[RecordedCall<'_>]) -> String {
     let mut found = Vec::new();
     for call in calls.iter().filter(|call| matches!(call.status(), 200 | 422 | 429)) {
         if let CallCredential::Key(key) = call.credential {
@@ -189,7 +189,7 @@ fn is_public(url: &Url) -> bool {
     matches!(url.host(), Some(Host::Domain(name)) if name.contains('.') && !name.ends_with(".localhost"))
 }
 
-impl Call<'_> {
+impl RecordedCall<'_> {
     fn status(&self) -> i64 {
         self.entry.response.status
     }

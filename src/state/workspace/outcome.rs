@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::WorkspaceState;
 use crate::state::budget::NoRoom;
+use crate::util::integer::integer;
 
 /// How a test ended.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
@@ -28,6 +29,7 @@ pub struct TestOutcome {
 pub struct RefusedCall {
     /// Its method and path, below `/_emulator/`.
     pub call: String,
+    #[serde(deserialize_with = "integer")]
     pub status: u16,
     pub code: String,
     pub message: String,
