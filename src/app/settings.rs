@@ -70,12 +70,12 @@ pub struct Settings {
     pub look_up: LookUp,
     /// Limits on connections and requests.
     pub limits: Limits,
-    /// Most entries in the journal.
+    /// Maximum number of entries in the journal.
     pub max_journal_entries: usize,
     /// The budget of memory in bytes. It is measured by [`measure_memory_by`](crate::measure_memory_by): without that, as in a test that
     /// embeds emulators, only the limits on numbers and sizes bound what is kept.
     pub max_memory_bytes: usize,
-    /// Most workspaces.
+    /// Maximum number of workspaces.
     pub max_workspaces: usize,
     /// How long a stop may take.
     pub grace: Duration,

@@ -20,7 +20,7 @@ use crate::contract::variation::HeaderLetters;
 use crate::scenario::template::{Gap, render_map};
 use crate::settings::Profile;
 
-/// Most requests that try to find out what the receiver verifies instead of a valid delivery.
+/// Maximum number of requests that try to find out what the receiver verifies instead of a valid delivery.
 const MAX_VARIATIONS: usize = 48;
 /// How many of them have a body in another form before the rarest differences are tried.
 const COMMON_REWRITES: usize = 8;

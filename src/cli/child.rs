@@ -33,10 +33,10 @@ use crate::util::process::ending_signal;
 
 /// How long the emulator may need to answer with the data of a report.
 const REPORT_LIMIT: Duration = Duration::from_secs(30);
-/// Most bytes of a command in a report.
+/// Maximum bytes of a command in a report.
 const SHOWN_COMMAND: usize = 16 * 1024;
 
-/// Most bytes that are kept.
+/// Maximum bytes that are kept.
 const MAX_KEPT: usize = 64 * 1024;
 /// How long the end of a stream is waited for after the command has ended: processes that it left running may keep it open for ever.
 pub(super) const GRACE: Duration = Duration::from_secs(1);

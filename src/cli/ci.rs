@@ -12,10 +12,10 @@ use crate::redact::visible_lines;
 use crate::util::file;
 use crate::util::wording::{counted, shorten};
 
-/// Most characters of a test's name in the title of an annotation.
+/// Maximum characters of a test's name in the title of an annotation.
 const MAX_TITLE: usize = 200;
 
-/// Most lines of a verdict in the summary of a job, which GitHub limits to 1 MiB.
+/// Maximum lines of a verdict in the summary of a job, which GitHub limits to 1 MiB.
 const MAX_LINES: usize = 200;
 
 /// The CI system that runs this program.

@@ -25,7 +25,7 @@ use super::output::compact;
 use crate::advice::{Advice, Audience, READER};
 use crate::contract::DEFAULT_URL;
 use crate::contract::variation::HeaderLetters;
-use crate::control::api::{AnyKey, AskHealth, CallAnswer, ControlCall, FollowStream, Query, Sent};
+use crate::control::api::{AskHealth, CallAnswer, ControlCall, FollowStream, KeyFilter, Query, Sent};
 use crate::http::handler::PLAIN_ON_TLS;
 use crate::http::tls::{Trust, is_about_the_issuer};
 use crate::http::tls_problem::{certificate_problem, handshake_problem, tls_error};
@@ -35,12 +35,12 @@ use crate::webhook::dial::{ClientTls, Sender, open};
 
 /// How long a command waits before it repeats a call that the emulator was too busy for.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
-/// Most bytes of an answer, and of an event of the stream. What answers may be another program, and JSON takes many times its size once it
+/// Maximum bytes of an answer, and of an event of the stream. What answers may be another program, and JSON takes many times its size once it
 /// is read.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
-/// Most bytes of an answer that refuses the call.
+/// Maximum bytes of an answer that refuses the call.
 const MAX_REFUSAL: usize = 1024 * 1024;
-/// Most bytes of a run document, and of a snapshot.
+/// Maximum bytes of a run document, and of a snapshot.
 pub(super) const MAX_RUN: usize = 64 * 1024 * 1024;
 pub(super) const MAX_SNAPSHOT: usize = 1024 * 1024 * 1024;
 
@@ -207,7 +207,7 @@ impl<'a> ControlClient<'a> {
     }
 
     /// Follows the event stream until the emulator ends it or `each` returns false; `each` gets the kind and JSON of an event.
-    pub(super) fn follow(self, key: AnyKey, mut each: impl FnMut(&str, &str) -> bool) -> Result<(), Failure> {
+    pub(super) fn follow(self, key: KeyFilter, mut each: impl FnMut(&str, &str) -> bool) -> Result<(), Failure> {
         let (url, sent) = (base(&self.target.url)?, Query { query: FollowStream { key, kind: None } }.sent());
         runtime(Builder::new_current_thread())?.block_on(async {
             let mut response = self.in_time(self.open(&url, &sent)).await?;

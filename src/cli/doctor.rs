@@ -23,7 +23,7 @@ use crate::advice::Advice;
 use crate::clock::machine;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::{
-    AnyKey, AskHealth, ClockMode, ListScenarios, ListSubscriptions, OneKey, Query, ScenarioRow, ScenarioState,
+    AskHealth, ClockMode, KeyFilter, KeyOrAll, ListScenarios, ListSubscriptions, Query, ScenarioRow, ScenarioState,
     ShowClock, ShowProfile, SubscriptionState,
 };
 use crate::redact::Redactor;
@@ -45,7 +45,7 @@ pub(super) struct DoctorArgs {
     #[command(flatten)]
     common: CallArgs,
     #[command(flatten)]
-    key: OneKey,
+    key: KeyOrAll,
 }
 
 #[derive(Debug, Serialize)]
@@ -240,11 +240,11 @@ struct DeliveryRoute {
 
 fn routes(target: &Target, key: Option<&str>) -> Result<Vec<DeliveryRoute>, Failure> {
     let send = |request: &_| ControlClient::new(target).send::<Query<ListSubscriptions>>(request);
-    let found = ListSubscriptions::all(key.map(AnyKey::from).unwrap_or_default(), send)?.into_iter();
+    let found = ListSubscriptions::all(key.map(KeyFilter::from).unwrap_or_default(), send)?.into_iter();
     let mut routes = Vec::new();
     for found in found.filter(|found| found.status == SubscriptionState::Active).take(MAX_SUBSCRIPTIONS) {
         let Ok(url) = Url::parse(&found.url) else { continue };
-        let rules = forwards_in_force(target, &OneKey::from(&*found.workspace.0), SHORT)?;
+        let rules = forwards_in_force(target, &KeyOrAll::from(&*found.workspace.0), SHORT)?;
         let forwards = Forwards::try_from(rules).unwrap_or_default();
         if let Some(Destination::Dial(to)) = Egress::default().destination(&forwards, &Arc::new(url.clone())) {
             let near_miss = forwards.near_miss(&url);
@@ -302,7 +302,7 @@ fn forward(target: &Target, key: Option<&str>, routes: &[DeliveryRoute]) -> Resu
             &add_forward(target, url, EXAMPLE_APPLICATION),
         ));
     }
-    let key = key.map(OneKey::from).unwrap_or_default();
+    let key = key.map(KeyOrAll::from).unwrap_or_default();
     let forwards = Forwards::try_from(forwards_in_force(target, &key, SHORT)?).unwrap_or_default();
     let prefix = Some("webhooks.allow_http".to_owned());
     let rows =

@@ -14,7 +14,7 @@ use crate::ui::{DATA_END, DATA_START};
 use crate::util::expansion::{MOST, check_expansion};
 use crate::util::file::{self, FileProblem};
 
-/// Most bytes of a file that is read: more than is written, and than the emulator accepts.
+/// Maximum bytes of a file that is read: more than is written, and than the emulator accepts.
 pub(super) const MAX: u64 = 64 * 1024 * 1024;
 
 impl RecordedRun {

@@ -99,7 +99,7 @@ async fn follow(control: &ControlHandle, format: LogFormat, is_colored: bool, mu
                 Entry::Event(event) => event_record(event, redactor),
                 Entry::Attempt(attempt) => attempt_record(attempt, redactor),
                 // It was cleared.
-                Entry::Gone => continue,
+                Entry::Cleared => continue,
                 Entry::Notice(notice) => {
                     let level = json!({ "level": if notice.warning { "warning" } else { "info" } });
                     recorded(redactor, Some(notice.at), "notice", level, notice.message.clone())

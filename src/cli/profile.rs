@@ -14,7 +14,7 @@ use super::arguments::{CallArgs, Target, examples};
 use super::client::{ControlClient, SHORT};
 use super::failure::{Failure, FailureCode, warn};
 use super::output::{cell, print, print_document, show, show_list};
-use crate::control::api::{Body, ChangeSettings, OneKey, Patched, Query, ShowProfile};
+use crate::control::api::{Body, ChangeSettings, KeyOrAll, Patched, Query, ShowProfile};
 use crate::control::openapi_document;
 use crate::control::render::of_key;
 use crate::diagnostic::{Diagnostic, Level};
@@ -24,7 +24,7 @@ use crate::settings::{Draft, Forward, Layered, Preset, ProfileProblem, default_t
 use crate::util::file;
 use crate::util::wording::shell_word;
 
-/// Most bytes of a profile.
+/// Maximum bytes of a profile.
 const MAX: u64 = 1024 * 1024;
 
 /// Merges the built-in defaults, a preset or a file that this flag names, and assignments, in this order, and then validates the result.
@@ -54,13 +54,13 @@ pub(crate) fn load_profile(flag: &str, named: Option<&Path>, assignments: &[Stri
 /// Masks by the key prefixes of the emulator at this address from now on. The emulator masks its answers; this covers the command's own
 /// arguments.
 pub(super) fn mask_as(target: &Target) -> Result<(), Failure> {
-    let keys = ControlClient::new(target).send(&keys_of(OneKey::default()))?;
+    let keys = ControlClient::new(target).send(&keys_of(KeyOrAll::default()))?;
     mask_by_rows(keys.data.iter().map(|row| (row.setting.as_str(), &row.value)));
     Ok(())
 }
 
 /// Asks for the settings of keys.
-pub(super) fn keys_of(key: OneKey) -> Query<ShowProfile> {
+pub(super) fn keys_of(key: KeyOrAll) -> Query<ShowProfile> {
     Query { query: ShowProfile { key, prefix: Some("keys".to_owned()), ..Default::default() } }
 }
 
@@ -217,7 +217,7 @@ pub(super) struct ForwardsArgs {
     #[command(flatten)]
     common: CallArgs,
     #[command(flatten)]
-    key: OneKey,
+    key: KeyOrAll,
 }
 
 pub(super) fn forwards(command: &ForwardsCommand) -> Result<ExitCode, Failure> {
@@ -292,7 +292,7 @@ fn show_patched(args: &ForwardsArgs, patched: &Patched, lines: impl Iterator<Ite
 
 pub(super) fn forwards_in_force(
     target: &Target,
-    key: &OneKey,
+    key: &KeyOrAll,
     limit: Duration,
 ) -> Result<BTreeMap<String, String>, Failure> {
     let request = Query { query: ShowProfile { key: key.clone(), ..Default::default() } };
@@ -304,7 +304,7 @@ pub(super) fn forwards_in_force(
 }
 
 /// Forwards as a change of settings; null removes one.
-pub(super) fn patch_of_forwards(key: OneKey, rules: Map<String, Value>) -> Body<ChangeSettings> {
+pub(super) fn patch_of_forwards(key: KeyOrAll, rules: Map<String, Value>) -> Body<ChangeSettings> {
     let settings = [("webhooks".to_owned(), json!({ "forwards": rules }))].into_iter().collect();
     Body { body: ChangeSettings { key, settings } }
 }

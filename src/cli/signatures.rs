@@ -29,7 +29,7 @@ use crate::util::captured::{self, CapturedMessage, Header, header_line};
 use crate::util::file;
 use crate::util::wording::{any_of, counted, quoted, shell_word};
 
-/// Most bytes of a file: far beyond any webhook, and harmless to memory.
+/// Maximum bytes of a file: far beyond any webhook, and harmless to memory.
 const MAX: u64 = 16 * 1024 * 1024;
 
 #[derive(Debug, Args)]

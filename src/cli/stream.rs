@@ -68,7 +68,7 @@ impl Stream {
 /// For each stream.
 static LOST: [Mutex<Option<io::Error>>; 2] = [Mutex::new(None), Mutex::new(None)];
 
-/// Most bytes of the file with messages, together with the older one that it has replaced.
+/// Maximum bytes of the file with messages, together with the older one that it has replaced.
 pub(super) const MAX_LOG: u64 = 10 * 1024 * 1024;
 
 /// Where messages go instead of stderr.

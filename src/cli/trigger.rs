@@ -220,7 +220,7 @@ pub(super) struct RedeliverArgs {
 pub(super) fn redeliver(args: &RedeliverArgs) -> Result<ExitCode, Failure> {
     let path = api::DeliveryPath { id: args.id.clone() };
     let query = api::RedeliverQuery { wait: Some(DurationInput("30s".to_owned())) };
-    let request = api::Redeliver { path, query, body: api::OnlyKey::default() };
+    let request = api::Redeliver { path, query, body: api::NoFields::default() };
     let answer = ControlClient::new(&args.common.target).limit(Duration::from_mins(1)).send(&request)?;
     show(args.common.json, &answer.delivery, || answer.text(&args.common.target.reader()));
     // A forged delivery is forged again, and succeeds if it is refused.

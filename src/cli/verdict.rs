@@ -153,7 +153,7 @@ fn grid(rows: &[GridRow]) -> String {
     format!("{summary}\n{}{to_get}{gaps}", rows.collect::<String>())
 }
 
-/// Most tests without a request that are named.
+/// Maximum number of tests without a request that are named.
 const MAX_SILENT: usize = 20;
 /// Kinds of problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]

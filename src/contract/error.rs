@@ -38,8 +38,6 @@ named! {
         UnsupportedMediaType = "unsupported_media_type",
         /// 501: a transfer coding other than chunked (RFC 9112 §6.1).
         NotImplemented = "not_implemented",
-        /// 421: the request names a host that is not this one.
-        MisdirectedRequest = "misdirected_request",
         /// 431: the header block is larger than the limit.
         HeadersTooLarge = "headers_too_large",
         /// 500: a fault of the emulator itself; never sent on purpose.
@@ -61,7 +59,6 @@ impl ErrorKind {
             Self::UriTooLong => (414, "the request target is too long"),
             Self::UnsupportedMediaType => (415, "the coding of the body is not supported"),
             Self::NotImplemented => (501, "the transfer coding is not supported"),
-            Self::MisdirectedRequest => (421, "the request is for another host"),
             Self::HeadersTooLarge => (431, "the header block is too large"),
             Self::InternalError => (500, "an internal error occurred"),
         }
@@ -111,7 +108,6 @@ settings! {
             "uri_too_long": "uri_too_long",
             "unsupported_media_type": "unsupported_media_type",
             "not_implemented": "not_implemented",
-            "misdirected_request": "misdirected_request",
             "headers_too_large": "headers_too_large",
             "internal_error": "internal_error",
         } {

@@ -163,7 +163,7 @@ pub fn plain_path(path: &str) -> Cow<'_, str> {
 
 /// Longest path that is compared. A longer one cannot be a misspelt endpoint.
 const MAX_COMPARED: usize = 64;
-/// Most characters of a path that are repeated.
+/// Maximum characters of a path that are repeated.
 const MAX_REPEATED: usize = 80;
 /// The similarity, from 0 to 1, from which a path is taken for a misspelt endpoint.
 const LIKELY: f64 = 0.65;

@@ -124,7 +124,7 @@ const NAMES: [&str; 12] = [
     "revision",
     "source",
 ];
-/// Most fields added to one object.
+/// Maximum number of fields added to one object.
 const MAX_ADDED: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use crate::util::wording::counted;
 pub(super) const MAY_ASK_FOR_NONE: Options =
     Options { errors: &[(409, "With `none`: something matches, is due, or is still under way.")], ..USUAL };
 
-/// Most records and due entries that a refusal names.
+/// Maximum number of records and due entries that a refusal names.
 pub(super) const MAX_NAMED: usize = 5;
 
 /// Waits until nothing is under way for the keys of the scope: no request, no attempt, no event that is due.

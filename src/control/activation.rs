@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::call::{Body, Call, ControlCall, Tag};
 use super::command::CallCommand;
 use super::context::Context;
-use super::fields::OneKey;
+use super::fields::KeyOrAll;
 use super::render::{Text, cell, joined, of_key};
 use super::scenarios::{KeyList, lines, named, own_lists, refused, scenario_name};
 use super::{Control, ControlError};
@@ -25,7 +25,7 @@ use crate::util::wording::counted;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Activate {
     #[serde(default)]
-    pub(crate) key: OneKey,
+    pub(crate) key: KeyOrAll,
     /// Names in order; an empty list turns scenarios off. Absent, with a key: the key follows the list of all keys.
     pub(crate) active: Option<Vec<String>>,
 }
@@ -46,9 +46,9 @@ impl ControlCall for Body<Activate> {
         vec![
             CallCommand::new("scenarios use", uses, move |Use { active, key }| sent(key, Some(active)))
                 .about("Make these scenarios the active ones, in order"),
-            CallCommand::new("scenarios off", off, move |key: OneKey| sent(key, Some(Vec::new())))
+            CallCommand::new("scenarios off", off, move |key: KeyOrAll| sent(key, Some(Vec::new())))
                 .about("Turn scenarios off"),
-            CallCommand::new("scenarios follow", follow, move |Follow { key }| sent(OneKey { key: Some(key) }, None))
+            CallCommand::new("scenarios follow", follow, move |Follow { key }| sent(KeyOrAll { key: Some(key) }, None))
                 .about("Let a key follow the scenarios of all keys again"),
         ]
     }
@@ -60,7 +60,7 @@ struct Use {
     #[arg(value_name = "NAMES", required = true, value_parser = scenario_name, value_delimiter = ',')]
     active: Vec<String>,
     #[command(flatten)]
-    key: OneKey,
+    key: KeyOrAll,
 }
 
 #[derive(Args)]

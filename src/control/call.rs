@@ -84,7 +84,7 @@ pub(super) struct Options {
     pub(super) raw_body: Option<fn(&mut SchemaGenerator) -> Schema>,
     /// True if the body may be TOML instead of JSON.
     pub(super) takes_toml: bool,
-    /// Most bytes of the body, if not the usual limit.
+    /// Maximum bytes of the body, if not the usual limit.
     pub(super) max_bytes: Option<usize>,
     /// True if it requires no token and accepts any query: the health check of containers, and the certificate authority, which a
     /// client needs before it can connect.

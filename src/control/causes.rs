@@ -117,19 +117,19 @@ pub(crate) enum CauseKind {
 /// What is said if no request arrived at all.
 pub(super) const NO_REQUEST: &str = "0 requests arrived; does your code read WRS_BASE_URL?";
 
-/// Most tests or keys named in a line.
+/// Maximum number of tests or keys named in a line.
 const MAX_NAMED: usize = 5;
-/// Most records, and most keys, named for a cause.
+/// Maximum number of records, and most keys, named for a cause.
 const MAX_RECORDS: usize = 20;
-/// Most other problems named for a failed test.
+/// Maximum number of other problems named for a failed test.
 const MAX_ALSO: usize = 5;
-/// Most causes without a failed test.
+/// Maximum number of causes without a failed test.
 const MAX_CAUSES: usize = 1_000;
-/// Most failed tests named.
+/// Maximum number of failed tests named.
 const MAX_TESTS: usize = 5_000;
-/// Most bytes of JSON of all causes together; further causes are only counted.
+/// Maximum bytes of JSON of all causes together; further causes are only counted.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
-/// Most characters of a sentence: paths and URLs may be as long as a header block.
+/// Maximum characters of a sentence: paths and URLs may be as long as a header block.
 const MAX_SENTENCE: usize = 1_000;
 
 /// Requests or deliveries that went wrong in the same way.

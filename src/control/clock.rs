@@ -13,7 +13,7 @@ use super::ControlError;
 use super::call::{Body, Call, ControlCall, Query, Tag};
 use super::command::CallCommand;
 use super::context::{Context, duration, timeout};
-use super::fields::{ClockKey, DurationInput, Since, not_one_of};
+use super::fields::{ClockOwner, DurationInput, Since, not_one_of};
 use super::render::{Text, cell};
 use crate::advice::Audience;
 pub(crate) use crate::clock::ClockMode;
@@ -47,7 +47,7 @@ pub(crate) struct ClockView {
 pub(crate) struct ShowClock {
     #[command(flatten)]
     #[serde(default)]
-    pub(crate) key: ClockKey,
+    pub(crate) key: ClockOwner,
 }
 
 impl ControlCall for Query<ShowClock> {
@@ -74,7 +74,7 @@ impl ControlCall for Query<ShowClock> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct MoveClock {
     #[serde(default)]
-    pub(crate) key: ClockKey,
+    pub(crate) key: ClockOwner,
     /// `frozen` stops the clock, `auto` lets calls that wait move it, `real` lets it run on, `follow` ties a key's clock to the emulator's again.
     pub(crate) mode: Option<NewMode>,
     /// How far, such as 60s, 1h30m or 72h.
@@ -122,7 +122,7 @@ impl ControlCall for Body<MoveClock> {
 #[derive(Args)]
 struct OfClock {
     #[command(flatten)]
-    key: ClockKey,
+    key: ClockOwner,
     /// How long to wait until everything due is done.
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     timeout: DurationInput,

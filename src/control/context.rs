@@ -14,7 +14,7 @@ use hyper::http::request::Parts;
 use serde::{Deserialize, Serialize};
 use url::form_urlencoded;
 
-use super::fields::{AnyKey, ClockKey, DurationInput, OneKey, OwnKey, Page};
+use super::fields::{ClockOwner, DurationInput, KeyFilter, KeyOrAll, KeyOrSample, Page};
 use super::render::{AnyText, bytes_of};
 use super::reply::{ControlReply, json, text};
 use super::{Control, ControlError};
@@ -236,7 +236,7 @@ macro_rules! scopes {
     )*};
 }
 
-scopes!(AnyKey ClockKey OneKey OwnKey);
+scopes!(KeyFilter ClockOwner KeyOrAll KeyOrSample);
 
 fn scope(engine: &Arc<Engine>, key: Option<&str>) -> Result<KeyScope, ControlError> {
     let one = if key == Some("*") { None } else { Some(engine.workspace(key)?) };

@@ -14,7 +14,7 @@ use super::call::{Body, Call, ControlCall, JSON_OR_TEXT, Made, Options, Query, T
 use super::command::CallCommand;
 use super::context::{Context, KeyScope, LISTED, Paging, RECENT, TIMEOUT, timeout, wait_limit};
 use super::document::waited_for;
-use super::fields::{AnyKey, DurationInput, Integer, List, OnlyKey, Page, count_parser};
+use super::fields::{DurationInput, Integer, KeyFilter, List, NoFields, Page, count_parser};
 use super::render::{TableRow, Text, body_text, cell, header_text, table};
 use super::reply::Nearest;
 use super::requests::{checked_count, shown_body, shown_headers};
@@ -39,7 +39,7 @@ use crate::util::wording::quoted;
 pub(crate) struct ListDeliveries {
     #[command(flatten)]
     #[serde(default)]
-    pub(crate) key: AnyKey,
+    pub(crate) key: KeyFilter,
     /// Only these: pending, delivered, exhausted or cancelled.
     #[arg(long)]
     #[schemars(with = "Option<DeliveryStatus>")]
@@ -92,7 +92,7 @@ impl ControlCall for Query<ListDeliveries> {
 pub(crate) struct WaitForDeliveries {
     #[command(flatten)]
     #[serde(default)]
-    pub(crate) key: AnyKey,
+    pub(crate) key: KeyFilter,
     /// Only these: pending, delivered, exhausted or cancelled.
     #[arg(long)]
     #[schemars(with = "Option<DeliveryStatus>")]
@@ -165,7 +165,7 @@ pub(crate) struct ShowDelivery {
     #[command(flatten)]
     pub(crate) path: DeliveryPath,
     #[command(flatten)]
-    pub(crate) query: OnlyKey,
+    pub(crate) query: NoFields,
 }
 
 #[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
@@ -198,7 +198,7 @@ impl ControlCall for ShowDelivery {
 pub(crate) struct Redeliver {
     pub(crate) path: DeliveryPath,
     pub(crate) query: RedeliverQuery,
-    pub(crate) body: OnlyKey,
+    pub(crate) body: NoFields,
 }
 
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
@@ -233,7 +233,7 @@ struct SinkPath {
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 struct SinkQuery {
     #[serde(default)]
-    key: AnyKey,
+    key: KeyFilter,
     /// At most this many, the oldest first; fewer if they are large.
     #[schemars(range(min = 1, max = 1000), extend("default" = 1000))]
     limit: Option<u16>,
@@ -263,7 +263,7 @@ pub(crate) struct ScriptSink {
 #[serde(deny_unknown_fields)]
 struct Script {
     #[serde(default)]
-    key: AnyKey,
+    key: KeyFilter,
     /// Statuses, one for each answer.
     #[schemars(length(max = 1000), inner(range(min = 200, max = 599)))]
     respond: Vec<Integer<u16>>,

@@ -56,7 +56,7 @@ pub(crate) enum StepVerdict {
     NotReached,
 }
 
-/// Most bytes of a body that is repeated in a command.
+/// Maximum bytes of a body that is repeated in a command.
 const MAX_PASTED: usize = 4096;
 /// Statuses with which receivers refuse a signature.
 const REFUSALS: [u16; 4] = [400, 401, 403, 422];

@@ -22,9 +22,9 @@ use crate::http::body::ResponseBody;
 use crate::redact::Redactor;
 use crate::util::tasks::Pool;
 
-/// Most bytes of a document that is made as a whole before it is sent.
+/// Maximum bytes of a document that is made as a whole before it is sent.
 pub(super) const SHORT: usize = 1024 * 1024;
-/// Most bytes sent in one piece.
+/// Maximum bytes sent in one piece.
 pub(super) const PIECE_BYTES: usize = 64 * 1024;
 /// How long a document waits for others that are being sent.
 const MAX_WAIT: Duration = Duration::from_secs(10);

@@ -13,7 +13,7 @@ use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::journal::record::time;
 use crate::state::workspace::Workspace;
 
-/// Most entries shown, the earliest.
+/// Maximum number of entries shown, the earliest.
 const MAX_DUE: usize = 50;
 
 /// The earliest entries due in a scope, and how many were left out.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::call::{Call, ControlCall, Tag};
 use super::context::{Context, duration, wait_limit};
-use super::fields::{DurationInput, Integer, OwnKey, not_one_of};
+use super::fields::{DurationInput, Integer, KeyOrSample, not_one_of};
 use super::render::{Text, cell};
 use super::reply::{EventIdOnly, FiredEvent};
 use super::requests::shown_body;
@@ -55,7 +55,7 @@ pub(crate) struct FireQuery {
 #[schemars(extend("not" = not_one_of(&["type", "emit"]), "examples" = [{ "type": "workflow.completed" }]))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct FireBody {
-    pub(crate) key: OwnKey,
+    pub(crate) key: KeyOrSample,
     /// The event type, such as workflow.completed. Either this or `emit` is needed.
     #[serde(rename = "type")]
     pub(crate) event_type: Option<String>,
@@ -212,7 +212,7 @@ pub(super) fn tamper_named(name: Option<&str>) -> Result<Option<Tamper>, Control
 
 const MAX_EVENTS: usize = 10_000;
 
-/// Most events, and bytes of their bodies, that are returned in full; beyond that the answer has only ids.
+/// Maximum number of events, and bytes of their bodies, that are returned in full; beyond that the answer has only ids.
 const MAX_SHOWN: usize = 100;
 const MAX_SHOWN_BYTES: usize = 1024 * 1024;
 
@@ -258,7 +258,7 @@ async fn fire(Fire { query, body: request }: Fire, cx: Arc<Context>) -> Result<F
 }
 
 /// The workspace of a key, as for `scope_soon`.
-async fn opened(control: &Arc<Control>, key: &OwnKey) -> Result<Arc<Workspace>, ControlError> {
+async fn opened(control: &Arc<Control>, key: &KeyOrSample) -> Result<Arc<Workspace>, ControlError> {
     let key = key.clone();
     Ok(control.run_to_end(move |control| control.engine.workspace(key.meant())).await?)
 }
@@ -333,7 +333,7 @@ fn partly_fired(full: NoRoom, fired: usize, count: usize) -> ControlError {
     ControlError::invalid(format!("{full}; {fired} of {count} events were fired")).coded("too_many_pending")
 }
 
-/// Most disabled subscriptions that the refusal of an event names.
+/// Maximum number of disabled subscriptions that the refusal of an event names.
 const MAX_ENABLED: usize = 3;
 
 /// The 404 for an event without a receiver, with the reason.
@@ -443,7 +443,7 @@ impl Firing {
 
 /// Triggers a named emission of the active scenarios, which fires as the scenario defines.
 async fn fire_emission(request: &FireBody, cx: &Context, name: &str) -> Result<Fired, ControlError> {
-    let rest = FireBody { key: OwnKey::default(), emit: None, ..request.clone() };
+    let rest = FireBody { key: KeyOrSample::default(), emit: None, ..request.clone() };
     if rest != FireBody::default() {
         return Err(ControlError::invalid(
             "emit: the scenario defines the events; only `key` may be given with `emit`",

@@ -13,7 +13,7 @@ use super::call::{Call, ControlCall, Tag};
 use super::command::CallCommand;
 use super::context::{Context, KeyScope};
 use super::diagnosis::{Diagnosis, ExplainedStep, StepVerdict, damage_step};
-use super::fields::AnyKey;
+use super::fields::KeyFilter;
 use super::refusal::AdviceTime;
 use super::render::{Text, cell, optional, warnings};
 use super::{Control, ControlError, deliveries, events, refusal, requests, story};
@@ -51,7 +51,7 @@ pub(crate) struct ExplainPath {
 pub(crate) struct ExplainQuery {
     #[command(flatten)]
     #[serde(default)]
-    pub(crate) key: AnyKey,
+    pub(crate) key: KeyFilter,
 }
 
 impl ControlCall for Explain {
@@ -231,7 +231,7 @@ fn newest(cx: &Context, scope: &KeyScope) -> Result<String, ControlError> {
             Entry::Request(request) => return Some(request.transcript.id().to_owned()),
             Entry::Attempt(attempt) => &attempt.delivery.id,
             Entry::Event(event) => &event.deliveries.first()?.id,
-            Entry::Notice(_) | Entry::Gone => return None,
+            Entry::Notice(_) | Entry::Cleared => return None,
         };
         cx.engine.deliveries.get(id).map(|_| id.clone())
     });

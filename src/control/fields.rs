@@ -47,22 +47,22 @@ macro_rules! keys {
 
 keys! {
     /// Only of this key, or workspace `ws_…`; by default of all keys, or without one.
-    AnyKey(, env = "WRS_API_KEY", hide_env_values = true, default_value = "*") = Some("*");
+    KeyFilter(, env = "WRS_API_KEY", hide_env_values = true, default_value = "*") = Some("*");
     /// Only for this key, or workspace `ws_…`; by default for all keys.
-    OneKey(, env = "WRS_API_KEY", hide_env_values = true) = Some("*");
+    KeyOrAll(, env = "WRS_API_KEY", hide_env_values = true) = Some("*");
     /// Whose: a key, or a workspace `ws_…`.
-    OwnKey(, env = "WRS_API_KEY", hide_env_values = true, default_value = SAMPLE_KEY) = None;
+    KeyOrSample(, env = "WRS_API_KEY", hide_env_values = true, default_value = SAMPLE_KEY) = None;
     /// Only the clock of this key, or workspace `ws_…`; by default the emulator's, which all keys follow.
-    ClockKey() = Some("*");
+    ClockOwner() = Some("*");
 }
 
 // A query or a body with nothing but a key, which the command that makes the call does not take.
 #[derive(Args, Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OnlyKey {
+pub(crate) struct NoFields {
     #[arg(skip)]
     #[serde(default)]
-    pub(crate) key: AnyKey,
+    pub(crate) key: KeyFilter,
 }
 
 /// `now`, or a timestamp.

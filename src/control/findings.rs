@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Control;
 use super::call::{Call, ControlCall, Query, Tag};
 use super::context::KeyScope;
-use super::fields::AnyKey;
+use super::fields::KeyFilter;
 use super::render::{Text, cell};
 use crate::advice::Audience;
 use crate::clock::ClockMode;
@@ -24,7 +24,7 @@ use crate::util::wording::counted;
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct GetFindings {
     #[serde(default)]
-    pub(crate) key: AnyKey,
+    pub(crate) key: KeyFilter,
 }
 
 impl ControlCall for Query<GetFindings> {

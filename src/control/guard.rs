@@ -134,7 +134,7 @@ impl Access {
             "the control API does not answer to the host `{}`; start with --allow-host {0} if it is yours",
             quoted(name)
         );
-        Err(ControlError::new(ErrorKind::MisdirectedRequest, message))
+        Err(ControlError::other_host(message))
     }
 
     /// True if calls require a token.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::call::{Body, Call, ControlCall, Made, Query, Tag};
 use super::command::CallCommand;
 use super::context::Context;
-use super::fields::{AnyKey, List, OneKey};
+use super::fields::{KeyFilter, KeyOrAll, List};
 use super::render::{TableRow, Text, cell, joined, of_key, warnings};
 use super::reply::json;
 use super::scenarios::refused;
@@ -31,7 +31,7 @@ pub(crate) struct GetAssumptions {
     /// Only settings whose names contain this, such as `rate_limit` or `webhooks.retry`.
     pub(crate) about: Option<String>,
     #[serde(default)]
-    pub(crate) key: AnyKey,
+    pub(crate) key: KeyFilter,
 }
 
 impl ControlCall for Query<GetAssumptions> {
@@ -61,7 +61,7 @@ pub(crate) struct ShowProfile {
     pub(crate) changed: bool,
     #[command(flatten)]
     #[serde(default)]
-    pub(crate) key: OneKey,
+    pub(crate) key: KeyOrAll,
 }
 
 impl ControlCall for Query<ShowProfile> {
@@ -85,7 +85,7 @@ impl ControlCall for Query<ShowProfile> {
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct GetEmulatedDocument {
     #[serde(default)]
-    pub(crate) key: AnyKey,
+    pub(crate) key: KeyFilter,
 }
 
 impl ControlCall for Query<GetEmulatedDocument> {
@@ -127,7 +127,7 @@ pub(crate) struct SettingView {
 #[schemars(extend("minProperties" = 1, "propertyNames" = setting_names(), "examples" = [{ "rate_limit": { "requests": 5 } }]))]
 pub(crate) struct ChangeSettings {
     #[serde(default)]
-    pub(crate) key: OneKey,
+    pub(crate) key: KeyOrAll,
     #[serde(flatten)]
     pub(crate) settings: Map<String, Value>,
 }
@@ -170,7 +170,7 @@ struct Assignments {
     #[arg(value_name = "PATH=VALUE", required = true, value_parser = assignment)]
     settings: Vec<(String, Value)>,
     #[command(flatten)]
-    key: OneKey,
+    key: KeyOrAll,
 }
 
 #[derive(Args)]
@@ -179,7 +179,7 @@ struct Paths {
     #[arg(value_name = "PATH", required = true)]
     settings: Vec<String>,
     #[command(flatten)]
-    key: OneKey,
+    key: KeyOrAll,
 }
 
 /// A setting's path and its value: TOML, or else a string.

@@ -51,7 +51,7 @@ pub(crate) struct EmissionProgress {
     pub(crate) planned: u64,
 }
 
-/// Most keys shown for one scenario.
+/// Maximum number of keys shown for one scenario.
 const MAX_KEYS: usize = 100;
 
 /// The progress of each active scenario, by its name, and how many keys were left out.

@@ -149,6 +149,13 @@ impl ControlError {
         error
     }
 
+    /// 421: the request names a host that is not this one.
+    pub(super) fn other_host(message: impl Into<String>) -> Self {
+        let mut error = Self::invalid(message).coded("misdirected_request");
+        error.0.status = StatusCode::MISDIRECTED_REQUEST;
+        error
+    }
+
     pub(super) fn method(allow: String) -> Self {
         let mut error = Self::new(ErrorKind::MethodNotAllowed, format!("this path accepts {allow}"));
         error.0.allow = Some(allow);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::ControlError;
 use super::call::{Call, ControlCall, Made, Options, Query, Tag, USUAL};
 use super::context::Context;
-use super::fields::AnyKey;
+use super::fields::KeyFilter;
 use super::plain::plain;
 use super::run::{GetRun, RecordedRun};
 use crate::http::answer::{answer, header_value};
@@ -24,8 +24,8 @@ use crate::ui;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct GetReport {
     #[serde(default)]
-    pub(crate) key: AnyKey,
-    /// Most records of each kind, the newest; 0 shows the state alone. Absent, 2,000.
+    pub(crate) key: KeyFilter,
+    /// At most this many records of each kind, the newest; 0 shows the state alone. Absent, 2,000.
     #[schemars(range(min = 0, max = 100_000))]
     pub(crate) limit: Option<u32>,
 }

@@ -20,7 +20,7 @@ use super::call::{Body, Call, ControlCall, JSON_OR_TEXT, Made, Options, Query, T
 use super::command::CallCommand;
 use super::context::{Context, KeyScope, Paging, RECENT, TIMEOUT, timeout};
 use super::document::waited_for;
-use super::fields::{AnyKey, DurationInput, Integer, List, OnlyKey, OwnKey, Page, Since, count_parser};
+use super::fields::{DurationInput, Integer, KeyFilter, KeyOrSample, List, NoFields, Page, Since, count_parser};
 use super::render::{TableRow, Text, body_text, cell, header_text, optional, table, warnings};
 use super::reply::Nearest;
 use crate::advice::{Advice, Audience};
@@ -40,7 +40,7 @@ use crate::util::wording::{quoted, shorten};
 pub(crate) struct ListRequests {
     #[command(flatten)]
     #[serde(default)]
-    pub(crate) key: AnyKey,
+    pub(crate) key: KeyFilter,
     /// Only this operation, such as system.status.
     #[arg(long)]
     #[schemars(extend("enum" = operation_names()))]
@@ -96,7 +96,7 @@ impl ControlCall for Query<ListRequests> {
 pub(crate) struct WaitForRequests {
     #[command(flatten)]
     #[serde(default)]
-    pub(crate) key: AnyKey,
+    pub(crate) key: KeyFilter,
     /// Only this operation, such as system.status.
     #[arg(long)]
     #[schemars(extend("enum" = operation_names()))]
@@ -155,7 +155,7 @@ pub(crate) struct ShowRequest {
     #[command(flatten)]
     pub(crate) path: RequestPath,
     #[command(flatten)]
-    pub(crate) query: OnlyKey,
+    pub(crate) query: NoFields,
 }
 
 #[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
@@ -187,7 +187,7 @@ impl ControlCall for ShowRequest {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClearRequests {
     #[serde(default)]
-    pub(crate) key: OwnKey,
+    pub(crate) key: KeyOrSample,
 }
 
 impl ControlCall for Body<ClearRequests> {
@@ -405,7 +405,7 @@ pub(super) fn row(request: &RequestRecord, redactor: Redactor<'_>) -> Request {
     }
 }
 
-/// Most characters of an error's message in a row.
+/// Maximum characters of an error's message in a row.
 const MAX_MESSAGE: usize = 240;
 
 /// The message of the error that was answered.

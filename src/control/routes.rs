@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::call::{Answered, Body, Call, CallHandler, CallResult, ControlCall, Made, Query, Tag};
 use super::command::CallCommand;
 use super::context::Context;
-use super::fields::AnyKey;
+use super::fields::KeyFilter;
 use super::page::page;
 use super::reply::json;
 use super::{
@@ -109,7 +109,7 @@ pub fn run_schema() -> Value {
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 struct GetDocument {
     #[serde(default)]
-    key: AnyKey,
+    key: KeyFilter,
 }
 
 impl ControlCall for Query<GetDocument> {

@@ -22,7 +22,7 @@ use super::due::due;
 use super::exec_facts::ExecFacts;
 use super::explain::Explanation;
 use super::fields::Due;
-use super::fields::{AnyKey, List};
+use super::fields::{KeyFilter, List};
 use super::profile::{ProfileView, SettingView};
 use super::progress::{ScenarioProgress, progress};
 use super::refusal::AdviceTime;
@@ -60,8 +60,8 @@ pub(crate) const RUN_VERSION: u64 = 1;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct GetRun {
     #[serde(default)]
-    pub(crate) key: AnyKey,
-    /// Most records of each kind, the newest; 0 shows the state alone. Absent, 2,000.
+    pub(crate) key: KeyFilter,
+    /// At most this many records of each kind, the newest; 0 shows the state alone. Absent, 2,000.
     #[schemars(range(min = 0, max = 100_000))]
     pub(crate) limit: Option<u32>,
 }
@@ -245,7 +245,7 @@ pub(crate) fn document_bound() -> String {
     format!("a document has at most {MAX_RECORDS} records, or {} MiB, of each kind", MAX_BYTES / (1024 * 1024))
 }
 
-/// Most records of each kind, unless the call limits them.
+/// Maximum number of records of each kind, unless the call limits them.
 pub(crate) const MAX_RECORDS: usize = 2_000;
 /// Once the requests, deliveries or events have this many bytes of JSON, no older one is added.
 pub(crate) const MAX_BYTES: usize = 8 * 1024 * 1024;
@@ -526,7 +526,7 @@ impl EntriesByKind {
                 Entry::Request(request) => history.requests.push((number, Arc::clone(request))),
                 Entry::Event(event) => history.events.push(Arc::clone(event)),
                 Entry::Notice(notice) => history.notices.push(Arc::clone(notice)),
-                Entry::Attempt(_) | Entry::Gone => {}
+                Entry::Attempt(_) | Entry::Cleared => {}
             }
             None::<()>
         });

@@ -15,7 +15,7 @@ use super::ControlError;
 use super::call::{Body, Call, ControlCall, Options, Query, Tag, USUAL};
 use super::command::CallCommand;
 use super::context::Context;
-use super::fields::{AnyKey, OneKey, OnlyKey};
+use super::fields::{KeyFilter, KeyOrAll, NoFields};
 use super::render::{Text, cell, joined, optional, table};
 use crate::advice::Audience;
 use crate::diagnostic::Diagnostic;
@@ -32,7 +32,7 @@ use crate::util::wording::{counted, quoted};
 pub(crate) struct ListScenarios {
     #[command(flatten)]
     #[serde(default)]
-    pub(crate) key: OneKey,
+    pub(crate) key: KeyOrAll,
 }
 
 impl ControlCall for Query<ListScenarios> {
@@ -58,7 +58,7 @@ pub(crate) struct ShowScenario {
     #[command(flatten)]
     pub(crate) path: ScenarioPath,
     #[command(flatten)]
-    pub(crate) query: OnlyKey,
+    pub(crate) query: NoFields,
 }
 
 #[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
@@ -98,7 +98,7 @@ pub(crate) struct PutQuery {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) dry_run: bool,
     #[serde(default)]
-    pub(crate) key: AnyKey,
+    pub(crate) key: KeyFilter,
 }
 
 impl ControlCall for PutScenario {
@@ -119,7 +119,7 @@ impl ControlCall for PutScenario {
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct RemoveScenario {
     pub(crate) path: ScenarioPath,
-    pub(crate) body: OnlyKey,
+    pub(crate) body: NoFields,
 }
 
 impl ControlCall for RemoveScenario {
@@ -139,7 +139,7 @@ impl ControlCall for RemoveScenario {
 pub(crate) struct ReloadScenarios {
     #[arg(skip)]
     #[serde(default)]
-    pub(crate) key: AnyKey,
+    pub(crate) key: KeyFilter,
 }
 
 impl ControlCall for Body<ReloadScenarios> {
@@ -336,7 +336,7 @@ fn list(Query { query: request }: Query<ListScenarios>, cx: &Context) -> Result<
 }
 
 /// The name of the workspace that is meant, which is not opened, as that would start the list of all keys in it.
-pub(super) fn named(cx: &Context, key: &OneKey) -> Result<Option<Arc<str>>, ControlError> {
+pub(super) fn named(cx: &Context, key: &KeyOrAll) -> Result<Option<Arc<str>>, ControlError> {
     let key = key.meant().filter(|key| *key != "*");
     Ok(key.map(|key| cx.engine.workspace_name(Some(key))).transpose()?)
 }

@@ -12,7 +12,7 @@ use super::ControlError;
 use super::call::{Body, Call, ControlCall, Options, Tag, USUAL};
 use super::context::Context;
 use super::events::{tamper_named, tamper_names};
-use super::fields::{List, OwnKey};
+use super::fields::{KeyOrSample, List};
 use super::render::{TableRow, Text, cell, table};
 use crate::advice::{Advice, Audience};
 use crate::cases::{CASES, Case, Occasion, ProbeRequest, ProbeSigning, check_events, is_applicable, make};
@@ -48,7 +48,7 @@ pub(crate) struct SignEvent {
     #[schemars(extend("enum" = tamper_names()))]
     pub(crate) tamper: Option<String>,
     #[serde(default)]
-    pub(crate) key: OwnKey,
+    pub(crate) key: KeyOrSample,
     /// The signing secret that the handler verifies with; that of the key's subscription if absent.
     pub(crate) secret: Option<String>,
     /// Whose secret signs, sub_…; the key's first subscription that is enabled if absent.
@@ -82,7 +82,7 @@ pub(crate) struct SignedEvent {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListCases {
     #[serde(default)]
-    pub(crate) key: OwnKey,
+    pub(crate) key: KeyOrSample,
     /// The signing secret that the handler verifies with; that of the key's subscription if absent.
     pub(crate) secret: Option<String>,
     /// Whose secret signs, sub_…; the key's first subscription that is enabled if absent.
@@ -122,7 +122,7 @@ pub(crate) struct CaseRequest {
     pub(crate) body: String,
 }
 
-/// Most bytes of all bodies of the cases. With the data of the built-in settings they have less than a tenth of it.
+/// Maximum bytes of all bodies of the cases. With the data of the built-in settings they have less than a tenth of it.
 const MAX_CASES_BYTES: usize = 1024 * 1024;
 
 /// The answer has headers that a key signed, and a body that must not be masked.

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::call::{Body, Call, ControlCall, Made, Options, Query, Tag, USUAL};
 use super::command::CallCommand;
 use super::context::{Context, KeyScope};
-use super::fields::{AnyKey, OwnKey};
+use super::fields::{KeyFilter, KeyOrSample};
 use super::render::{Text, cell, joined};
 use super::{Control, ControlError, document, scenarios};
 use crate::advice::Audience;
@@ -26,9 +26,9 @@ use crate::state::journal::record::WorkspaceId;
 use crate::state::workspace::SnapshotProblem;
 use crate::util::wording::counted;
 
-/// Most bytes of a snapshot that is loaded over HTTP: some twenty thousand keys with a subscription each.
+/// Maximum bytes of a snapshot that is loaded over HTTP: some twenty thousand keys with a subscription each.
 pub(crate) const MAX_BYTES: usize = 16 * 1024 * 1024;
-/// Most keys named in the log line.
+/// Maximum number of keys named in the log line.
 const MAX_NAMED: usize = 5;
 
 /// The state of a key, or everything, as a document.
@@ -37,7 +37,7 @@ const MAX_NAMED: usize = 5;
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct SaveSnapshot {
     #[serde(default)]
-    pub(crate) key: OwnKey,
+    pub(crate) key: KeyOrSample,
 }
 
 impl ControlCall for Query<SaveSnapshot> {
@@ -54,7 +54,7 @@ impl ControlCall for Query<SaveSnapshot> {
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct LoadSnapshot {
     #[serde(default)]
-    pub(crate) key: AnyKey,
+    pub(crate) key: KeyFilter,
 }
 
 impl ControlCall for Query<LoadSnapshot> {
@@ -137,7 +137,7 @@ fn fork(Body { body }: Body<Fork>, cx: &Context) -> Result<Forked, ControlError>
 #[serde(deny_unknown_fields)]
 pub(crate) struct Reset {
     #[serde(default)]
-    pub(crate) key: OwnKey,
+    pub(crate) key: KeyOrSample,
 }
 
 impl ControlCall for Body<Reset> {
@@ -160,7 +160,7 @@ impl ControlCall for Body<Reset> {
 #[derive(Args)]
 struct ResetArgs {
     #[command(flatten)]
-    key: OwnKey,
+    key: KeyOrSample,
     /// Every workspace, the journal, the clock, and everything changed over the control API.
     #[arg(long)]
     all: bool,

@@ -24,7 +24,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::call::{Call, ControlCall, Made, Options, Query, Tag, USUAL};
 use super::context::{Context, KeyScope};
 use super::document::PIECE_BYTES;
-use super::fields::AnyKey;
+use super::fields::KeyFilter;
 use super::render::cell;
 use super::story::{damage_text, destination, outcome_text};
 use super::{ControlError, deliveries, events, requests};
@@ -46,7 +46,7 @@ pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct FollowStream {
     #[serde(default)]
-    pub(crate) key: AnyKey,
+    pub(crate) key: KeyFilter,
     /// Kinds of events, joined by commas: request, event, attempt, notice.
     pub(crate) kind: Option<String>,
 }
@@ -97,7 +97,7 @@ impl StreamedAttempt {
     }
 }
 
-/// Most viewers at a time.
+/// Maximum number of viewers at a time.
 pub const MAX_VIEWERS: usize = 64;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -111,7 +111,7 @@ const PAUSE: Duration = Duration::from_millis(25);
 const GREETING: &str = ": what happens from now on\n\n";
 /// The message to a viewer that resumes at an event from before a restart.
 const RESTARTED: &str = "the emulator was restarted: earlier events are gone, and new ones follow";
-/// Most texts in the cache, and most bytes of them.
+/// Maximum number of texts in the cache, and most bytes of them.
 pub(crate) const TEXTS: usize = 256;
 pub(crate) const TEXT_BYTES: usize = 8 * 1024 * 1024;
 
@@ -232,7 +232,7 @@ fn kind_of(entry: &Entry) -> Option<&'static str> {
         Entry::Event(_) => KINDS[1],
         Entry::Attempt(_) => KINDS[2],
         Entry::Notice(_) => KINDS[3],
-        Entry::Gone => return None,
+        Entry::Cleared => return None,
     })
 }
 
@@ -340,7 +340,7 @@ impl StreamViewer {
                 subscription: record.delivery.subscription.as_str().into(),
                 workspace: self.engine.registry.find(&record.event.workspace).map(|found| found.id().into()),
             }),
-            Entry::Gone => Ok(Value::Null),
+            Entry::Cleared => Ok(Value::Null),
             Entry::Notice(notice) => serde_json::to_value(shown(notice)),
         };
         let mut view = shown.expect("texts and numbers always serialise");

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::call::{Body, Call, ControlCall, Options, Query, Tag, USUAL};
 use super::command::CallCommand;
 use super::context::{Context, KeyScope, LISTED, Paging};
-use super::fields::{AnyKey, OnlyKey, OwnKey, Page};
+use super::fields::{KeyFilter, KeyOrSample, NoFields, Page};
 use super::render::{TableRow, Text, cell, optional, table};
 use super::{Control, ControlError};
 use crate::advice::{Advice, Audience};
@@ -51,7 +51,7 @@ pub(crate) struct SubscriptionView {
 pub(crate) struct ListSubscriptions {
     #[command(flatten)]
     #[serde(default)]
-    pub(crate) key: AnyKey,
+    pub(crate) key: KeyFilter,
     /// At most this many; fewer if they are large.
     #[arg(long, default_value = "1000", value_parser = value_parser!(u16).range(1..=1000))]
     #[schemars(range(min = 1, max = 1000), extend("default" = 1000))]
@@ -65,7 +65,7 @@ pub(crate) struct ListSubscriptions {
 impl ListSubscriptions {
     /// All of a key, page by page; `send` makes the call.
     pub(crate) fn all<F>(
-        key: AnyKey,
+        key: KeyFilter,
         send: impl Fn(&Query<Self>) -> Result<Page<SubscriptionView>, F>,
     ) -> Result<Vec<SubscriptionView>, F> {
         let (mut request, mut all) = (Query { query: Self { key, limit: None, cursor: None } }, Vec::new());
@@ -120,7 +120,7 @@ pub(crate) struct SubscriptionPath {
 pub(crate) struct ShowSubscriptionQuery {
     #[arg(skip)]
     #[serde(default)]
-    pub(crate) key: AnyKey,
+    pub(crate) key: KeyFilter,
     /// Show its signing secret as well.
     #[arg(long)]
     #[schemars(with = "Option<String>", extend("enum" = ["true", "false"]))]
@@ -191,7 +191,7 @@ pub(crate) struct Subscribe {
     pub(crate) description: Option<String>,
     #[command(flatten)]
     #[serde(default)]
-    pub(crate) key: OwnKey,
+    pub(crate) key: KeyOrSample,
 }
 
 impl ControlCall for Body<Subscribe> {
@@ -234,7 +234,7 @@ pub(crate) struct ChangeSubscription {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SubscriptionChange {
     #[serde(default)]
-    pub(crate) key: AnyKey,
+    pub(crate) key: KeyFilter,
     #[serde(default)]
     #[schemars(schema_with = "url_schema_or_null")]
     pub(crate) url: Option<String>,
@@ -278,7 +278,7 @@ pub(crate) struct DeleteSubscription {
     #[command(flatten)]
     pub(crate) path: SubscriptionPath,
     #[command(flatten)]
-    pub(crate) body: OnlyKey,
+    pub(crate) body: NoFields,
 }
 
 impl ControlCall for DeleteSubscription {
@@ -333,7 +333,7 @@ pub(crate) struct RotateSecret {
 pub(crate) struct NewSecret {
     #[arg(skip)]
     #[serde(default)]
-    pub(crate) key: AnyKey,
+    pub(crate) key: KeyFilter,
     /// The signing secret; by default one is generated and printed.
     #[arg(long, env = "WRS_WEBHOOK_SECRET", hide_env_values = true)]
     #[schemars(length(min = 1))]
@@ -572,7 +572,7 @@ fn refused(error: Error) -> ControlError {
 }
 
 /// The workspace of the subscription that a call names. Ids are unique, so the call need not name a key.
-fn owner(cx: &Context, key: &AnyKey, id: &str) -> Result<Arc<Workspace>, ControlError> {
+fn owner(cx: &Context, key: &KeyFilter, id: &str) -> Result<Arc<Workspace>, ControlError> {
     let scope = key.scope(&cx.engine)?;
     let owns = |workspace: &Arc<Workspace>| workspace.lock().subscriptions.get(id).is_some();
     let found = scope.workspaces(&cx.engine).into_iter().find(owns);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::ControlError;
 use super::call::{Body, Call, ControlCall, Tag};
 use super::context::Context;
-use super::fields::OwnKey;
+use super::fields::KeyOrSample;
 use super::render::{Text, cell};
 use crate::advice::Audience;
 use crate::redact::Redactor;
@@ -22,7 +22,7 @@ pub(crate) use crate::state::workspace::{Ending, RefusedCall, TestOutcome};
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReportOutcome {
     #[serde(default)]
-    pub(crate) key: OwnKey,
+    pub(crate) key: KeyOrSample,
     /// The test's name; of this and of `message`, 500 bytes are kept.
     pub(crate) test: String,
     pub(crate) outcome: Ending,

@@ -160,7 +160,7 @@ impl TestRuns {
                         run.fired.insert(event.id.clone());
                     }
                 }
-                Entry::Gone => {}
+                Entry::Cleared => {}
             }
             None
         });

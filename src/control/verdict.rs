@@ -17,7 +17,7 @@ use super::conclusion::{Headline, conclude};
 use super::context::{Context, KeyScope, wait_limit};
 use super::diagnosis::Diagnosis;
 use super::exec_facts::ExecFacts;
-use super::fields::{AnyKey, DurationInput};
+use super::fields::{DurationInput, KeyFilter};
 use super::findings::Findings;
 use super::grid::{Coverage, GridRow, MetStatuses};
 use super::judged::{JudgedKey, judged_keys};
@@ -43,7 +43,7 @@ use crate::util::wording::{any_of, counted};
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct GetVerdict {
     #[serde(default)]
-    pub(crate) key: AnyKey,
+    pub(crate) key: KeyFilter,
     /// At most 300s.
     pub(crate) wait: Option<DurationInput>,
 }
@@ -250,9 +250,9 @@ impl Text for Verification {
 
 /// Why something of a scenario is unfinished for nobody in particular.
 const UNREACHED: &str = "no request reached it";
-/// Most entries shown of each kind, the oldest first; `counts` counts all.
+/// Maximum number of entries shown of each kind, the oldest first; `counts` counts all.
 pub(crate) const MAX_SHOWN: usize = 1_000;
-/// Most causes in a text; JSON has all.
+/// Maximum number of causes in a text; JSON has all.
 pub(crate) const MAX_IN_TEXT: usize = 10;
 /// Once the entries of a kind have so many bytes of JSON, no further one is shown.
 pub(super) const MAX_SHOWN_BYTES: usize = 1024 * 1024;

@@ -167,7 +167,7 @@ impl Judged {
 impl Occurrence {
     /// The detail contains no secret.
     pub(super) fn new(confidence: Confidence, id: &str, detail: impl Into<String>) -> Self {
-        /// Most characters of a detail, before `…`: URLs and paths may be as long as a body.
+        /// Maximum characters of a detail, before `…`: URLs and paths may be as long as a body.
         const MAX_DETAIL: usize = 299;
         let is_request = id.starts_with("req_");
         let shown = Shown {
@@ -265,7 +265,7 @@ impl NotExercised {
     }
 }
 
-/// Most requests or deliveries named for a finding; `count` counts all.
+/// Maximum number of requests or deliveries named for a finding; `count` counts all.
 const MAX_SHOWN: usize = 20;
 
 impl Check {

@@ -166,7 +166,7 @@ pub(super) const CONTENT_CHECKS: [Check; 5] = [
 
 /// The fields of a subscribe request, by the contract.
 const SUBSCRIBE_FIELDS: [&str; 4] = ["url", "events", "secret", "description"];
-/// Most names that a text repeats, and most characters of each.
+/// Maximum number of names that a text repeats, and most characters of each.
 const MAX_NAMES: usize = 3;
 const MAX_NAME: usize = 40;
 

@@ -165,7 +165,7 @@ impl TimedStream {
                     self.unread_peer = None;
                     return Ok(());
                 }
-                Peer::Gone => return Err(io::ErrorKind::ConnectionReset.into()),
+                Peer::Left => return Err(io::ErrorKind::ConnectionReset.into()),
                 Peer::HalfClosed => self.state.note_disconnect(),
                 Peer::UnreadData => {}
             }
@@ -422,7 +422,7 @@ pub enum Peer {
     /// It has sent more, which is not read yet; a change after that does not wake the task.
     UnreadData,
     HalfClosed,
-    Gone,
+    Left,
 }
 
 /// A socket, or a TLS stream over one. One type, so that the code of a connection is compiled once.
@@ -452,14 +452,14 @@ impl Socket {
         let Self::Plain(socket) = self else { return Peer::Open };
         match socket.poll_read_ready(cx) {
             Poll::Pending => return Peer::Open,
-            Poll::Ready(Err(_)) => return Peer::Gone,
+            Poll::Ready(Err(_)) => return Peer::Left,
             Poll::Ready(Ok(())) => {}
         }
         match socket.ready(Interest::READABLE | Interest::WRITABLE).now_or_never() {
             // A reset closes both directions.
-            Some(Ok(ready)) if ready.is_write_closed() => Peer::Gone,
+            Some(Ok(ready)) if ready.is_write_closed() => Peer::Left,
             Some(Ok(ready)) if ready.is_read_closed() => Peer::HalfClosed,
-            Some(Err(_)) => Peer::Gone,
+            Some(Err(_)) => Peer::Left,
             _ => Peer::UnreadData,
         }
     }

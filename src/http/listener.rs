@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use crate::util::net::{TcpListener, TcpSocket, TcpStream};
 
-/// Most connections that wait in the kernel to be accepted; it may allow fewer (`net.core.somaxconn`). Those beyond try again
+/// Maximum number of connections that wait in the kernel to be accepted; it may allow fewer (`net.core.somaxconn`). Those beyond try again
 /// after a second.
 pub(crate) const BACKLOG: u32 = 1024;
 /// How many free ports of one loopback address are tried for one that is also free at the other.

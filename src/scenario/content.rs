@@ -12,13 +12,13 @@ use crate::settings::{MAX_PATCH_BYTES, SettingPatch};
 use crate::state::budget::Budget;
 use crate::util::wording::{any_of, shorten};
 
-/// Most keys with their own settings: each has its own profile in memory.
+/// Maximum number of keys with their own settings: each has its own profile in memory.
 const MAX_PATCHES: usize = 1_000;
-/// Most bytes of all patches together.
+/// Maximum bytes of all patches together.
 const MAX_BYTES_OF_PATCHES: usize = 4 * 1024 * 1024;
-/// Most keys with their own list.
+/// Maximum number of keys with their own list.
 pub(crate) const MAX_KEYS: usize = 10_000;
-/// Most scenarios that may be active at a time.
+/// Maximum number of scenarios that may be active at a time.
 pub(crate) const MAX_ACTIVE: usize = 32;
 
 /// Which scenarios are active, for all keys or for one.

@@ -14,9 +14,9 @@ use crate::contract::routes::Operation;
 use crate::scenario::rule_counters::RuleCounters;
 use crate::util::wording::counted;
 
-/// Most rules that an explanation lists before the one that decided, and after it.
+/// Maximum number of rules that an explanation lists before the one that decided, and after it.
 const MAX_LISTED: usize = 16;
-/// Most rules after the one that decided that are compared with the request: thousands would slow every request down.
+/// Maximum number of rules after the one that decided that are compared with the request: thousands would slow every request down.
 const MAX_LOOKED_AT: usize = 64;
 const NOT_REACHED: &str = "matches too, but an earlier rule decided";
 const NOT_OF_PATH: &str = "matches too, but an earlier rule left the request to those that name its path";

@@ -13,7 +13,7 @@ use super::matcher::{ParsedRequest, RequestView, When};
 use crate::clock::Random;
 use crate::contract::signature::Tamper;
 
-/// Most emissions reported as due at a time, so that a large step of the clock is handled in pieces.
+/// Maximum number of emissions reported as due at a time, so that a large step of the clock is handled in pieces.
 const MAX_AT_A_TIME: usize = 1_000;
 
 #[derive(Clone, Debug)]

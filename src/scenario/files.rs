@@ -17,9 +17,9 @@ use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
 use crate::util::wording::{counted, shorten};
 
-/// Most problems kept of all files together; the first ones of each file come first.
+/// Maximum number of problems kept of all files together; the first ones of each file come first.
 const MAX_PROBLEMS: usize = 10_000;
-/// Most files named as changed, and most changes named for each.
+/// Maximum number of files named as changed, and most changes named for each.
 const MAX_FILES_NAMED: usize = 5;
 const MAX_CHANGES: usize = 8;
 

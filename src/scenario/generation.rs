@@ -18,7 +18,7 @@ use crate::diagnostic::Diagnostic;
 use crate::settings::{Draft, Layer, Layered, Profile, ProfileProblem, SettingPatch};
 use crate::state::budget::Budget;
 
-/// Most combinations of scenarios kept for requests that name them, and most bytes of text of the scenarios of one.
+/// Maximum number of combinations of scenarios kept for requests that name them, and most bytes of text of the scenarios of one.
 pub(crate) const MAX_NAMED: usize = 64;
 pub(crate) const MAX_NAMED_TEXT: usize = 2 * 1024 * 1024;
 

@@ -21,7 +21,7 @@ use crate::contract::routes::{Operation, ROUTES};
 use crate::redact::{Redactor, is_credential_header, is_secret_field};
 use crate::util::wording::{any_of, shorten};
 
-/// Most bytes of a value that an explanation shows the beginning of. Masking a longer one would hold up the request.
+/// Maximum bytes of a value that an explanation shows the beginning of. Masking a longer one would hold up the request.
 const MAX_SHOWN: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Most activations whose counters are kept. A workspace needs one for each list of scenarios of its keys.
+/// Maximum number of activations whose counters are kept. A workspace needs one for each list of scenarios of its keys.
 pub const MAX_ACTIVATIONS: usize = 256;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

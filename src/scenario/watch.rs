@@ -23,7 +23,7 @@ use crate::util::file::{self, FileProblem, Stamp};
 
 pub const MAX_FILE: u64 = 1024 * 1024;
 pub(crate) const MAX_FILES: usize = 1_000;
-/// Most entries of a folder that are named in warnings because they are not read.
+/// Maximum number of entries of a folder that are named in warnings because they are not read.
 const MAX_IGNORED: usize = 20;
 pub(crate) const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// For how many seconds after its last change a file's stamp does not prove that it is the same.

@@ -10,7 +10,7 @@ use url::Url;
 use crate::contract::rules::check_webhook_url;
 use crate::util::wording::quoted;
 
-/// Most forwards in force for one key.
+/// Maximum number of forwards in force for one key.
 pub const MAX_FORWARDS: usize = 256;
 
 /// One rule: deliveries for `from` or below go to `to`.

@@ -9,11 +9,11 @@ use crate::contract::setting::path_of;
 
 /// How listings name the origin of a patched setting.
 pub const PATCH_SOURCE: &str = "control API";
-/// Most settings, or entries below settings, in one patch.
+/// Maximum number of settings, or entries below settings, in one patch.
 const MAX_ENTRIES: usize = 256;
-/// Most settings that one change names: as many as undo a whole patch and set another.
+/// Maximum number of settings that one change names: as many as undo a whole patch and set another.
 const MAX_CHANGES: usize = 2 * MAX_ENTRIES;
-/// Most bytes of a patch as text: a profile made of it needs several times as much.
+/// Maximum bytes of a patch as text: a profile made of it needs several times as much.
 pub(crate) const MAX_PATCH_BYTES: usize = 64 * 1024;
 
 /// Dotted paths to values as they were requested, in the order in which they were set, so that each can be

@@ -11,7 +11,7 @@ use crate::contract::nearest;
 use crate::contract::setting::{Setting, path_of};
 use crate::util::wording::{counted, quoted, shorten};
 
-/// Most problems reported at once; what follows is most likely the same mistake.
+/// Maximum number of problems reported at once; what follows is most likely the same mistake.
 pub(super) const MAX_PROBLEMS: usize = 20;
 /// Longest message or hint, in characters: it may quote what the user wrote.
 const MAX_MESSAGE: usize = 600;

@@ -413,7 +413,7 @@ fn add_delays(schema: &mut Schema) {
     }
 }
 
-/// Most copies of one delivery.
+/// Maximum number of copies of one delivery.
 const MAX_COPIES: u32 = 100;
 /// The fields of a subscription that the contract publishes.
 const SUBSCRIPTION_FIELDS: [&str; 5] = ["id", "url", "events", "status", "created_at"];

@@ -24,9 +24,9 @@ pub struct PlainCause {
     pub lines: Vec<String>,
 }
 
-/// Most causes shown; a terminal shows the others.
+/// Maximum number of causes shown; a terminal shows the others.
 const MAX_CAUSES: usize = 50;
-/// Most characters of one text.
+/// Maximum characters of one text.
 const MAX_TEXT: usize = 600;
 
 impl Plain {

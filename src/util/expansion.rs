@@ -1,7 +1,7 @@
 //! How much memory a JSON text takes once it is read. A text of bounded length may be a value that takes a hundred times as much, such as
 //! millions of empty objects; it is refused before it is read.
 
-/// Most bytes that a document or an answer may take, and JSON that is the text of a field in one.
+/// Maximum bytes that a document or an answer may take, and JSON that is the text of a field in one.
 pub const MOST: usize = 512 * 1024 * 1024;
 pub const MOST_INNER: usize = 64 * 1024 * 1024;
 /// Upper estimates, in bytes, of the memory of any value, and of what an object takes in addition.

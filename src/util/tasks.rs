@@ -36,9 +36,9 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
-/// Most reads that wait; further ones are refused.
+/// Maximum number of reads that wait; further ones are refused.
 pub const MAX_READS: usize = 256;
-/// Most computations of one kind at a time.
+/// Maximum number of computations of one kind at a time.
 const MAX_OF_A_KIND: usize = 2;
 
 #[derive(Debug)]

@@ -67,7 +67,7 @@ pub(crate) struct SyntaxProblem {
     pub(crate) missing_quote: Option<String>,
 }
 
-/// Most syntax errors that are explained; what follows is most likely the same mistake.
+/// Maximum number of syntax errors that are explained; what follows is most likely the same mistake.
 const MAX_PROBLEMS: usize = 100;
 
 /// The first syntax errors of a text that is not TOML, in the words and with the names of the text, and how many more there are.

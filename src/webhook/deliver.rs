@@ -352,7 +352,7 @@ impl Deliverer {
             _ if is_over => DeliveryStatus::Cancelled,
             AfterAttempt::Delivered => DeliveryStatus::Delivered,
             AfterAttempt::Exhausted => DeliveryStatus::Exhausted,
-            AfterAttempt::Gone(_) => DeliveryStatus::Cancelled,
+            AfterAttempt::SubscriptionEnded(_) => DeliveryStatus::Cancelled,
             AfterAttempt::Retry(due) => {
                 record.next = Some(*due);
                 DeliveryStatus::Pending
@@ -365,7 +365,7 @@ impl Deliverer {
         if is_over {
             self.engine.deliveries.note_cancelled(&event, &delivery, Cancellation::ReceiverEnded);
         }
-        let AfterAttempt::Gone(waiting) = next else { return };
+        let AfterAttempt::SubscriptionEnded(waiting) = next else { return };
         if is_answered {
             workspace.lock().subscriptions.disable(subscription);
             self.cancel(waiting, &Cancellation::AnsweredGone);

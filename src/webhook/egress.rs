@@ -175,7 +175,7 @@ fn basic_authorization(url: &Url) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Most destinations remembered. Each needs a few times the bytes of its URL, which has at most 2 KB.
+/// Maximum number of destinations remembered. Each needs a few times the bytes of its URL, which has at most 2 KB.
 const MAX_KNOWN: usize = 1_000;
 
 /// Destinations by URL, with the forward that led there.

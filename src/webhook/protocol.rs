@@ -12,7 +12,7 @@ use super::egress::{DialProblem, DialTarget};
 use crate::redact::Redactor;
 use crate::state::workspace::FailureReason;
 
-/// Most of the first bytes that are kept.
+/// How many of the first bytes are kept at most.
 const MAX_FIRST: usize = 128;
 
 /// A connection that keeps the first bytes which the server sends.

@@ -41,7 +41,7 @@ fn journal(emulator: &Emulator) -> Vec<String> {
         Entry::Request(_) => Some("request".to_owned()),
         Entry::Event(event) => Some(event.event_type.clone()),
         Entry::Notice(notice) => notice.message.split(" for ").next().map(str::to_owned),
-        Entry::Attempt(_) | Entry::Gone => None,
+        Entry::Attempt(_) | Entry::Cleared => None,
     });
     lines.reverse();
     lines

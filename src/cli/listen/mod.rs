@@ -390,7 +390,7 @@ impl Registration {
 
     fn delete(&self, id: &str) -> Result<(), Failure> {
         let path = api::SubscriptionPath { id: id.to_owned() };
-        let request = api::DeleteSubscription { path, body: api::OnlyKey::default() };
+        let request = api::DeleteSubscription { path, body: api::NoFields::default() };
         ControlClient::new(&self.target).exchange(&request.sent()).map(drop)
     }
 

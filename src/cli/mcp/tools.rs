@@ -13,7 +13,7 @@ use crate::clock::{Random, Seed};
 use crate::contract::nearest;
 use crate::control::api::{
     Activate, AskHealth, Body, Call, ControlCall as _, Explain, Explained, Explanation, Fire, GetAssumptions,
-    GetFindings, GetVerdict, ListDeliveries, ListRequests, ListScenarios, MoveClock, OnlyKey, PutQuery, PutScenario,
+    GetFindings, GetVerdict, ListDeliveries, ListRequests, ListScenarios, MoveClock, NoFields, PutQuery, PutScenario,
     Query, RemoveScenario, Reset, ScenarioPath, Sent, ShowClock, ShowDelivery, ShowRequest, Subscribe,
 };
 use crate::redact::{Redactor, visible_lines};
@@ -21,7 +21,7 @@ use crate::scenario::check_text;
 use crate::util::duration::parse_duration;
 use crate::util::wording::{any_of, counted, quoted};
 
-/// Most bytes of a tool's text, so that it leaves room in the agent's context.
+/// Maximum bytes of a tool's text, so that it leaves room in the agent's context.
 const MAX_TEXT: usize = 32 * 1024;
 
 /// Longest that a tool waits: clients of this protocol usually give up after a minute.
@@ -488,7 +488,7 @@ fn reset(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String,
     let text = called(session, tool, arguments)?;
     // So that nothing is left of the session; refused while another of its keys still plays the scenario.
     let path = ScenarioPath { name: session.scenario.clone() };
-    let remove = RemoveScenario { path, body: OnlyKey::default() };
+    let remove = RemoveScenario { path, body: NoFields::default() };
     let _ = ControlClient::new(&session.target).exchange(&remove.sent());
     Ok(text)
 }

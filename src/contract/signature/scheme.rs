@@ -234,6 +234,11 @@ impl Scheme {
         ..Self::GITHUB
     };
 
+    /// True for Stripe, whose libraries check the time after the signature, against the past alone, and not at all without a tolerance.
+    pub(super) fn checks_time_last(&self) -> bool {
+        self.name == SchemeName::Stripe
+    }
+
     /// The scheme of that name; `custom` is copied for [`SchemeName::Custom`] and otherwise ignored.
     pub fn new(name: SchemeName, custom: &CustomScheme) -> Self {
         match name {

@@ -102,14 +102,14 @@ pub fn verify(
         HeaderForm::Tokens | HeaderForm::One => separate_timestamp,
     };
     let timestamp = timestamp_text.as_deref().map(parse_timestamp).transpose()?;
-    let is_stripe = scheme.form == HeaderForm::Parts;
-    if let (Some(timestamp), false) = (timestamp, is_stripe) {
+    let is_time_last = scheme.checks_time_last();
+    if let (Some(timestamp), false) = (timestamp, is_time_last) {
         check_time(timestamp, now, tolerance_seconds)?;
     }
     let (id_text, timestamp_text) = (id.as_deref().unwrap_or_default(), timestamp_text.unwrap_or_default());
     let values = Values { id: id_text, timestamp: &timestamp_text, url, body };
     check_signature(scheme, keys, &render(&scheme.content, &values), &signature)?;
-    if let (Some(timestamp), true) = (timestamp, is_stripe && tolerance_seconds > 0) {
+    if let (Some(timestamp), true) = (timestamp, is_time_last && tolerance_seconds > 0) {
         // A timestamp from the future counts as the present.
         check_time(timestamp.min(now), now, tolerance_seconds)?;
     }

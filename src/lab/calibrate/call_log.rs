@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::promises::is_published;
 use crate::redact::{Redactor, Secrets};
 
-/// Most calls of a calibration.
+/// Maximum number of calls of a calibration.
 pub const MAX_CALLS: usize = 40;
 /// In place of the key, or of more than half of it.
 pub(super) const KEY: &str = "<key>";
@@ -24,7 +24,7 @@ pub(super) const GENERATED: &str = "<generated secret>";
 pub(super) const SUPPLIED: &str = "<supplied secret>";
 /// A calibration ends when this many calls had no answer.
 const MAX_FAILURES: usize = 2;
-/// Most characters of a body of ours that are kept.
+/// Maximum characters of a body of ours that are kept.
 pub(super) const MAX_BODY: usize = 1_000;
 /// Most of a key that is kept as its prefix.
 const MAX_PREFIX: usize = 24;

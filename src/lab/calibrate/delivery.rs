@@ -49,9 +49,9 @@ struct MatchingScheme<'d> {
 
 const MAX: usize = 256 * 1024;
 const MAX_CANDIDATES: usize = 4;
-/// Most headers that are compared with signatures of the service's own.
+/// Maximum number of headers that are compared with signatures of the service's own.
 const MAX_HEADERS: usize = 16;
-/// Most bytes that are signed to find the scheme, and how many a signature counts at least.
+/// Maximum bytes that are signed to find the scheme, and how many a signature counts at least.
 const MAX_SIGNED: usize = 128 * 1024 * 1024;
 const LEAST_SIGNED: usize = 4 * 1024;
 /// What services sign, with or without something between the parts.

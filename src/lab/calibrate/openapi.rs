@@ -7,7 +7,7 @@ use super::promises::is_published;
 use super::report::OtherSource;
 use crate::contract::types::EVENT_TYPES;
 
-/// Most references that lead to each other.
+/// Maximum number of references that lead to each other.
 const MAX_REFERENCES: usize = 8;
 
 /// Reads a document; it must be JSON.

@@ -17,7 +17,7 @@ use crate::redact::visible;
 use crate::settings::{Draft, Layered, LedgerRow, Profile, ledger};
 use crate::util::wording::counted;
 
-/// Most calls that showed nothing that are named.
+/// Maximum number of calls that showed nothing that are named.
 const MAX_NAMED: usize = 6;
 
 #[derive(Debug, Serialize)]

@@ -12,9 +12,9 @@ use super::promises::{HELLO, STATUS, SUBSCRIBE};
 use crate::contract::types::EVENT_TYPES;
 use crate::util::har::{Content, value_of};
 
-/// Most calls of the service that are used.
+/// Maximum number of calls of the service that are used.
 const MAX_USED: usize = 1_000;
-/// Most keys and secrets of a recording, and the length of the shortest.
+/// Maximum number of keys and secrets of a recording, and the length of the shortest.
 const MAX_CREDENTIALS: usize = 32;
 const MIN_CREDENTIAL: usize = 8;
 const NO_CALL: &str = "it has no call of the API: expected requests such as `GET https://…/v1/system/status`";

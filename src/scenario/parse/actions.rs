@@ -17,7 +17,7 @@ use crate::contract::headers::is_unscriptable;
 use crate::scenario::action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedQuota, ScriptedReply};
 use crate::util::wording::quoted;
 
-/// Most body bytes that a fault names.
+/// Maximum body bytes that a fault names.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// What happens to a request: a scripted answer, or changes of the ordinary one.

@@ -18,7 +18,7 @@ use crate::contract::routes::Operation;
 use crate::scenario::matcher::{Condition, Literal, Subject, Test, When, glob_pattern, parameter};
 use crate::util::wording::quoted;
 
-/// Most bytes of a regular expression, and of those of a file together, once compiled.
+/// Maximum bytes of a regular expression, and of those of a file together, once compiled.
 const MAX_PATTERN: usize = 1 << 20;
 const MAX_PATTERN_BYTES: usize = 96 << 20;
 /// Deepest nesting of `not`.

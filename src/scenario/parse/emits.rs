@@ -16,7 +16,7 @@ use crate::scenario::Given;
 use crate::scenario::emit::{DeliveryFaults, Emit, Trigger};
 use crate::util::wording::quoted;
 
-/// Most events of one trigger, or of one `every`.
+/// Maximum number of events of one trigger, or of one `every`.
 const MAX_EVENTS: u64 = 100_000;
 /// Shortest period of `every`: shorter ones would only keep the machine busy.
 const MIN_PERIOD: Duration = Duration::from_millis(10);

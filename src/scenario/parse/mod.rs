@@ -33,11 +33,11 @@ use keys::{KeyReader, TableKind};
 use kinds::{KeyRule, SETTINGS, TableKeys, ValueKind as Kind};
 use reader::{Parser, Table};
 
-/// Most bytes that one scenario, those given as text, and those in files may use in memory: small rules and patterns use a
+/// Maximum bytes that one scenario, those given as text, and those in files may use in memory: small rules and patterns use a
 /// hundred times as much as their text.
 pub(crate) const MAX_WEIGHT: usize = 64 * 1024 * 1024;
 const MAX_NAME: usize = 100;
-/// Most syntax errors reported: after the first few the TOML parser is guessing.
+/// Maximum number of syntax errors reported: after the first few the TOML parser is guessing.
 const MAX_SYNTAX_ERRORS: usize = 10;
 
 /// Every kind of table, in the order of the page about the language.

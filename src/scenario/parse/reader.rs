@@ -20,7 +20,7 @@ use crate::settings::{Layered, Profile};
 use crate::util::duration::parse_duration;
 use crate::util::wording::{any_of, quoted};
 
-/// Most problems reported of one file; the rest would follow from the same mistake.
+/// Maximum number of problems reported of one file; the rest would follow from the same mistake.
 const MAX: usize = 100;
 
 pub(crate) type Place<'v, 'i> = &'v Spanned<DeValue<'i>>;

@@ -21,7 +21,7 @@ use crate::util::wording::{any_of, quoted};
 /// The parts of a request that templates see.
 const PARTS: [&str; 8] = ["method", "path", "operation", "query", "headers", "body", "key", "params"];
 
-/// Most pairs of rules compared, so that ten thousand rules are checked at once.
+/// Maximum number of pairs of rules compared, so that ten thousand rules are checked at once.
 const MAX_COMPARED: usize = 1_000_000;
 
 impl Parser<'_> {

@@ -13,7 +13,7 @@ use crate::util::wording::shorten;
 
 /// Longest text that one template makes, in bytes.
 pub const MAX_TEXT: usize = 64 * 1024;
-/// Most gaps reported of one body, and the longest path named.
+/// Maximum number of gaps reported of one body, and the longest path named.
 const MAX_GAPS: usize = 10;
 const MAX_PATH: usize = 100;
 /// The cost of one operation besides the bytes that it handles.

@@ -19,7 +19,7 @@ use parse::Piece;
 pub use evaluate::{Gap, MAX_TEXT};
 pub use parse::{DEEPEST, MAX_SOURCE};
 
-/// Most templates in one body.
+/// Maximum number of templates in one body.
 pub const MAX_TEMPLATES: usize = 500;
 /// Bytes that the templates of one body may handle together, in filters and as text made.
 pub const MAX_BYTES: usize = 1024 * 1024;

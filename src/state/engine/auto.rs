@@ -18,7 +18,7 @@ use crate::state::journal::record::time;
 use crate::state::workspace::Workspace;
 use crate::util::duration::duration_text;
 
-/// Most jumps of each clock for each call that waits: an emission that repeats for ever would never let it end.
+/// Maximum number of jumps of each clock for each call that waits: an emission that repeats for ever would never let it end.
 const MAX_JUMPS: usize = 1_000;
 
 impl Engine {

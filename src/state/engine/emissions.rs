@@ -20,7 +20,7 @@ use crate::state::workspace::{
     FireRequest, FiringBudget, MAX_AT_ONCE, Origin, PER_SECOND, PlannedEvent, Workspace, WorkspaceState,
 };
 
-/// Most events fired before the lock and the thread are released for others.
+/// Maximum number of events fired before the lock and the thread are released for others.
 const MAX_AT_A_TIME: usize = 16;
 
 pub fn fire_request_of(emit: &Emit) -> FireRequest {

@@ -45,7 +45,7 @@ use deliveries::DeliveryStore;
 use movers::Movers;
 use sink::Sinks;
 
-/// Most problems of scenario files reported at a time; `GET scenarios` lists all.
+/// Maximum number of problems of scenario files reported at a time; `GET scenarios` lists all.
 const MAX_REPORTED: usize = 10;
 
 #[derive(Debug, thiserror::Error)]

@@ -35,7 +35,7 @@ pub enum Entry {
     /// Something the emulator itself did, such as a reload or an eviction.
     Notice(Arc<Notice>),
     /// In place of an entry that was cleared, so that numbers stay gapless.
-    Gone,
+    Cleared,
 }
 
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ impl Entry {
             Self::Event(event) => Some(&event.workspace),
             Self::Attempt(attempt) => Some(&attempt.event.workspace),
             Self::Notice(notice) => notice.workspace.as_ref(),
-            Self::Gone => None,
+            Self::Cleared => None,
         }
     }
 
@@ -222,7 +222,7 @@ impl Journal {
     pub fn clear(&self, is_meant: impl Fn(&Entry) -> bool) {
         for entry in &mut self.log.lock().entries {
             if is_meant(entry) {
-                *entry = Entry::Gone;
+                *entry = Entry::Cleared;
             }
         }
     }

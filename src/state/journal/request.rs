@@ -20,7 +20,7 @@ use crate::state::quota::QuotaCheck;
 use crate::state::workspace::Workspace;
 use crate::util::header_lines::{fields, push_headers};
 
-/// Most bytes of a body that the journal keeps.
+/// Maximum bytes of a body that the journal keeps.
 pub const KEPT_BODY: usize = 64 * 1024;
 
 #[derive(Debug)]
@@ -181,9 +181,9 @@ pub struct Transcript {
     ends: [usize; 4],
 }
 
-/// Most bytes of a transcript that are allocated and not used.
+/// Maximum bytes of a transcript that are allocated and not used.
 const SLACK: usize = 64;
-/// Most bytes that are allocated before it is known how many are needed.
+/// Maximum bytes that are allocated before it is known how many are needed.
 const MAX_GUESSED: usize = 4096;
 
 thread_local! {

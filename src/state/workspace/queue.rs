@@ -29,7 +29,7 @@ pub enum AfterAttempt {
     Exhausted,
     /// The receiver answered 410 Gone, so the subscription is to be disabled, or it was deleted or disabled before the attempt: these
     /// waiting deliveries are cancelled.
-    Gone(Vec<Job>),
+    SubscriptionEnded(Vec<Job>),
 }
 
 /// The queue of one workspace. Each call is at most logarithmic in the number of waiting deliveries.
@@ -137,7 +137,7 @@ impl Queue {
         let next = if outcome.is_success() {
             AfterAttempt::Delivered
         } else if is_gone {
-            AfterAttempt::Gone(self.give_up(subscription))
+            AfterAttempt::SubscriptionEnded(self.give_up(subscription))
         } else if job.event.tamper.is_some() && outcome.is_refusal() {
             // The forgery was refused as intended.
             AfterAttempt::Exhausted
@@ -292,7 +292,7 @@ mod tests {
             AfterAttempt::Delivered => "delivered".to_owned(),
             AfterAttempt::Retry(due) => format!("retry at {:?}", due.since_start()),
             AfterAttempt::Exhausted => "exhausted".to_owned(),
-            AfterAttempt::Gone(jobs) => {
+            AfterAttempt::SubscriptionEnded(jobs) => {
                 let ids: Vec<_> = jobs.iter().map(|job| job.delivery.id.as_str()).collect();
                 format!("gone: {}", ids.join(" "))
             }

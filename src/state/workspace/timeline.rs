@@ -12,7 +12,7 @@ use crate::clock::{Instant, Random};
 use crate::scenario::Emit;
 use crate::state::budget::Budget;
 
-/// Most events that the timed emissions of a workspace fire at once, and then in each second of the machine's time. Moving a clock
+/// Maximum number of events that the timed emissions of a workspace fire at once, and then in each second of the machine's time. Moving a clock
 /// past an endless emission could otherwise occupy the machine for hours.
 pub const MAX_AT_ONCE: u64 = 200_000;
 pub const PER_SECOND: u64 = 1_000;

@@ -25,9 +25,9 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// Most bytes of one direction that are under way or unread.
+/// Maximum bytes of one direction that are under way or unread.
 const WINDOW: usize = 64 * 1024;
-/// Most bytes of a piece that the trace shows.
+/// Maximum bytes of a piece that the trace shows.
 const SHOWN: usize = 200;
 const FIRST_PORT: u16 = 49_152;
 
