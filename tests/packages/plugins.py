@@ -13,6 +13,7 @@ import http.server
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -559,6 +560,18 @@ def handlers():
         result, ended = under_exec(command, folder, PYTHONPATH=str(site))
         outcomes = [one["outcome"] for one in ended.values()]
         check(f"{runner}: handlers are called in process, with signed events", (result.returncode, outcomes) == (0, ["passed"] * 3), (result, ended))
+    front_page(site)
+
+
+def front_page(site):
+    """The tests that README shows, as a reader runs them."""
+    folder = project()
+    for name in ("test_app.py", "app.test.mjs"):
+        listing = re.search(rf"^(?:#|//) {re.escape(name)}\n(.*?)^```$", (root / "README.md").read_text(), re.M | re.S)
+        (folder / name).write_text(listing[1])
+    for runner, command in (("pytest", [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]), ("vitest", [modules / ".bin/vitest", "run"])):
+        result = run(command, folder, PYTHONPATH=str(site))
+        check(f"{runner}: the tests of the front page pass", result.returncode == 0 and "2 passed" in result.stdout, result)
 
 
 def red():
