@@ -51,7 +51,7 @@ class ControlError extends Error {
   constructor(call, status, body) {
     const entries = nearest(body);
     if (status === 408 && entries.length === 0) entries.push("nothing came for this key at all");
-    super([`${body.error.message} (${call}: ${status} ${body.error.code})`, ...entries].map(oneLine).join("\n  "));
+    super([`${body.error.message} [${call}: ${status} ${body.error.code}]`, ...entries].map(oneLine).join("\n  "));
     Object.assign(this, { call, status, code: body.error.code, reason: body.error.message, body });
   }
 }

@@ -565,28 +565,28 @@ def handlers():
 
 # What each call of a test is told, by pytest and by vitest.
 MISTAKES = [
-    ("wrs.clock.advance(60)", 'advance: write the duration with its unit, such as "60s"; found 60 (POST clock: 422 validation_error)'),
+    ("wrs.clock.advance(60)", 'advance: write the duration with its unit, such as "60s"; found 60 [POST clock: 422 validation_error]'),
     ("wrs.clock.advance(datetime.timedelta(1))", 'advance: write the duration with its unit, such as "60s"; found datetime.timedelta(days=1)'),
     ("wrs.clock.freeze(datetime.datetime(2026, 1, 31))", 'write the time as a timestamp, such as "2026-01-31T12:00:00Z"; found datetime.datetime('),
-    ("wrs.wait_for_requests(timeout=5)", 'timeout: write the duration with its unit, such as "5s"; found 5 (POST requests/wait: 422'),
-    ("wrs.no_delivery(timeout=5)", 'timeout: write the duration with its unit, such as "5s"; found 5 (POST deliveries/wait: 422'),
+    ("wrs.wait_for_requests(timeout=5)", 'timeout: write the duration with its unit, such as "5s"; found 5 [POST requests/wait: 422'),
+    ("wrs.no_delivery(timeout=5)", 'timeout: write the duration with its unit, such as "5s"; found 5 [POST deliveries/wait: 422'),
     ("wrs.set({'rate_limit': {}})", 'write settings by name: `set(rate_limit={"requests": 5})`'),
-    ("wrs.set(rate_limit={1, 2})", "an argument cannot be sent as JSON: Object of type set is not JSON serializable (PATCH profile?key="),
+    ("wrs.set(rate_limit={1, 2})", "an argument cannot be sent as JSON: Object of type set is not JSON serializable [PATCH profile?key="),
     ("wrs.scenario(['always-429'])", "write the names one by one: `scenario(\"rate-limit-burst\")`; found ['always-429']"),
     ("wrs.script_sink([500])", "write the statuses one by one, as numbers: `script_sink(500, 200)`; found [500]"),
-    ("wrs.wait_for_deliveries(timeout='1ms')", "0 of 1 deliveries matched within 0.001 s (timeout) (POST deliveries/wait: 408 request_timeout)\nE  nothing came for this key at all"),
-    ("refused(wrs); wrs.wait_for_requests(status=200, timeout='1ms')", "0 of 1 requests matched within 0.001 s (timeout) (POST requests/wait: 408 request_timeout)\nE  GET /v1/system/status  req_…: status: expected 200, found 422"),
-    ("refused(wrs); wrs.no_request()", "expected none, but 1 request matches (POST requests/wait: 409 not_none)\nE  GET /v1/system/status  req_…"),
+    ("wrs.wait_for_deliveries(timeout='1ms')", "0 of 1 deliveries matched within 0.001 s (timeout) [POST deliveries/wait: 408 request_timeout]\nE  nothing came for this key at all"),
+    ("refused(wrs); wrs.wait_for_requests(status=200, timeout='1ms')", "0 of 1 requests matched within 0.001 s (timeout) [POST requests/wait: 408 request_timeout]\nE  GET /v1/system/status  req_…: status: expected 200, found 422"),
+    ("refused(wrs); wrs.no_request()", "expected none, but 1 request matches [POST requests/wait: 409 not_none]\nE  GET /v1/system/status  req_…"),
 ]
 JS_MISTAKES = [
-    ("wrs.clock.advance(60)", 'advance: write the duration with its unit, such as "60s"; found 60 (POST clock: 422 validation_error)'),
-    ("wrs.waitForRequests({ timeout: 5 })", 'timeout: write the duration with its unit, such as "5s"; found 5 (POST requests/wait: 422'),
+    ("wrs.clock.advance(60)", 'advance: write the duration with its unit, such as "60s"; found 60 [POST clock: 422 validation_error]'),
+    ("wrs.waitForRequests({ timeout: 5 })", 'timeout: write the duration with its unit, such as "5s"; found 5 [POST requests/wait: 422'),
     ('wrs.scenario(["always-429"])', 'write the names one by one: `scenario("rate-limit-burst")`; found ["always-429"]'),
     ("wrs.scriptSink([500])", "write the statuses one by one, as numbers: `scriptSink(500, 200)`; found [500]"),
     # Less than the 5 s of vitest, which would not say what was awaited.
     ("{ wrs.control = (_, path, { timeout }) => { delete wrs.control; throw Object.assign(new Error(`waits ${timeout}`), { stack: '' }); }; return wrs.noRequest(); }", "waits 4s"),
-    ('wrs.waitForDeliveries({ timeout: "1ms" })', "0 of 1 deliveries matched within 0.001 s (timeout) (POST deliveries/wait: 408 request_timeout)\n  nothing came for this key at all"),
-    ('refused(wrs).then(() => wrs.waitForRequests({ status: 200, timeout: "1ms" }))', "0 of 1 requests matched within 0.001 s (timeout) (POST requests/wait: 408 request_timeout)\n  GET /v1/system/status  req_…: status: expected 200, found 422"),
+    ('wrs.waitForDeliveries({ timeout: "1ms" })', "0 of 1 deliveries matched within 0.001 s (timeout) [POST deliveries/wait: 408 request_timeout]\n  nothing came for this key at all"),
+    ('refused(wrs).then(() => wrs.waitForRequests({ status: 200, timeout: "1ms" }))', "0 of 1 requests matched within 0.001 s (timeout) [POST requests/wait: 408 request_timeout]\n  GET /v1/system/status  req_…: status: expected 200, found 422"),
 ]
 
 

@@ -93,7 +93,7 @@ class ControlError(Exception):
         entries = nearest(body)
         if status == 408 and not entries:
             entries = ["nothing came for this key at all"]
-        super().__init__("\n  ".join(map(one_line, [f"{self.reason} ({call}: {status} {self.code})", *entries])))
+        super().__init__("\n  ".join(map(one_line, [f"{self.reason} [{call}: {status} {self.code}]", *entries])))
 
 
 def refused(call: str, reason: str) -> ControlError:
