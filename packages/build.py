@@ -18,6 +18,7 @@ import pathlib
 import platform as machine
 import re
 import struct
+import subprocess
 import sys
 import tarfile
 import tomllib
@@ -34,6 +35,11 @@ DOCS = f"]({PACKAGE['repository']}/blob/main/docs/" if "repository" in PACKAGE e
 LICENSE = (HERE.parent / "LICENSE").read_bytes()
 # What is released: npm's names of operating system and processor.
 PLATFORMS = [("linux", "x64"), ("linux", "arm64"), ("darwin", "x64"), ("darwin", "arm64")]
+HOW = """\
+hint: from the checkout, type
+  cargo build --release
+  python3 packages/build.py target/release/wrs-emulator dist
+`--help` says more."""
 # npm writes this time to every package: 26 October 1985.
 NPM_TIME = 499162500
 
@@ -41,7 +47,9 @@ NPM_TIME = 499162500
 def platform(binary):
     """npm's operating system and processor, and the wheel's platform tag."""
     if binary[:4] == b"\x7fELF":
-        machine = {0x3E: ("x64", "x86_64"), 0xB7: ("arm64", "aarch64")}[struct.unpack_from("<H", binary, 18)[0]]
+        machine = {0x3E: ("x64", "x86_64"), 0xB7: ("arm64", "aarch64")}.get(struct.unpack_from("<H", binary, 18)[0])
+        if not machine:
+            raise ValueError("its processor is neither x86_64 nor arm64")
         needed = [int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", binary)] if is_dynamic(binary) else []
         if needed:
             return "linux", machine[0], f"manylinux_2_{max(max(needed), 17)}_{machine[1]}"
@@ -52,7 +60,7 @@ def platform(binary):
             0x01000007: ("darwin", "x64", "macosx_10_12_x86_64"),
             0x0100000C: ("darwin", "arm64", "macosx_11_0_arm64"),
         }[struct.unpack_from("<I", binary, 4)[0]]
-    sys.exit("error: neither an ELF nor a Mach-O binary")
+    raise ValueError("not a program for Linux or macOS: neither ELF nor Mach-O")
 
 
 def is_dynamic(binary):
@@ -173,10 +181,14 @@ def read(paths):
     """The binaries by platform, each with the tag of its wheel."""
     binaries = {}
     for path in paths:
-        binary = pathlib.Path(path).read_bytes()
-        *known, tag = platform(binary)
+        try:
+            binary = pathlib.Path(path).read_bytes()
+            *known, tag = platform(binary)
+        except (OSError, ValueError) as problem:
+            reason = problem.strerror if isinstance(problem, OSError) else problem
+            sys.exit(f"error: cannot pack `{path}`: {reason}\n\n{HOW}")
         if tuple(known) in binaries:
-            sys.exit(f"error: two binaries for {'-'.join(known)}")
+            sys.exit(f"error: two binaries for {'-'.join(known)}: `{path}` is the second one; give one for each platform")
         binaries[tuple(known)] = tag, binary
     return binaries
 
@@ -186,15 +198,21 @@ def types_of(paths):
     here = machine.system().lower(), {"x86_64": "x64", "aarch64": "arm64"}.get(machine.machine(), machine.machine())
     for path in paths:
         if platform(pathlib.Path(path).read_bytes())[:2] == here:
-            return {name: text.encode() for name, text in typed.of(pathlib.Path(path).resolve()).items()}
+            try:
+                return {name: text.encode() for name, text in typed.of(pathlib.Path(path).resolve()).items()}
+            except (OSError, subprocess.CalledProcessError, ValueError):
+                sys.exit(f"error: cannot pack `{path}`: it is not {NAME}, because `{path} openapi` prints no document\n\n{HOW}")
     sys.exit(f"error: no binary is for {'-'.join(here)}: the types are made from the documents that one prints here")
 
 
 def main():
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        sys.exit(print(__doc__))
     *paths, folder = sys.argv[1:] or [None]
     is_published = "--publish" in paths[:1]
     if not paths[is_published:]:
-        sys.exit(__doc__)
+        missing = "a folder for the packages" if folder and pathlib.Path(folder).is_file() else "a built program"
+        sys.exit(f"error: {missing} is missing\n\n{HOW}")
     binaries, folder = read(paths[is_published:]), pathlib.Path(folder)
     types = types_of(paths[is_published:])
     folder.mkdir(parents=True, exist_ok=True)
@@ -204,7 +222,11 @@ def main():
         wheels = [wheel(folder, types, tag, binary) for tag, binary in binaries.values()]
         files = [written(folder / f"{NAME}-{VERSION}.tgz", for_files(types, binaries)), *wheels]
     for file in files:
-        print(file)
+        print(file.resolve())
+        # With several programs it makes a release, and nothing is installed here.
+        tool = {".tgz": "npm install --save-dev", ".whl": "pip install"}.get(file.suffix)
+        if tool and len(binaries) == 1:
+            print(f"  in your project: {tool} {file.resolve()}", file=sys.stderr)
 
 
 def written(file, content):

@@ -198,7 +198,7 @@ fn escaped(text: &str) -> String {
 /// The part of `docs/scenario-language.md` that lists every code.
 pub fn codes_markdown() -> String {
     let mut page = String::from(
-        "\n## Diagnostics\n\n\
+        "\n## Look up a diagnostic\n\n\
          Everything that `wrs-emulator check`, a reload or the control API may report about a scenario or profile. Codes are stable.\n\
          An error means that the file is rejected: its last good version stays active, and other files are not affected. A\n\
          warning means that the file is in force but most likely does not do as intended.\n\n\

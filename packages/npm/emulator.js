@@ -38,12 +38,39 @@ function firstLine(answer) {
   return text.split("\n").map((line) => line.trim()).find(Boolean) ?? "nothing";
 }
 
+/** The entries that a wait names, each in a line; of one that timed out those nearest to what it waited for. */
+function nearest(body) {
+  return (body.nearest ?? []).map(({ request, delivery, differs }) => {
+    const what = request ? `${request.method} ${request.path}  ${request.id}` : `${delivery.type} to ${delivery.url}  ${delivery.id}`;
+    return [what, differs.join("; ")].filter(Boolean).join(": ");
+  });
+}
+
 /** A refused control call: `status`, `code`, the `reason`, and the whole answer in `body`. */
 class ControlError extends Error {
   constructor(call, status, body) {
-    super(oneLine(`${call}: ${status} ${body.error.code}: ${body.error.message}`));
+    const entries = nearest(body);
+    if (status === 408 && entries.length === 0) entries.push("nothing came for this key at all");
+    super([`${body.error.message} [${call}: ${status} ${body.error.code}]`, ...entries].map(oneLine).join("\n  "));
     Object.assign(this, { call, status, code: body.error.code, reason: body.error.message, body });
   }
+}
+
+/** The error of an argument that no call could be made with. */
+function refused(call, message) {
+  return withoutSource(new ControlError(call, 422, { error: { code: "validation_error", message } }));
+}
+
+/** Durations are texts with their unit, because a number could mean seconds or milliseconds. */
+function checkDuration(call, name, value) {
+  if (typeof value === "string") return;
+  const example = typeof value === "number" ? `"${value}s"` : '"60s"';
+  throw refused(call, `${name}: write the duration with its unit, such as ${example}; found ${shown(value)}`);
+}
+
+/** A value as it is written in a test. */
+function shown(value) {
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
 /** One key of a running emulator: what the client under test needs, and the control API for that key. */
@@ -66,7 +93,10 @@ class Emulator {
       /** Time passes by itself: while a call of this key waits, the clock moves to the next retry or emission. */
       auto: () => this.post("clock", { mode: "auto" }),
       /** Moves it, and is done once everything that became due is: retries, completions, emissions. */
-      advance: async (duration) => (await this.post("clock", { advance: duration })).now,
+      advance: async (duration) => {
+        checkDuration("POST clock", "advance", duration);
+        return (await this.post("clock", { advance: duration })).now;
+      },
       /** It follows the emulator's clock again. */
       follow: () => this.post("clock", { mode: "follow" }),
     };
@@ -101,24 +131,31 @@ class Emulator {
     return this.control("GET", `${path}?${new URLSearchParams({ key: this.key, ...query })}`);
   }
 
-  /** Waits for requests: `operation`, `status`, `method`, `path`, `count`, `since`, `timeout`; on timeout a 408 with the nearest ones. */
+  /** Waits for requests: `operation`, `status`, `method`, `path`, `count`, `since`, `timeout`; on timeout a 408 that lists the nearest ones and what differs. */
   async waitForRequests(filters) {
-    return (await this.post("requests/wait", filters)).data;
+    return (await this.wait("requests/wait", filters)).data;
   }
 
   /** Waits for deliveries: `status`, `type`, `event`, `subscription`, `count`, `timeout`. */
   async waitForDeliveries(filters) {
-    return (await this.post("deliveries/wait", filters)).data;
+    return (await this.wait("deliveries/wait", filters)).data;
   }
 
   /** Proves that no delivery matches (`status`, `type`, `event`, `subscription`), and that none that would is due: at once, or with a 409 that says what there is, or what is due and when. Waits, at most `timeout`, for what is under way alone. */
   async noDelivery(filters = {}) {
-    await this.post("deliveries/wait", { ...filters, none: true });
+    await this.wait("deliveries/wait", { ...filters, none: true });
   }
 
   /** The same of requests: `operation`, `status`, `method`, `path`, `since`. */
   async noRequest(filters = {}) {
-    await this.post("requests/wait", { ...filters, none: true });
+    await this.wait("requests/wait", { ...filters, none: true });
+  }
+
+  /** A call that waits, for less than the 5 s after which vitest and jest end a test: they would not say what it waited for. */
+  async wait(path, filters) {
+    const fields = { timeout: "4s", ...filters };
+    checkDuration(`POST ${path}`, "timeout", fields.timeout);
+    return this.post(path, fields);
   }
 
   /** Starts these scenarios: names, or one `{ toml }`, the text of a scenario of this key's own. Without arguments none is active. */
@@ -126,7 +163,9 @@ class Emulator {
     const active = [];
     for (const one of given) {
       if (typeof one === "string") active.push(one);
-      else {
+      else if (typeof one?.toml !== "string") {
+        throw refused("POST scenarios/active", `write the names one by one: \`scenario("rate-limit-burst")\`; found ${shown(one)}`);
+      } else {
         await this.control("PUT", `scenarios/${this.sink}`, one.toml, "application/toml");
         active.push(this.sink);
       }
@@ -178,7 +217,11 @@ class Emulator {
   }
 
   /** The statuses of the next answers of this key's built-in receiver; 200 after that. */
-  scriptSink(...statuses) {
+  async scriptSink(...statuses) {
+    const wrong = statuses.find((status) => typeof status !== "number");
+    if (wrong !== undefined) {
+      throw refused(`POST sink/${this.sink}`, `write the statuses one by one, as numbers: \`scriptSink(500, 200)\`; found ${shown(wrong)}`);
+    }
     return this.control("POST", `sink/${this.sink}`, { respond: statuses });
   }
 

@@ -124,7 +124,7 @@ async function reportUnseen() {
   const url = process.env.WRS_EMULATOR_URL || (await started);
   const hasFailed = whole?.passed === false || process.exitCode;
   if (!hasFailed || shared.hasFailed || !url) return;
-  const name = "beside its tests";
+  const name = "outside its tests";
   const test = running([{ name, signal: new AbortController().signal }]);
   const error = whole?.error?.cause;
   // The error is that of a hook of the file, or else the number of tests that failed.

@@ -56,14 +56,48 @@ use crate::lab;
 
 const EXAMPLES: &str = "\
 Examples:
-  wrs-emulator                                       serve on 127.0.0.1:9770
-  wrs-emulator --scenario rate-limit-burst --set rate_limit.window=10s
-  wrs-emulator --forward https://app.example.com=http://localhost:3000
+  wrs-emulator                                      serve on 127.0.0.1:9770
+  wrs-emulator --scenario rate-limit-burst          serve with a scenario active
   wrs-emulator listen --forward-to localhost:3000/hooks
-  wrs-emulator trigger workflow.completed --wait     fire a webhook
-  wrs-emulator exec --fail-on unmatched -- npm test  run tests against it
-  wrs-emulator explain req_01k...                    why this answer
+  wrs-emulator trigger workflow.completed --wait    fire a webhook
+  wrs-emulator explain                              why the latest answer was so
+  wrs-emulator clock advance 30s                    move time, without waiting
+  wrs-emulator exec --report report.html -- pytest  run tests against it
 
+`wrs-emulator --help-all` shows every command and option, and what the exit
+status means; `wrs-emulator COMMAND --help` shows one command.";
+
+/// What `--help` shows of the program; `--help-all` shows the others as well.
+const FIRST_COMMANDS: [&str; 12] = [
+    "serve",
+    "exec",
+    "start",
+    "trigger",
+    "listen",
+    "explain",
+    "verdict",
+    "scenarios",
+    "clock",
+    "run",
+    "profile",
+    "doctor",
+];
+const FIRST_OPTIONS: [&str; 12] = [
+    "listen",
+    "profile",
+    "set",
+    "seed",
+    "clock",
+    "quiet",
+    "forward",
+    "scenarios",
+    "scenario",
+    "help",
+    "help-all",
+    "version",
+];
+
+const NOTES: &str = "\
 Keys: --key, else WRS_API_KEY (not for clock, review, run and verdict); else
 listen, reset, sign, subscriptions create and trigger use sk_test_local,
 others all.
@@ -72,7 +106,7 @@ Exit status: 0 done, 1 a check found problems or a named thing does not exist,
 2 wrong usage or an invalid file, 3 no emulator answers. With --json, lists are
 one record a line; errors are JSON. Flags are variables: WRS_EMULATOR_LISTEN.";
 
-/// The template of the program's own help, with examples and notes about all commands before the usage.
+/// The template of the program's own help, with examples before the usage.
 const TEMPLATE: &str = "{about}{after-help}\n\n{usage-heading} {usage}\n\n{all-args}";
 
 /// Offline emulator of the Workflow Reference Service API (v1.0, sandbox beta).
@@ -80,12 +114,12 @@ const TEMPLATE: &str = "{about}{after-help}\n\n{usage-heading} {usage}\n\n{all-a
 /// Serves the whole v1 contract from memory, plays scenario files, keeps a quota per API key, and delivers signed
 /// webhooks. Without a command it serves.
 #[derive(Debug, Parser)]
-#[command(name = "wrs-emulator", version, after_help = EXAMPLES, help_template = TEMPLATE, args_conflicts_with_subcommands = true, disable_help_flag = true, max_term_width = 110)]
+#[command(name = "wrs-emulator", version, after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{NOTES}"), help_template = TEMPLATE, args_conflicts_with_subcommands = true, disable_help_flag = true, max_term_width = 110)]
 struct Cli {
     /// Print help.
     #[arg(short, long, global = true, action = ArgAction::HelpShort, display_order = LAST + 1)]
     help: Option<bool>,
-    /// Print help with every option, limit and environment variable.
+    /// Print the complete help, with limits and environment variables.
     #[arg(long, global = true, action = ArgAction::HelpLong, display_order = LAST + 2)]
     help_all: Option<bool>,
     #[command(flatten)]

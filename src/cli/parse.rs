@@ -13,6 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use super::call_command::with_calls;
 use super::failure::{Failure, colored, note, report, set_json, warn};
 use super::stream::Stream;
+use super::{FIRST_COMMANDS, FIRST_OPTIONS};
 use crate::contract::{DEFAULT_PORT, nearest};
 use crate::control::commands;
 use crate::util::wording::shell_word;
@@ -76,6 +77,18 @@ fn with_variables(command: Command, before: &str, is_brief: bool, known: &mut BT
     })
 }
 
+/// The program with the commands and options that `--help` shows, in one list each.
+fn first_week(command: Command) -> Command {
+    let command = command.disable_help_subcommand(true).mut_args(|flag| {
+        let is_shown = flag.get_long().is_some_and(|name| FIRST_OPTIONS.contains(&name));
+        flag.hide_short_help(!is_shown).help_heading(None)
+    });
+    command.mut_subcommands(|inner| {
+        let is_shown = FIRST_COMMANDS.contains(&inner.get_name());
+        inner.hide(!is_shown)
+    })
+}
+
 fn variable(before: &str, name: &str) -> String {
     format!("{before}_{}", name.to_ascii_uppercase().replace('-', "_"))
 }
@@ -86,6 +99,9 @@ pub(super) fn parsed(command: Command) -> Result<ArgMatches, ExitCode> {
     let is_brief = !arguments.iter().any(|argument| argument == "--help-all");
     let mut known = BTreeSet::new();
     let mut command = with_variables(completed(command), PREFIX, is_brief, &mut known);
+    if is_brief && arguments.get(1).is_none_or(|word| word != "help") {
+        command = first_week(command);
+    }
     let matches = command.try_get_matches_from_mut(&arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::DisplayVersion => {
             // Help that nobody asked for is an error.
@@ -316,7 +332,7 @@ mod tests {
     /// The paragraph about keys in the program's help is true of every command that has `--key`.
     #[test]
     fn the_help_names_the_commands_without_a_key_of_their_own() {
-        let text = crate::cli::EXAMPLES;
+        let text = crate::cli::NOTES;
         let paragraph = text.split("\n\n").find(|text| text.starts_with("Keys: ")).expect("a paragraph");
         let (of_variable, of_default) = paragraph.split_once("; else").expect("two halves");
         for (path, command) in every_command(&definition()) {

@@ -18,8 +18,8 @@ use crate::util::process;
 
 /// Names the emulator that all commands use instead of the one of the present folder.
 const NAME_VARIABLE: &str = "WRS_EMULATOR_NAME";
-/// Maximum bytes of a record.
-const MAX_RECORD: u64 = 1024 * 1024;
+/// Maximum bytes of a record: more than the options of any command line, which systems limit to a few MiB.
+const MAX_RECORD: u64 = 64 * 1024 * 1024;
 
 /// What is known of an emulator in the background. It contains its control token.
 #[derive(Debug, Deserialize, Serialize)]

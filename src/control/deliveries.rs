@@ -440,7 +440,7 @@ async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<Made<List<
         delivery: Some(row(delivery, &cx.engine.registry, cx.redactor())),
         differs: differs(delivery),
     });
-    let message = format!("{matching} of {count} deliveries matched within {} s", limit.as_secs_f64());
+    let message = format!("{matching} of {count} deliveries matched within {} s (timeout)", limit.as_secs_f64());
     Err(ControlError::new(ErrorKind::RequestTimeout, message).with(|error| error.nearest = Some(nearest.collect())))
 }
 

@@ -71,6 +71,10 @@ pub(super) async fn waited_for<R: Send + Sync + 'static, T: TableRow + JsonSchem
     let (of, records) = (Arc::clone(cx), Arc::new(records));
     if cx.wants_text() {
         let table = move |_: &Control| {
+            if records.is_empty() {
+                // A wait for none. The head of a table without rows would look like an answer cut short.
+                return of.reply(&"none matches, and none is to come\n".to_owned());
+            }
             let page = Paging::first(usize::MAX).page((1..).zip(records.iter()), |record| shown(record, &of));
             let left_out = records.len() - page.data.len();
             let more = if left_out > 0 { format!("… and {left_out} more\n") } else { String::new() };

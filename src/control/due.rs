@@ -11,7 +11,7 @@ use crate::clock::{Instant, Now};
 use crate::redact::Redactor;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::journal::record::time;
-use crate::state::workspace::Workspace;
+use crate::state::workspace::{PlannedEvent, Workspace};
 
 /// Maximum number of entries shown, the earliest.
 const MAX_DUE: usize = 50;
@@ -22,12 +22,13 @@ pub(super) fn due(control: &Control, scope: &KeyScope, redactor: Redactor<'_>) -
     for workspace in scope.workspaces(&control.engine) {
         let now = workspace.clock().now();
         let attempt = workspace.with_queue(|queue| queue.next_due());
-        let first = [attempt, workspace.lock().timeline.next_due()].into_iter().flatten().min();
+        let planned = workspace.lock().timeline.next_due();
+        let timed = control.engine.timed_ahead(&workspace, &|_| true).into_iter().map(|(at, _)| at).min();
+        let first = [attempt, planned, timed].into_iter().flatten().min();
         let timer = workspace.agenda().next_due().filter(|due| *due > now.instant);
         if let Some(at) = timer.filter(|at| first.is_none_or(|first| *at < first)) {
             count += 1;
-            let message = "a scenario's timer or a delayed answer".to_owned();
-            due.push(entry(&workspace, now, at, DueKind::Timer, message, redactor));
+            due.push(entry(&workspace, now, at, DueKind::Timer, "a delayed answer".to_owned(), redactor));
         }
         keep_earliest(&mut due, 2 * MAX_DUE);
     }
@@ -48,7 +49,8 @@ fn keep_earliest(due: &mut Vec<TimedDue>, many: usize) {
     }
 }
 
-/// The earliest planned events of the types that are meant, and attempts at the deliveries that are meant; and how many there are in all.
+/// The earliest planned events and timed emissions of the types that are meant, and attempts at the deliveries that are meant; and how many
+/// there are in all.
 fn deliveries_due(
     control: &Control,
     scope: &KeyScope,
@@ -60,16 +62,16 @@ fn deliveries_due(
     let (mut found, mut count) = (Vec::new(), 0);
     for workspace in scope.workspaces(&control.engine) {
         let now = workspace.clock().now();
-        let state = workspace.lock();
-        let planned = || state.timeline.all().filter(|planned| is_type(&planned.emit.event));
-        count += planned().count();
-        for planned in planned().take(MAX_DUE) {
-            let emit = &planned.emit;
+        let mut ahead = control.engine.timed_ahead(&workspace, is_type);
+        let planned = |planned: &PlannedEvent| (planned.at, Arc::clone(&planned.emit));
+        ahead.extend(workspace.lock().timeline.all().filter(|planned| is_type(&planned.emit.event)).map(planned));
+        count += ahead.len();
+        ahead.sort_by_key(|(at, _)| *at);
+        for (at, emit) in ahead.into_iter().take(MAX_DUE) {
             let message = format!("{} of scenario `{}`: {}", emit.label, emit.scenario, emit.event);
-            let (wait, due) = entry(&workspace, now, planned.at, DueKind::Event, message, redactor);
+            let (wait, due) = entry(&workspace, now, at, DueKind::Event, message, redactor);
             found.push((wait, Due { scenario: Some(emit.scenario.to_string()), ..due }));
         }
-        drop(state);
         keep_earliest(&mut found, 2 * MAX_DUE);
         workspaces.insert(Arc::clone(workspace.name()), (workspace, now));
     }
@@ -104,17 +106,6 @@ pub(super) fn yet_to_deliver(
     is_meant: &dyn Fn(&DeliveryRecord) -> bool,
 ) -> Vec<Due> {
     let (mut found, _) = deliveries_due(control, scope, redactor, is_type, is_meant);
-    for workspace in scope.workspaces(&control.engine) {
-        if found.len() >= 2 * MAX_DUE {
-            break;
-        }
-        let now = workspace.clock().now();
-        for (at, emit) in control.engine.timed_ahead(&workspace, is_type).into_iter().take(MAX_DUE) {
-            let message = format!("{} of scenario `{}`: {}", emit.label, emit.scenario, emit.event);
-            let (wait, due) = entry(&workspace, now, at, DueKind::Event, message, redactor);
-            found.push((wait, Due { scenario: Some(emit.scenario.to_string()), ..due }));
-        }
-    }
     found.sort_by_key(|(wait, _)| *wait);
     found.into_iter().map(|(_, due)| due).collect()
 }

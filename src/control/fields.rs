@@ -108,9 +108,9 @@ pub(crate) struct Due {
 pub(crate) enum DueKind {
     /// An attempt at a delivery.
     Attempt,
-    /// An event that a scenario has planned.
+    /// An event of a scenario.
     Event,
-    /// Something else that waits for the clock, such as a delayed answer or a scenario's timer.
+    /// Something else that waits for the clock, such as a delayed answer.
     Timer,
 }
 

@@ -66,7 +66,7 @@ impl WrongTokens {
                 None
             }
             last => match last.replace((now, 0)) {
-                None | Some((_, 0)) => Some(format!("a wrong control token came from {peer}")),
+                None | Some((_, 0)) => Some(format!("{peer} sent a wrong control token")),
                 Some((_, count)) => {
                     Some(format!("{} came, the last from {peer}", counted(count + 1, "more wrong control token")))
                 }
@@ -215,11 +215,11 @@ mod tests {
         let (tokens, peer) = (WrongTokens::new(Duration::ZERO), IpAddr::from([192, 0, 2, 1]));
         let begun = machine::monotonic();
         let line = |millis| tokens.line_at(begun + Duration::from_millis(millis), peer);
-        assert_eq!(line(0).as_deref(), Some("a wrong control token came from 192.0.2.1"));
+        assert_eq!(line(0).as_deref(), Some("192.0.2.1 sent a wrong control token"));
         assert!((1..1_000).all(|millis| line(millis).is_none()));
         assert_eq!(line(1_000).as_deref(), Some("1000 more wrong control tokens came, the last from 192.0.2.1"));
         assert_eq!(line(1_500), None);
         assert_eq!(line(2_000).as_deref(), Some("2 more wrong control tokens came, the last from 192.0.2.1"));
-        assert_eq!(line(9_000).as_deref(), Some("a wrong control token came from 192.0.2.1"));
+        assert_eq!(line(9_000).as_deref(), Some("192.0.2.1 sent a wrong control token"));
     }
 }

@@ -353,7 +353,7 @@ async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<Made<List<Re
         delivery: None,
         differs,
     });
-    let message = format!("{} of {count} requests matched within {} s", found.len(), limit.as_secs_f64());
+    let message = format!("{} of {count} requests matched within {} s (timeout)", found.len(), limit.as_secs_f64());
     Err(ControlError::new(ErrorKind::RequestTimeout, message).with(|error| error.nearest = Some(nearest.collect())))
 }
 

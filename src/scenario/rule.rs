@@ -2,7 +2,7 @@
 //! nothing is kept here.
 //!
 //! A rule counts the requests that match it, at its step and in its time, and that no earlier rule decided. Of those it lets
-//! `skip` through, then applies to every `every`th, by `chance`, at most `times` times.
+//! `skip` through, then applies to one in `every` matches, with probability `chance`, at most `times` times.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

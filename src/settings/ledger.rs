@@ -79,7 +79,7 @@ pub fn ledger_markdown() -> String {
 
 static TYPES: LazyLock<Value> = LazyLock::new(|| schema_of::<Profile>(Contract::Deserialize));
 
-/// The JSON Schema of a table of settings, each described by its row of the ledger. None is required.
+/// The JSON Schema of a table of settings, each described by its row of the ledger. All settings are optional.
 pub fn schema() -> Value {
     let mut root = TYPES.clone();
     let optional = |place: &mut Value| drop(place.as_object_mut().and_then(|table| table.remove("required")));

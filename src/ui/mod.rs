@@ -107,11 +107,13 @@ pub static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "cookbook.md",
         "findings.md",
         "receivers.md",
+        "reports.md",
         "review.md",
         "sandbox.md",
         "supported.md",
         "scenario-language.md",
         "testing.md",
+        "waiting.md",
         "webhooks.md"
     ];
     page.into_iter().chain(documentation).collect()

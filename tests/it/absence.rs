@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{activate, ask, control, fire, get, put_scenario, start, subscribe_sink};
+use crate::support::{activate, ask, control, fire, get, put_scenario, start, subscribe_sink, view};
 
 #[tokio::test]
 async fn nothing_due_and_nothing_there_is_proved_at_once() {
@@ -63,6 +63,10 @@ async fn a_planned_event_disproves_absence_until_the_clock_has_passed_it() {
     let due = control(&emulator, "POST", "deliveries/wait", &none).await;
     assert_eq!((due.status, &due.json()["due"][0]["what"]), (409, &json!("event")), "{due:?}");
     ask(&emulator, "POST", "deliveries/wait", &json!({ "none": true, "type": "reference.matched" })).await;
+    let agenda = view(&emulator, "run").await["due"].clone();
+    assert_eq!(agenda[0]["scenario"], "planned", "{agenda}");
+    assert_eq!(agenda[0]["message"], "emit 1 of scenario `planned`: workflow.completed", "{agenda}");
+    assert_eq!(agenda.as_array().map(Vec::len), Some(1), "{agenda}");
     ask(&emulator, "POST", "clock", &json!({ "advance": "5s" })).await;
     // Nobody is subscribed.
     ask(&emulator, "POST", "deliveries/wait", &none).await;

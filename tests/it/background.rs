@@ -124,6 +124,18 @@ fn every_command_finds_it_until_it_is_stopped() {
     project.run(&["logs"]).exits(0).prints(&["workflow.completed"]);
 }
 
+/// A command line may be longer than a megabyte, though none of its arguments.
+#[test]
+fn an_emulator_with_many_options_is_found() {
+    let project = Project::new();
+    let hosts = vec!["a-name-of-a-public-host.example"; 3_900].join(",");
+    let options = [["--allow-egress", hosts.as_str()]; 9];
+    project.start(options.as_flattened());
+    assert!(fs::metadata(project.file("json")).expect("a record").len() > 1024 * 1024);
+    project.run(&["status"]).exits(0);
+    project.run(&["stop"]).exits(0).says(&["has ended"]);
+}
+
 #[test]
 fn a_second_start_finds_the_first_or_says_what_differs() {
     let project = Project::new();

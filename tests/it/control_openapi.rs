@@ -207,7 +207,8 @@ async fn every_reference_leads_somewhere() {
 async fn every_text_names_the_limit_of_waits_that_calls_have() {
     let refused = control(&start().await, "POST", "requests/wait", &json!({ "timeout": "99h" })).await.message();
     let limit = refused.strip_prefix("timeout: at most ").expect("the limit").trim_end_matches('s').to_owned();
-    for text in [include_str!("control_openapi.json"), include_str!("../../docs/control-api.md")] {
+    let pages = concat!(include_str!("../../docs/control-api.md"), include_str!("../../docs/reports.md"));
+    for text in [include_str!("control_openapi.json"), pages] {
         let numbers = text.split("at most ").skip(1).filter_map(|rest| {
             let (number, unit) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
             let unit = unit.trim_start().strip_prefix('s')?;

@@ -37,6 +37,9 @@ fn text_is_what_the_command_line_prints() {
         let printed = served.call(&command);
         assert_eq!((printed.status.code(), text(&printed.stdout)), (Some(0), body), "{path}");
     }
+    // Without the head of a table that has no rows.
+    let none = served.call(&["deliveries", "wait", "--none", "--type", "reference.matched"]);
+    assert_eq!((none.status.code(), text(&none.stdout).as_str()), (Some(0), "none matches, and none is to come\n"));
     for path in ["verdict", "findings", "snapshot", "run", "sink/app"] {
         let (head, body) = answer(&served, &format!("GET /_emulator/{path}"), "text/plain");
         assert!(head.starts_with("http/1.1 200 ") && !body.is_empty(), "{path}: {head}");

@@ -29,7 +29,7 @@ async fn a_wrong_token_is_refused_and_reported() {
         let refused = call(&emulator, "a-wrong-token").await;
         assert_eq!((refused.status, refused.code().as_str()), (401, "unauthorized"));
     }
-    assert_eq!(notices(&emulator, true)[0], "a wrong control token came from 127.0.0.1");
+    assert_eq!(notices(&emulator, true)[0], "127.0.0.1 sent a wrong control token");
 }
 
 #[tokio::test]

@@ -132,6 +132,26 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
+/// A listing that begins with the path of an example is that file.
+#[test]
+fn listings_of_examples_are_the_files() {
+    let mut seen = 0;
+    for (path, page) in pages() {
+        for listing in page.split("\n```").skip(1).step_by(2) {
+            let Some((name, text)) = listing
+                .split_once("\n# docs/examples/")
+                .filter(|(language, _)| !language.contains('\n'))
+                .and_then(|(_, rest)| rest.split_once('\n'))
+            else {
+                continue;
+            };
+            assert_eq!(format!("{text}\n"), read(&format!("docs/examples/{name}")), "{path}: {name}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 0, "a listing was found");
+}
+
 #[test]
 fn links_lead_somewhere() {
     let mut seen = 0;

@@ -224,22 +224,21 @@ fn codes_are_unique_and_texts_are_whole() {
 
 /// The page of findings.
 fn page() -> String {
-    let row = |check: &Check| {
+    let section = |check: &Check| {
         let Check { code, title, why, clause, confidence, remedy, exercise, advice, .. } = check;
         let commands: Vec<String> = advice().iter().map(|it| format!("`{}`", it.command(None))).collect();
         let by = if commands.is_empty() { String::new() } else { format!(": {}", commands.join(", ")) };
         let cwe = check.cwe.map_or_else(String::new, |number| format!(", CWE-{number}"));
         let severity = check.severity.name();
         format!(
-            "| `{code}` | {severity}{cwe} | {title}. {why} | {clause} | {confidence} | {remedy} | {exercise}{by} |\n"
+            "\n## {code}\n\n**{title}** ({severity}{cwe}). {why}\n\n- What to do: {remedy}\n- How certain: {confidence}\n\
+             - How to exercise it: {exercise}{by}\n- Contract: {clause}\n"
         )
     };
     format!(
         "# Findings\n\nWhat [the review](review.md) can find. Made from the table in src/findings; \
-         `UPDATE_EXPECTED=1 cargo test findings` writes it anew.\n\n\
-         | finding | severity | problem | clause | confidence | remedy | to exercise it |\n\
-         | --- | --- | --- | --- | --- | --- | --- |\n{}",
-        checks().map(row).collect::<String>()
+         `UPDATE_EXPECTED=1 cargo test findings` writes it anew.\n{}",
+        checks().map(section).collect::<String>()
     )
 }
 

@@ -227,7 +227,7 @@ fn listen_masks_its_key_as_the_emulator_does() {
         ["listen", "--listen", "127.0.0.1:0", "--url", &served.url, "--key", KEY, "--forward-to", "localhost:1"];
     let mut listening = Served::spawn(&mut wrs_emulator(&arguments));
     let line = listening.line();
-    assert!(line.starts_with("events for pk-…mnop are delivered here"), "{line}");
+    assert!(line.starts_with("ready: forwarding events for pk-…mnop, by sub_"), "{line}");
     let (_, said) = listening.stop();
     assert!(!said.contains(KEY), "{said}");
 }

@@ -83,7 +83,7 @@ async fn listen_subscribes_verifies_prints_and_hands_on() {
     let mut listening = Served::spawn(wrs_emulator(&arguments).env("WRS_EMULATOR_URL", &served.url));
     assert!(listening.ready.starts_with("wrs-emulator listening on http://127.0.0.1:"));
     let reported = listening.line();
-    assert!(reported.contains("events for sk_test_a are delivered here, by sub_"), "{reported}");
+    assert!(reported.contains("ready: forwarding events for sk_test_a, by sub_"), "{reported}");
     served.call(&["trigger", "workflow.completed", "--wait", "--key", "sk_test_a"]).prints(&["answered 500"]);
     for status in [500, 200] {
         let line = listening.line();

@@ -189,21 +189,27 @@ fn each_clause_has_a_test_and_the_page_shows_all() {
     }
     let code = |text: &str| if text.starts_with("every ") { text.to_owned() } else { format!("`{text}`") };
     let codes = |texts: &[&str]| texts.iter().map(|text| code(text)).collect::<Vec<_>>().join(", ");
-    let row = |(name, text, served, by): &Clause| {
+    let mut part = "";
+    let item = |(name, text, served, by): &Clause| {
         let served_by = match served {
-            Yes => format!("yes: {}", codes(by)),
+            Yes => format!("served: {}", codes(by)),
             Assumed => format!("assumed: {}", codes(by)),
-            Scenario => format!("the scenario {}", codes(by)),
-            No => format!("no: {}", by.join("; ")),
+            Scenario => format!("served by the scenario {}", codes(by)),
+            No => format!("not served: {}", by.join("; ")),
         };
-        let tested = match tests.get(*name) {
-            Some(tests) => codes(&tests.iter().map(String::as_str).collect::<Vec<_>>()),
-            None if *served == No => "-".to_owned(),
+        let tested: String = match tests.get(*name) {
+            Some(tests) => tests.iter().map(|test| format!("  - test: `{test}`\n")).collect(),
+            None if *served == No => String::new(),
             None => panic!("no test proves {name}"),
         };
-        format!("| {} | {served_by} | {tested} |\n", text.replace('<', "&lt;"))
+        let (of, clause) = text.split_once(": ").expect("the part of the contract");
+        let numbered = of.rsplit_once(' ').filter(|(_, number)| number.parse::<u8>().is_ok());
+        let (of, number) = numbered.map_or((of, String::new()), |(of, number)| (of, format!("({number}) ")));
+        let heading = if of == part { String::new() } else { format!("\n## {of}\n\n") };
+        part = of;
+        format!("{heading}- **{number}{}**\n  - {served_by}\n{tested}", clause.replace('<', "&lt;"))
     };
-    let rows: String = CLAUSES.iter().map(row).collect();
+    let items: String = CLAUSES.iter().map(item).collect();
     let count = |served| CLAUSES.iter().filter(|(_, _, of, _)| *of == served).count();
     let [yes, assumed, scenario, no] = [Yes, Assumed, Scenario, No].map(count);
     let summary = format!(
@@ -216,6 +222,5 @@ fn each_clause_has_a_test_and_the_page_shows_all() {
     let (begin, end) = ("<!-- tests/it/supported.rs writes from here … -->\n", "<!-- … to here -->\n");
     let (before, rest) = page.split_once(begin).expect("where the table begins");
     let (_, after) = rest.split_once(end).expect("where it ends");
-    let table = format!("{summary}\n\n| clause | served | tested |\n| --- | --- | --- |\n{rows}");
-    assert_in_step("docs/supported.md", &format!("{before}{begin}\n{table}\n{end}{after}"));
+    assert_in_step("docs/supported.md", &format!("{before}{begin}\n{summary}\n{items}\n{end}{after}"));
 }

@@ -236,6 +236,20 @@ def published_needs_registry(manager, packages, work):
     check(f"{manager.name}: the registry notes who asks for our names", registry.named(), registry.asked)
 
 
+def wrong_programs(binary, work):
+    """Without a program, or with a wrong one, `build.py` says what to type."""
+    text = work / "text"
+    text.write_text("no program")
+    for arguments, reason in (
+        ([], "a built program is missing"), ([binary], "a folder for the packages is missing"),
+        ([work / "absent", work / "to"], "No such file or directory"), ([text, work / "to"], "neither ELF nor Mach-O"),
+        ([sys.executable, work / "to"], "it is not wrs-emulator"),
+    ):
+        result = subprocess.run([sys.executable, root / "packages/build.py", *arguments], capture_output=True, text=True)
+        told = result.returncode == 1 and reason in result.stderr and "build.py target/release/wrs-emulator dist" in result.stderr
+        check(f"build.py: {reason}, and what to type", told and not (work / "to").exists(), result)
+
+
 def main():
     binary, tools = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:3]
     known = managers(pathlib.Path(tools[0]).resolve() if tools and tools[0] else None)
@@ -243,6 +257,7 @@ def main():
     version = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
     with contextlib.ExitStack() as stack:
         work = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        wrong_programs(binary, work)
         file = build(binary, work)
         foreign_program(file, work)
         with tarfile.open(build(binary, work, "--publish")) as archive:

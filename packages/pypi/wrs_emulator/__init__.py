@@ -74,13 +74,40 @@ def first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "nothing")
 
 
+def nearest(body: Dict[str, Any]) -> List[str]:
+    """The entries that a wait names, each in a line; of one that timed out those nearest to what it waited for."""
+    lines = []
+    for entry in body.get("nearest") or ():
+        one = entry.get("request") or entry["delivery"]
+        what = f"{one['method']} {one['path']}" if "method" in one else f"{one['type']} to {one['url']}"
+        lines.append(": ".join(filter(None, (f"{what}  {one['id']}", "; ".join(entry["differs"])))))
+    return lines
+
+
 class ControlError(Exception):
     """A refused control call: `status`, `code`, the `reason`, and the whole answer in `body`."""
 
     def __init__(self, call: str, status: int, body: Dict[str, Any]) -> None:
         self.call, self.status, self.body, self.code = call, status, body, body["error"]["code"]
         self.reason = body["error"]["message"]
-        super().__init__(one_line(f"{call}: {status} {self.code}: {self.reason}"))
+        entries = nearest(body)
+        if status == 408 and not entries:
+            entries = ["nothing came for this key at all"]
+        super().__init__("\n  ".join(map(one_line, [f"{self.reason} [{call}: {status} {self.code}]", *entries])))
+
+
+def refused(call: str, reason: str) -> ControlError:
+    """The error of an argument that no call could be made with."""
+    return ControlError(call, 422, {"error": {"code": "validation_error", "message": reason}})
+
+
+def check_durations(call: str, **durations: Any) -> None:
+    """Durations are texts with their unit, because a number could mean seconds or milliseconds."""
+    for name, value in durations.items():
+        if not isinstance(value, str):
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            example = f'"{value}s"' if is_number else '"60s"'
+            raise refused(call, f"{name}: write the duration with its unit, such as {example}; found {value!r}")
 
 
 class Plain(urllib.request.HTTPHandler):
@@ -113,9 +140,15 @@ class Emulator:
         self.clock = Clock(self)
         self.forks = 0
 
+    def __repr__(self) -> str:
+        return f"<Emulator {self.url} {self.key}>"
+
     def control(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
         """Any call of the control API, `path` below `/_emulator/`."""
-        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        try:
+            data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        except (TypeError, ValueError) as error:
+            raise refused(f"{method} {path}", f"an argument cannot be sent as JSON: {error}") from None
         request = urllib.request.Request(f"{self.url}/_emulator/{path}", data, method=method)
         request.add_header("Content-Type", content_type)
         token = os.environ.get("WRS_EMULATOR_CONTROL_TOKEN", "").strip()
@@ -153,34 +186,42 @@ class Emulator:
         """A GET about this key."""
         return self.control("GET", f"{path}?{urllib.parse.urlencode({'key': self.key, **query})}")
 
-    # Waiting ends when enough entries match; on timeout with a ControlError 408 that names the nearest entries.
+    # Waiting ends when enough entries match; on timeout with a ControlError 408 that lists the nearest entries and what differs.
     def wait_for_requests(self, **filters: Any) -> List[records.Request]:
         """Waits for requests: `operation`, `status`, `method`, `path`, `count`, `since`, `timeout`."""
-        return self.post("requests/wait", **filters)["data"]
+        return self.wait("requests/wait", **filters)["data"]
 
     def wait_for_deliveries(self, **filters: Any) -> List[records.Delivery]:
         """Waits for deliveries: `status`, `type`, `event`, `subscription`, `attempts`, `count`, `timeout`."""
-        return self.post("deliveries/wait", **filters)["data"]
+        return self.wait("deliveries/wait", **filters)["data"]
 
     def no_delivery(self, timeout: str = "10s", **filters: Any) -> None:
         """Proves that no delivery matches (`status`, `type`, `event`, `subscription`), and that none that would is due: at once, or with a
         ControlError 409 that says what there is, or what is due and when. Waits, at most `timeout`, for what is under way alone."""
-        self.post("deliveries/wait", none=True, timeout=timeout, **filters)
+        self.wait("deliveries/wait", none=True, timeout=timeout, **filters)
 
     def no_request(self, timeout: str = "10s", **filters: Any) -> None:
         """The same of requests: `operation`, `status`, `method`, `path`, `since`."""
-        self.post("requests/wait", none=True, timeout=timeout, **filters)
+        self.wait("requests/wait", none=True, timeout=timeout, **filters)
+
+    def wait(self, path: str, timeout: str = "10s", **filters: Any) -> Any:
+        check_durations(f"POST {path}", timeout=timeout)
+        return self.post(path, timeout=timeout, **filters)
 
     # Behaviour of this key only.
     def scenario(self, *names: str, toml: Optional[str] = None) -> records.PostScenariosActiveAnswer:
         """Starts these scenarios, by name; `toml` is the text of one of this key's own. Without arguments none is active."""
+        if not all(isinstance(name, str) for name in names):
+            raise refused("POST scenarios/active", f"write the names one by one: `scenario(\"rate-limit-burst\")`; found {names[0]!r}")
         if toml is not None:
             self.control("PUT", f"scenarios/{self.sink}", toml.encode(), "application/toml")
             names += (self.sink,)
         return self.post("scenarios/active", active=list(names))
 
-    def set(self, **settings: Any) -> records.PatchProfileAnswer:
+    def set(self, *unnamed: Any, **settings: Any) -> records.PatchProfileAnswer:
         """Changes settings: `set(rate_limit={"requests": 5})`."""
+        if unnamed:
+            raise refused("PATCH profile", "write settings by name: `set(rate_limit={\"requests\": 5})`")
         return self.control("PATCH", f"profile?key={self.key}", settings)
 
     # Webhooks.
@@ -219,6 +260,8 @@ class Emulator:
 
     def script_sink(self, *statuses: int) -> records.PostSinkByNameAnswer:
         """The statuses of the next answers of this key's built-in receiver; 200 after that."""
+        if not all(isinstance(status, int) for status in statuses):
+            raise refused(f"POST sink/{self.sink}", f"write the statuses one by one, as numbers: `script_sink(500, 200)`; found {statuses[0]!r}")
         return self.control("POST", f"sink/{self.sink}", {"respond": list(statuses)})
 
     def received(self) -> List[records.Receipt]:
@@ -336,6 +379,8 @@ class Clock:
 
     def freeze(self, at: Optional[str] = None) -> Optional[records.PostClockAnswer]:
         """Stops the clock; with `at`, a timestamp, at that time."""
+        if at is not None and not isinstance(at, str):
+            raise refused("POST clock", f'write the time as a timestamp, such as "2026-01-31T12:00:00Z"; found {at!r}')
         self.emulator.post("clock", mode="frozen")
         return self.emulator.post("clock", set=at) if at else None
 
@@ -345,6 +390,7 @@ class Clock:
 
     def advance(self, duration: str) -> str:
         """Moves the clock and returns once everything that became due is done: retries, completions, emissions."""
+        check_durations("POST clock", advance=duration)
         return self.emulator.post("clock", advance=duration)["now"]
 
     def follow(self) -> records.PostClockAnswer:

@@ -176,7 +176,7 @@ fn ready_text(url: &str, registration: Option<&Registration>, is_json: bool) -> 
         // With the secret the application can verify deliveries itself.
         Some(Registration { subscription, secret, key, .. }) => format!(
             "wrs-emulator listening on {url}\n\
-             events for {key} are delivered here, by {subscription}; its signing secret is {secret} (reuse it with --secret)\n",
+             ready: forwarding events for {key}, by {subscription}; signing secret: {secret} (reuse it with --secret)\n",
             key = Redactor::default().text(key),
         ),
     }

@@ -280,7 +280,7 @@ fn text(report: &Report, checks: bool) -> String {
             text.push_str(&format!("{words} ({})\n{}\n", lines.len(), lines.concat()));
         }
     }
-    text.push_str("beside the settings\n");
+    text.push_str("other observations\n");
     text.extend(report.notes.iter().map(|note| format!("  {}\n", cell(note))));
     let ended = report.stopped.as_ref().map_or_else(String::new, |stopped| format!(", then {}", cell(stopped)));
     text + &format!("\n{}{ended}\n", counted(report.calls as u64, "call"))

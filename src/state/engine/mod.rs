@@ -338,11 +338,7 @@ impl Engine {
         if reload.is_new {
             self.note(None, format!("scenarios reloaded, {generation}: {}", reload.changes.join("; ")), false);
         } else if had_held_back && self.held_back().is_empty() {
-            self.note(
-                None,
-                format!("no scenario file is broken or missing any more, {generation} stays active"),
-                false,
-            );
+            self.note(None, format!("all scenario files are valid again, {generation} stays active"), false);
         }
         self.log_problems(&known.map(|(lines, _)| lines).concat());
         self.fire_changed();

@@ -1,8 +1,7 @@
 //! Events as they are requested, events and attempts as the journal and the delivery store keep them: what to fire, which
 //! subscriptions it goes to, the signed content, the request, the answer, and the next attempt.
 //!
-//! What is deliberately wrong with an event's deliveries is kept in words: every output that shows a damaged delivery contains this
-//! text, so that it is not mistaken for a bug.
+//! Faults that were asked for are described in text, which every output of such a delivery repeats, so that they are not mistaken for bugs.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

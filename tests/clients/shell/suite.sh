@@ -21,7 +21,7 @@ test_backoff() {
 
 test_waiting() {
   about requests/wait '"operation":"hello","count":1,"timeout":"50ms"' >answer.$$ && { echo "it waited for nothing"; return 1; }
-  is '0 of 1 requests matched within 0.05 s' "$(jq -r .error.message answer.$$)"; rm answer.$$
+  is '0 of 1 requests matched within 0.05 s (timeout)' "$(jq -r .error.message answer.$$)"; rm answer.$$
   about requests/wait '"operation":"system.status","count":2,"timeout":"60s"' | jq '.data | length' >"$key.count" &
   local waiting=$!
   status /v1/system/status >/dev/null; status /v1/system/status >/dev/null
