@@ -57,6 +57,11 @@ export function commandsOf(page, actions) {
   });
 }
 
+/** An id, quiet, with a button that copies it. @param {Page} page @param {string} id @returns {Node} */
+export function idPart(page, id) {
+  return h('span.id', null, foreign(oneLine(id, 120)), copyButton(page, id, `the id ${oneLine(id, 60)}`));
+}
+
 /** A command with a button that copies it. @param {Page} page @param {string} line @param {string} what @returns {Node} */
 export function commandLine(page, line, what) {
   return h('div.command', null, h('code', { tabindex: 0 }, line), copyButton(page, line, what));

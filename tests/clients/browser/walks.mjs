@@ -40,7 +40,7 @@ export async function activity(emulator) {
   await until(page, () => location.hash.includes("key%3Alocal"));
   await rows(page).filter({ hasText: "rate-limit-burst: " }).first().waitFor();
   await page.getByRole("button", { name: "Clear the filter" }).click();
-  await page.getByRole("combobox", { name: "key" }).selectOption("sk_test_local");
+  await page.getByRole("combobox", { name: "key" }).fill("sk_test_local");
   await until(page, () => location.hash.includes("key=sk_test_local"));
   // An event leads to its deliveries.
   await rows(page).filter({ has: page.getByText("event", { exact: true }) }).last().click();
@@ -109,20 +109,34 @@ export async function scenarios(emulator) {
   const { page, verify } = await openTab(`${emulator.page}#/scenarios`);
   const main = page.getByRole("main");
   await main.getByRole("link", { name: "always-429" }).click();
-  await main.getByText("The quota is always used up", { exact: true }).waitFor();
+  await main.getByRole("heading", { name: "The quota is always used up" }).waitFor();
   assert.match(await main.getByRole("region", { name: "Text of the scenario" }).textContent(), /\[\[rule\]\]/);
-  await main.getByRole("button", { name: "Activate for all keys" }).click();
-  await main.getByRole("button", { name: "Deactivate for all keys" }).waitFor();
+  await main.getByRole("button", { name: "Play for all keys" }).click();
+  await main.getByRole("button", { name: "Stop for all keys" }).waitFor();
   await until(page, () => document.title.includes("always-429"));
   assert.equal(await emulator.client("/v1/system/status"), 429);
-  await main.getByText("1 time", { exact: false }).first().waitFor();
-  await main.getByRole("button", { name: "Deactivate for all keys" }).click();
+  // Its progress has a row for each key that met it.
+  const met = main.getByRole("region", { name: "Progress of always-429" }).getByRole("row").filter({ hasText: "sk_test_local" });
+  await met.getByText("1 time").first().waitFor();
+  await main.getByRole("button", { name: "Stop for all keys" }).click();
   await main.getByRole("link", { name: "All scenarios" }).click();
-  await page.getByRole("combobox", { name: "key" }).selectOption("sk_test_local");
+  // A card plays for a key that is typed.
+  const card = main.getByRole("article").filter({ hasText: "always-422" });
+  await card.getByRole("combobox", { name: "Key that plays always-422" }).fill("sk_test_other");
+  await card.getByRole("button", { name: /^Play/ }).click();
+  await card.getByRole("button", { name: "Stop for sk_test_other" }).waitFor();
+  assert.deepEqual((await emulator.control("GET", "keys")).data.find((one) => one.key === "sk_test_other").scenarios, ["always-422"]);
+  await card.getByRole("button", { name: "Stop for sk_test_other" }).click();
+  await card.getByRole("button", { name: "Stop for sk_test_other" }).waitFor({ state: "detached" });
+  // So does the page, for the key that a part of its name finds.
+  await page.getByRole("combobox", { name: "key" }).fill("local");
+  await page.keyboard.press("Enter");
+  await until(page, () => location.hash.includes("key=sk_test_local"));
   await main.getByRole("link", { name: "rate-limit-burst" }).click();
-  await main.getByRole("button", { name: "Activate for sk_test_local" }).click();
+  await main.getByRole("button", { name: "Play for sk_test_local" }).click();
   await until(page, () => document.title.includes("rate-limit-burst"));
   await emulator.control("POST", "scenarios/active", { active: null, key: "sk_test_local" });
+  await emulator.control("POST", "scenarios/active", { active: null, key: "sk_test_other" });
   await emulator.control("POST", "scenarios/active", { active: ["rate-limit-burst"] });
   await verify();
 }
@@ -307,7 +321,7 @@ export async function review(emulator) {
   assert.equal(await main.getByRole("link", { name: "live-key-in-the-sandbox" }).locator("xpath=ancestor::article").count(), 0);
   await emulator.client("/v1/system/status", { headers: { authorization: "Bearer sk_live_abcdefgh1234" } });
   await main.getByRole("article").filter({ hasText: "A live key is sent to the sandbox" }).waitFor();
-  await page.getByRole("combobox", { name: "key" }).selectOption("sk_test_local");
+  await page.getByRole("combobox", { name: "key" }).fill("sk_test_local");
   await main.getByText(/^wrs-emulator review findings --key sk_test_local/).waitFor();
   await page.goto(`${emulator.page}#/review/no-such-finding`);
   await main.getByText(/is not among the findings/).waitFor();
@@ -330,9 +344,9 @@ export async function history(emulator) {
   await details.getByRole("heading", { name: /statuss/ }).waitFor();
   await page.goForward();
   await page.goForward();
-  await page.getByText("The key is never accepted", { exact: true }).waitFor();
+  await page.getByRole("heading", { name: "The key is never accepted" }).waitFor();
   await page.reload();
-  await page.getByText("The key is never accepted", { exact: true }).waitFor();
+  await page.getByRole("heading", { name: "The key is never accepted" }).waitFor();
   await page.goto(`${emulator.page}#/requests/req_unknown`);
   await details.getByText(/no request `req_unknown`/).waitFor();
   await verify();
@@ -412,7 +426,7 @@ export async function keyboard(emulator) {
   await tabTo(page, page.getByRole("button", { name: "Add after rate-limit-burst" }));
   await press("Enter");
   await until(page, () => document.title.includes("slow-responses"));
-  await tabTo(page, page.getByRole("button", { name: "Deactivate for all keys" }));
+  await tabTo(page, page.getByRole("button", { name: "Stop for all keys" }));
   await press("Enter");
   await until(page, () => !document.title.includes("slow-responses"));
   await nav("Settings");
@@ -426,7 +440,7 @@ export async function keyboard(emulator) {
   await page.getByRole("dialog", { name: "Go to or do" }).waitFor();
   await page.keyboard.type("always 429");
   await press("Enter");
-  await page.getByText("The quota is always used up", { exact: true }).waitFor();
+  await page.getByRole("heading", { name: "The quota is always used up" }).waitFor();
   await until(page, () => location.hash.startsWith("#/scenarios/always-429"));
   await emulator.control("PATCH", "profile", { "time.precision": null });
   await verify();
@@ -540,12 +554,16 @@ export async function writeScenario() {
   await main.getByText("Valid.", { exact: true }).waitFor();
   // Typing changed nothing at the emulator.
   assert.ok(!(await emulator.control("GET", "scenarios")).data.some((one) => one.name === "mine"));
-  await main.getByRole("button", { name: "Save" }).click();
+  // The text of a shipped one is a beginning.
+  await main.getByRole("combobox", { name: "Start from…" }).selectOption("always-401");
+  await main.getByText("Valid.", { exact: true }).waitFor();
+  assert.match(await main.getByRole("textbox", { name: "Text" }).inputValue(), /The key is never accepted/);
+  await main.getByRole("textbox", { name: "Text" }).fill('title = "Mine"\n\n[[rule]]\nreply = { status = 503 }\n');
+  await main.getByRole("button", { name: "Save and play" }).click();
   await main.getByText(/^It is kept in memory: it ends with the emulator/).waitFor();
   const [download] = await Promise.all([page.waitForEvent("download"), main.getByRole("button", { name: "Save mine.toml" }).click()]);
   assert.match(readFileSync(await download.path(), "utf8"), /status = 503/);
-  await main.getByRole("button", { name: "Activate for all keys" }).click();
-  await main.getByRole("button", { name: "Deactivate for all keys" }).waitFor();
+  await main.getByRole("button", { name: "Stop for all keys" }).waitFor();
   assert.equal(await emulator.client("/v1/system/status"), 503);
   await verify();
   await emulator.stop();
