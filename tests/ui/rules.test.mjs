@@ -12,7 +12,7 @@ const read = (name) => readFileSync(new URL(name, FOLDER), "utf8");
 const modules = names.filter((name) => name.endsWith(".js"));
 const IMPORT = /^import \{ .* \} from '\.\/([\w-]+\.js)';$/;
 
-/** The lines without those that are only comments. */
+/** The lines without those that are only comments, and without the types in them, as they are served. */
 function withoutComments(text) {
   let isInside = false;
   return text.split("\n").filter((line) => {
@@ -21,7 +21,7 @@ function withoutComments(text) {
     if (!isInside && !start.startsWith("/*")) return true;
     isInside = !line.trimEnd().endsWith("*/");
     return false;
-  }).join("\n");
+  }).map((line) => line.replace(/\/\*\* @type .*?\*\/ */g, "")).join("\n");
 }
 
 test("each module but the first is imported by another", () => {

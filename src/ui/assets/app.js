@@ -310,6 +310,9 @@ class App {
     if (isList && this.hidden && this.activity.list.reveal(this.hidden)) this.hidden = '';
     const chosen = isList || !this.hidden ? null : document.querySelector('#main .chosen');
     if (chosen) {
+      // What is chosen by its address is open.
+      const details = chosen.querySelector('details');
+      if (details) details.open = true;
       chosen.scrollIntoView?.({ block: 'nearest' });
       this.hidden = '';
     }

@@ -122,12 +122,13 @@ export async function scenarios(emulator) {
   await main.getByRole("link", { name: "All scenarios" }).click();
   // A card plays for a key that is typed.
   const card = main.getByRole("article").filter({ hasText: "always-422" });
-  await card.getByRole("combobox", { name: "Key that plays always-422" }).fill("sk_test_other");
+  await card.getByRole("combobox", { name: "Key that plays always-422" }).fill("sk_test_local");
   await card.getByRole("button", { name: /^Play/ }).click();
-  await card.getByRole("button", { name: "Stop for sk_test_other" }).waitFor();
-  assert.deepEqual((await emulator.control("GET", "keys")).data.find((one) => one.key === "sk_test_other").scenarios, ["always-422"]);
-  await card.getByRole("button", { name: "Stop for sk_test_other" }).click();
-  await card.getByRole("button", { name: "Stop for sk_test_other" }).waitFor({ state: "detached" });
+  await card.getByRole("button", { name: "Stop for sk_test_local" }).waitFor();
+  assert.deepEqual((await emulator.control("GET", "run?limit=0")).keys.find((one) => one.key === "sk_test_local").scenarios, ["always-422"]);
+  await card.getByRole("button", { name: "Stop for sk_test_local" }).click();
+  await card.getByRole("button", { name: "Stop for sk_test_local" }).waitFor({ state: "detached" });
+  await emulator.control("POST", "scenarios/active", { active: null, key: "sk_test_local" });
   // So does the page, for the key that a part of its name finds.
   await page.getByRole("combobox", { name: "key" }).fill("local");
   await page.keyboard.press("Enter");
@@ -136,7 +137,6 @@ export async function scenarios(emulator) {
   await main.getByRole("button", { name: "Play for sk_test_local" }).click();
   await until(page, () => document.title.includes("rate-limit-burst"));
   await emulator.control("POST", "scenarios/active", { active: null, key: "sk_test_local" });
-  await emulator.control("POST", "scenarios/active", { active: null, key: "sk_test_other" });
   await emulator.control("POST", "scenarios/active", { active: ["rate-limit-burst"] });
   await verify();
 }
