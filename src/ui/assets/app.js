@@ -7,7 +7,7 @@ import { deliveryPane } from './delivery.js';
 import { foreign, guarded, h, icon, morph } from './element.js';
 import { withWord } from './filter.js';
 import { frame, pageTitle, tabIcon } from './frame.js';
-import { keysView } from './keys.js';
+import { keyPane, keysView } from './keys.js';
 import { Live } from './live.js';
 import { eventPane, requestPane } from './request.js';
 import { reviewView } from './review.js';
@@ -15,7 +15,7 @@ import { formatRoute, parseRoute } from './route.js';
 import { scenariosView } from './scenarios.js';
 import { settingsView } from './settings.js';
 import { Store } from './store.js';
-import { subscriptionsView } from './subscriptions.js';
+import { subscriptionPane, subscriptionsView } from './subscriptions.js';
 import { summaryView } from './summary.js';
 import { messageOf } from './text.js';
 import { timeView } from './time.js';
@@ -26,6 +26,9 @@ const STATE_VIEWS = {
   summary: summaryView, review: reviewView, subscriptions: subscriptionsView, scenarios: scenariosView, time: timeView, keys: keysView, settings: settingsView,
   trigger: triggerView, check: checkView,
 };
+
+/** What is beside a view, of what its address names. @type {Record<string, (page: Page) => Node>} */
+const PANES = { keys: keyPane, subscriptions: subscriptionPane };
 
 /** The message that the page shows for the answer to a call. @param {any} data @returns {string} */
 function outcomeOf(data) {
@@ -290,7 +293,8 @@ class App {
     const isNew = dirty.ui || this.shownRun !== store.run || this.shownPhase !== store.phase;
     const isPaneNew = dirty.ui || this.shownDetail !== detail;
     const main = this.part('main', isList || isNew, () => (isList ? this.activity.view(kind ? 'Deliveries' : 'Activity', kind) : STATE_VIEWS[route.view](this)));
-    const pane = isList && route.id ? this.part('pane', isPaneNew, () => [this.pane(detail)]) : null;
+    const beside = PANES[route.view];
+    const pane = !route.id || store.phase === 'token' ? null : isList ? this.part('pane', isPaneNew, () => [this.inPane(this.detailPart(detail))]) : beside ? this.part('pane', isNew, () => [this.inPane(guarded(() => beside(this), route))]) : null;
     if (isNew || isPaneNew || isList) {
       const body = h('div.app', { id: 'app' }, frame(this, main, pane));
       const old = document.getElementById('app');
@@ -349,17 +353,41 @@ class App {
   }
 
   /** @param {Detail | undefined} detail @returns {Node} */
-  pane(detail) {
-    const close = h('button.close.plain', { type: 'button', onclick: () => this.go({ id: '' }) }, icon('cross'), h('span', null, 'Close'));
-    let content;
-    if (!detail) content = h('p.empty', null, 'Loading…');
-    else if ('error' in detail) content = h('div.empty', null, h('h2', null, 'Record not found'), h('p', null, foreign(detail.error)));
-    else {
-      const { explanation } = detail;
-      const make = explanation.delivery ? deliveryPane : explanation.event ? eventPane : requestPane;
-      content = guarded(() => make(this, explanation), explanation);
-    }
-    return h('div', { key: this.route.id }, close, content);
+  detailPart(detail) {
+    if (!detail) return h('p.empty', null, 'Loading…');
+    if ('error' in detail) return h('div.empty', null, h('h2', null, 'Record not found'), h('p', null, foreign(detail.error)));
+    const { explanation } = detail;
+    const make = explanation.delivery ? deliveryPane : explanation.event ? eventPane : requestPane;
+    return guarded(() => make(this, explanation), explanation);
+  }
+
+  /** @param {Node} content @returns {Node} */
+  inPane(content) {
+    return h('div', { key: this.route.id }, h('button.close.plain', { type: 'button', onclick: () => this.close() }, icon('cross'), h('span', null, 'Close')), content);
+  }
+
+  /** Closes the pane; the keyboard is where it was opened. */
+  close() {
+    const { id } = this.route;
+    this.go({ id: '' });
+    if (this.activity.list.root.isConnected) return this.activity.list.root.focus();
+    this.rows().find((row) => row.dataset.id === id)?.focus();
+  }
+
+  /** What can be opened in a view that is no virtual list. @returns {HTMLElement[]} */
+  rows() {
+    return [...document.querySelectorAll('#main .go')].map((one) => /** @type {HTMLElement} */ (one)).filter((one) => one.checkVisibility());
+  }
+
+  /** Moves the keyboard by so many of them; while one is open, the next is opened. @param {number} by */
+  step(by) {
+    const rows = this.rows();
+    const { id } = this.route;
+    const isOpen = Boolean(id && PANES[this.route.view]);
+    const at = rows.findIndex((row) => (isOpen ? row.dataset.id === id : row === document.activeElement));
+    const next = rows[at < 0 ? 0 : Math.max(0, Math.min(rows.length - 1, at + by))];
+    if (isOpen && next?.dataset.id) this.go({ id: next.dataset.id }, true);
+    else next?.focus();
   }
 
   /** After a change of address: puts the focus and the scrolled parts where they belong. */
@@ -385,11 +413,12 @@ class App {
     if (event.key === 'Escape') return this.back(target);
     if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.nodeName) || !this.ui.shortcuts || this.isHelping) return;
     const { list } = this.activity;
-    const isPane = Boolean(this.route.id) && list.root.isConnected;
+    const isList = list.root.isConnected;
+    const isPane = Boolean(this.route.id) && isList;
     /** @type {Record<string, () => void>} */
     const does = {
-      j: () => (isPane ? list.step(1) : list.move(list.active ? 1 : 0)),
-      k: () => (isPane ? list.step(-1) : list.move(-1)),
+      j: () => (isPane ? list.step(1) : isList ? list.move(list.active ? 1 : 0) : this.step(1)),
+      k: () => (isPane ? list.step(-1) : isList ? list.move(-1) : this.step(-1)),
       Enter: () => { if (target === document.body && list.active) list.open(list.active); },
       '/': () => { this.ui.filterFocused = true; document.getElementById('filter')?.focus(); },
       p: () => { if (!this.isDocument) this.activity.pause(); },
@@ -400,7 +429,7 @@ class App {
       '?': () => this.help(true),
     };
     if (!(event.key in does)) return;
-    if ('jk'.includes(event.key) && !isPane && list.root.isConnected && document.activeElement !== list.root) list.root.focus();
+    if ('jk'.includes(event.key) && !isPane && isList && document.activeElement !== list.root) list.root.focus();
     does[event.key]();
     if (event.key !== 'Enter') event.preventDefault();
   }
@@ -412,10 +441,7 @@ class App {
     if (target.id === 'filter') this.activity.list.root.focus();
     else if (this.ui.asked) this.ui.asked = '';
     else if (this.ui.menu) this.ui.menu = false;
-    else if (this.route.id) {
-      this.go({ id: '' });
-      this.activity.list.root.focus();
-    }
+    else if (this.route.id) this.close();
     this.redraw();
   }
 

@@ -80,6 +80,12 @@ export class VirtualList {
     this.draw();
   }
 
+  /** Makes each row anew when it is drawn next. */
+  forget() {
+    for (const node of this.nodes.values()) node.remove();
+    this.nodes.clear();
+  }
+
   draw() {
     const { rows, root, rowHeight } = this;
     const { first, last } = visibleRange(root.scrollTop, root.clientHeight || 600, rowHeight, rows.count);

@@ -2,7 +2,7 @@
 
 import { actionOf, cliLine, commandOfAdvice, curlLine, optionOfAdvice } from './command.js';
 import { foreign, h, icon, prose, s } from './element.js';
-import { bytesText, capital, messageOf, oneLine, prettyBody, statusOf } from './text.js';
+import { bytesText, capital, count, duration, messageOf, oneLine, prettyBody, statusOf } from './text.js';
 
 /** A heading with what is below it. @param {string} title @param {...(import('./element.js').Child | import('./element.js').Child[])} children */
 export function section(title, ...children) {
@@ -28,19 +28,19 @@ export function copyButton(page, text, what) {
 
 /**
  * A button that opens a menu of buttons; one menu is open at a time.
- * @param {Page} page @param {string} id @param {(import('./element.js').Child)[]} label @param {() => (Node | null)[]} content @param {{class?: string, name?: string, stays?: boolean}} [options]
+ * @param {Page} page @param {string} id @param {(import('./element.js').Child)[]} label @param {() => (Node | null)[]} content
  */
-export function dropDown(page, id, label, content, { class: name = 'drop', name: about, stays } = {}) {
+function dropDown(page, id, label, content) {
   const isOpen = page.ui.menuOpen === id;
   const toggle = () => {
     page.ui.menuOpen = isOpen ? '' : id;
     page.redraw();
   };
   const chosen = (/** @type {Event} */ event) => {
-    if (!stays && /** @type {HTMLElement} */ (event.target).closest('.sheet button')) page.ui.menuOpen = '';
+    if (/** @type {HTMLElement} */ (event.target).closest('.sheet button')) page.ui.menuOpen = '';
   };
-  return h(`div.${name}`, { key: `menu ${id}`, onclick: chosen },
-    h('button', { type: 'button', class: about ? 'plain only' : 'plain', 'aria-expanded': String(isOpen), 'aria-label': about ?? null, onclick: toggle }, ...label),
+  return h('div.drop', { key: `menu ${id}`, onclick: chosen },
+    h('button', { type: 'button', class: 'plain', 'aria-expanded': String(isOpen), onclick: toggle }, ...label),
     isOpen ? h('div.sheet', null, content()) : null);
 }
 
@@ -133,6 +133,18 @@ export function actionButton(page, action, submits, look = submits ? 'primary' :
 export function statusMark(entry) {
   const [text, colour, symbol] = statusOf(entry);
   return h(`span.status.${colour}`, null, icon(/** @type {'check'} */ (symbol)), text);
+}
+
+/** The attempts of a delivery as dots, what came of the one that decides, and when the next one is. @param {Page} page @param {Entry} entry @param {string} reason @returns {(Node | string)[]} */
+export function attemptDots({ store }, { id }, reason) {
+  const all = store.attempts.get(id) ?? [];
+  const shown = all.slice(-8);
+  const next = store.run?.due?.find(({ delivery }) => delivery === id)?.in_ms;
+  const place = (/** @type {number} */ i) => 6 + i * 12;
+  const number = shown.length + (next == null ? 0 : 1);
+  return [s('svg', { class: 'dots', viewBox: `0 0 ${number * 12} 12`, width: number * 12, role: 'img', 'aria-label': count(all.length, 'attempt') },
+    shown.map((one, i) => (one.failed ? s('rect', { class: statusOf(one)[1], x: place(i) - 4, y: 2, width: 8, height: 8 }) : s('circle', { class: statusOf(one)[1], cx: place(i), cy: 6, r: 4 }))),
+    next == null ? null : s('circle', { class: 'open', cx: place(shown.length), cy: 6, r: 3.5 })), foreign([reason, next == null ? '' : `next in ${duration(next)}`].filter(Boolean).join('; '))];
 }
 
 /** A status of a record, as text with shape and colour. @param {string} text @param {'ok' | 'bad' | 'warn' | 'info' | 'quiet'} colour @returns {Node} */
