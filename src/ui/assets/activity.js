@@ -181,11 +181,13 @@ export class Activity {
   drawing() {
     const { store } = this.page;
     const { width } = this.page;
-    const chosen = `${this.of.kind} ${this.of.key} ${this.of.filter}`;
+    const chosen = `${this.of.kind} ${this.of.key} ${this.of.filter} ${this.page.ui.folded}`;
     const about = `${chosen} ${store.seen} ${store.epoch} ${store.keyOfWorkspace.size} ${width}`;
     const now = performance.now();
     // Not while somebody drags over it.
     const isLater = now - this.drawnAt < DRAWN_EVERY_MS && width === this.drawnWidth && chosen === this.drawnFor;
+    // Its lanes would jump while the journal is read.
+    if (this.page.live?.repeated) return this.chart;
     if (about !== this.drawnOf && (isLater || this.chart.matches?.(':active'))) {
       this.timer ??= setTimeout(() => {
         this.timer = undefined;

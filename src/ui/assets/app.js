@@ -2,12 +2,13 @@
 
 import { Activity } from './activity.js';
 import { checkView } from './check.js';
-import { cliLine, DEFAULT_ORIGIN } from './command.js';
+import { cliLine, DEFAULT_ORIGIN, outcomeOf } from './command.js';
 import { deliveryPane } from './delivery.js';
 import { foreign, guarded, h, icon, morph } from './element.js';
 import { withWord } from './filter.js';
 import { frame, pageTitle, tabIcon } from './frame.js';
 import { keyPane, keysView } from './keys.js';
+import { openable, stepFrom } from './list.js';
 import { Live } from './live.js';
 import { eventPane, requestPane } from './request.js';
 import { reviewView } from './review.js';
@@ -29,19 +30,6 @@ const STATE_VIEWS = {
 
 /** What is beside a view, of what its address names. @type {Record<string, (page: Page) => Node>} */
 const PANES = { keys: keyPane, subscriptions: subscriptionPane };
-
-/** The message that the page shows for the answer to a call. @param {any} data @returns {string} */
-function outcomeOf(data) {
-  if (data?.error) {
-    const more = data.diagnostics?.[0]?.message ?? '';
-    return data.error.message.includes(more) ? data.error.message : `${data.error.message}: ${more}`;
-  }
-  if (data?.secret) return `The secret, shown once: ${data.secret}`;
-  if (data?.changes) return [...data.changes, ...data.unchanged].join('; ') || 'Nothing changed.';
-  if (data?.now) return `Done: the clock showed ${data.now}.`;
-  if (data?.events) return `${data.events.length} fired: ${(data.deliveries ?? []).map((/** @type {any} */ one) => `${one.url} ${one.status}`).join(', ') || 'no outcome yet'}`;
-  return 'Done.';
-}
 
 /** @implements {Page} */
 class App {
@@ -371,23 +359,7 @@ class App {
     const { id } = this.route;
     this.go({ id: '' });
     if (this.activity.list.root.isConnected) return this.activity.list.root.focus();
-    this.rows().find((row) => row.dataset.id === id)?.focus();
-  }
-
-  /** What can be opened in a view that is no virtual list. @returns {HTMLElement[]} */
-  rows() {
-    return [...document.querySelectorAll('#main .go')].map((one) => /** @type {HTMLElement} */ (one)).filter((one) => one.checkVisibility());
-  }
-
-  /** Moves the keyboard by so many of them; while one is open, the next is opened. @param {number} by */
-  step(by) {
-    const rows = this.rows();
-    const { id } = this.route;
-    const isOpen = Boolean(id && PANES[this.route.view]);
-    const at = rows.findIndex((row) => (isOpen ? row.dataset.id === id : row === document.activeElement));
-    const next = rows[at < 0 ? 0 : Math.max(0, Math.min(rows.length - 1, at + by))];
-    if (isOpen && next?.dataset.id) this.go({ id: next.dataset.id }, true);
-    else next?.focus();
+    openable().find((row) => row.dataset.id === id)?.focus();
   }
 
   /** After a change of address: puts the focus and the scrolled parts where they belong. */
@@ -415,10 +387,11 @@ class App {
     const { list } = this.activity;
     const isList = list.root.isConnected;
     const isPane = Boolean(this.route.id) && isList;
+    const step = (/** @type {number} */ by) => stepFrom(this, PANES[this.route.view] ? this.route.id : '', by);
     /** @type {Record<string, () => void>} */
     const does = {
-      j: () => (isPane ? list.step(1) : isList ? list.move(list.active ? 1 : 0) : this.step(1)),
-      k: () => (isPane ? list.step(-1) : isList ? list.move(-1) : this.step(-1)),
+      j: () => (isPane ? list.step(1) : isList ? list.move(list.active ? 1 : 0) : step(1)),
+      k: () => (isPane ? list.step(-1) : isList ? list.move(-1) : step(-1)),
       Enter: () => { if (target === document.body && list.active) list.open(list.active); },
       '/': () => { this.ui.filterFocused = true; document.getElementById('filter')?.focus(); },
       p: () => { if (!this.isDocument) this.activity.pause(); },

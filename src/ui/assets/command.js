@@ -226,3 +226,16 @@ export function trigger(form) {
   }
   return { id: `trigger ${form.key}`, label: 'Trigger', method: 'POST', path: 'events?wait=5s', body, cli: [...cli, '--wait'] };
 }
+
+/** The message that the page shows for the answer to a call. @param {any} data @returns {string} */
+export function outcomeOf(data) {
+  if (data?.error) {
+    const more = data.diagnostics?.[0]?.message ?? '';
+    return data.error.message.includes(more) ? data.error.message : `${data.error.message}: ${more}`;
+  }
+  if (data?.secret) return `The secret, shown once: ${data.secret}`;
+  if (data?.changes) return [...data.changes, ...data.unchanged].join('; ') || 'Nothing changed.';
+  if (data?.now) return `Done: the clock showed ${data.now}.`;
+  if (data?.events) return `${data.events.length} fired: ${(data.deliveries ?? []).map((/** @type {any} */ one) => `${one.url} ${one.status}`).join(', ') || 'no outcome yet'}`;
+  return 'Done.';
+}

@@ -34,7 +34,7 @@ function knownKeys({ store }) {
 }
 
 /** @param {KeyRow['quota']} quota */
-function quotaPart(quota) {
+function quotaMeter(quota) {
   return quota ? h('span.quota', null, meter(`${quota.remaining} of ${quota.limit} requests left`, quota.remaining, quota.limit), h('span', null, `${NUMBERS.format(quota.remaining)} of ${NUMBERS.format(quota.limit)}`)) : h('span.quiet', null, 'none');
 }
 
@@ -49,7 +49,7 @@ function keyRow(page, { one, refused, seen }) {
     h('th', { scope: 'row' }, h('a.go', { href: page.address({ id: isChosen ? '' : key }), 'data-id': key, 'aria-current': isChosen ? 'true' : null, title: key }, foreign(page.width && page.width < 700 ? shortKey(key, page.store.keys()) : key)), test ? h('div.small', null, testMark(test)) : null),
     h('td.number', null, link(page, { view: 'activity', id: '', key, filter: 'kind:request' }, NUMBERS.format(one.requests ?? 0))),
     h('td.number', null, refused ? link(page, { view: 'activity', id: '', key, filter: 'kind:request -2xx -3xx' }, NUMBERS.format(refused)) : h('span.quiet', null, '0')),
-    h('td', null, quotaPart(one.quota)),
+    h('td', null, quotaMeter(one.quota)),
     h('td.number.late', null, one.subscriptions ? link(page, { view: 'subscriptions', id: '', key, filter: '' }, String(one.subscriptions)) : h('span.quiet', null, '0')),
     h('td.number.late', null, seen ? timeOfDay(seen).slice(0, 8) : h('span.quiet', null, '–')));
 }
@@ -64,7 +64,7 @@ export function keyPane(page) {
     h('h2', null, foreign(key), ' ', copyButton(page, key, 'the key')),
     test ? h('p', null, testMark(test)) : null,
     pairs([
-      ['Quota', h('span', null, quotaPart(quota), quota?.resets_in_ms ? h('span.quiet', null, ` full again in ${duration(quota.resets_in_ms)}`) : null)],
+      ['Quota', h('span', null, quotaMeter(quota), quota?.resets_in_ms ? h('span.quiet', null, ` full again in ${duration(quota.resets_in_ms)}`) : null)],
       ['Requests', link(page, { view: 'activity', id: '', key, filter: 'kind:request' }, NUMBERS.format(one.requests ?? 0))],
       ['Subscriptions', link(page, { view: 'subscriptions', id: '', key, filter: '' }, String(one.subscriptions ?? 0))],
       ['Scenarios', link(page, { view: 'scenarios', id: '', key, filter: '' }, one.scenarios?.join(', ') || 'none')],

@@ -191,3 +191,17 @@ export class VirtualList {
     event.preventDefault();
   }
 }
+
+/** What can be opened in a view that is no virtual list. @returns {HTMLElement[]} */
+export function openable() {
+  return [...document.querySelectorAll('#main .go')].map((one) => /** @type {HTMLElement} */ (one)).filter((one) => one.checkVisibility());
+}
+
+/** Moves the keyboard by so many of them, or, while one is open, opens the next. @param {Page} page @param {string} open the id of the open one @param {number} by */
+export function stepFrom(page, open, by) {
+  const rows = openable();
+  const at = rows.findIndex((row) => (open ? row.dataset.id === open : row === document.activeElement));
+  const next = rows[at < 0 ? 0 : Math.max(0, Math.min(rows.length - 1, at + by))];
+  if (open && next?.dataset.id) page.go({ id: next.dataset.id }, true);
+  else next?.focus();
+}

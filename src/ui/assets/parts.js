@@ -62,6 +62,13 @@ export function idPart(page, id) {
   return h('span.id', null, foreign(oneLine(id, 120)), copyButton(page, id, `the id ${oneLine(id, 60)}`));
 }
 
+/** What a record's pane begins with. @param {Page} page @param {string} title @param {string | null | undefined} key @param {string} id @param {Node} state @param {string} [when] @returns {Node} */
+export function paneHead(page, title, key, id, state, when = '') {
+  return h('div', null, h('h2', null, foreign(title)),
+    h('p.actions.small', null, state, when ? h('span.quiet', null, when) : null, key ? filterable(page, 'key', key) : null),
+    h('p.actions', null, idPart(page, id), page.isDocument ? null : h('button.plain.small', { type: 'button', onclick: () => copyText(page, new URL(page.address({}), page.base).href, 'link') }, 'Copy link')));
+}
+
 /** A command with a button that copies it. @param {Page} page @param {string} line @param {string} what @returns {Node} */
 export function commandLine(page, line, what) {
   return h('div.command', null, h('code', { tabindex: 0 }, line), copyButton(page, line, what));
@@ -188,7 +195,7 @@ export function fold(title, open, ...children) {
 
 /** A link within the page. @param {Page} page @param {Partial<import('./route.js').Route>} to @param {string} text @returns {Node} */
 export function link(page, to, text) {
-  return h('a', { href: page.address(to) }, foreign(text));
+  return h(/^(req|evt|dlv|sub|ws)_/.test(text) ? 'a.id' : 'a', { href: page.address(to) }, foreign(text));
 }
 
 /** How much of something there is. @param {string} label @param {number} value @param {number} most @param {string} [colour] @returns {Node} */

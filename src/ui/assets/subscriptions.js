@@ -109,6 +109,6 @@ export function subscriptionsView(page) {
       h('thead', null, h('tr', null, ['Receiver', 'Health', 'Events', 'Key', 'Deliveries', 'Last'].map((head, i) => h(['th', 'th', 'th.late', 'th.late', 'th.number.late', 'th.number.later'][i], { scope: 'col' }, head)))),
       h('tbody', null, all.map((one) => guarded(() => subscriptionRow(page, one), one)))))
       : page.isDocument ? h('p.empty', null, 'There was no subscription.') : emptyState(page, 'No subscription. Create one below, or:', [page.cli(['subscriptions', 'create', 'https://demo.sink.localhost/hook'])]),
-    page.isDocument ? null : fold('Subscribe a receiver', !all.length, subscribeForm(page)),
+    page.isDocument || !page.store.run ? null : fold('Subscribe a receiver', !all.length, subscribeForm(page)),
   ];
 }

@@ -91,6 +91,11 @@ export function shortKey(key, all) {
   return rest.length > 24 ? `${rest.slice(0, 8)}…${rest.slice(-15)}` : rest;
 }
 
+/** A test's name without its file. @param {string} test @returns {string} */
+export function nameOfTest(test) {
+  return /^.*?\.\w+(?:::|: )(.+)$/s.exec(test)?.[1] ?? test;
+}
+
 /** `1 attempt`, `2 attempts`. @param {number} number @param {string} noun @param {string} [many] */
 export function count(number, noun, many) {
   return `${NUMBERS.format(number)} ${number === 1 ? noun : many ?? `${noun}s`}`;

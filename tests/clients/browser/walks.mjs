@@ -25,9 +25,13 @@ export async function activity(emulator) {
   const details = page.getByRole("region", { name: "Details" });
   await details.getByText(/^429 Too Many Requests because scenario rate-limit-burst/).waitFor();
   await until(page, () => location.hash.startsWith("#/requests/req_"));
+  await details.locator("summary").filter({ hasText: /^Checks, \d+ of \d+ passed$/ }).click();
   await details.getByRole("list", { name: "Checks" }).getByText("scenario", { exact: true }).waitFor();
-  await details.locator("summary").filter({ hasText: "In words" }).click();
   await details.getByText(/^\W*decided$/).waitFor();
+  // What answered can be stopped; the link leads back.
+  await details.getByRole("button", { name: "Stop rate-limit-burst" }).waitFor();
+  await details.getByRole("button", { name: "Copy link" }).click();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), page.url());
   await details.getByRole("button", { name: "Filter by status 429" }).click();
   await page.getByRole("combobox", { name: "Filter" }).waitFor();
   assert.equal(await page.getByRole("combobox", { name: "Filter" }).inputValue(), "429");
@@ -44,7 +48,7 @@ export async function activity(emulator) {
   await until(page, () => location.hash.includes("key=sk_test_local"));
   // An event leads to its deliveries.
   await rows(page).filter({ has: page.getByText("event", { exact: true }) }).last().click();
-  await details.getByRole("heading", { name: "workflow.completed" }).waitFor();
+  await details.getByRole("heading", { name: "workflow.completed" }).first().waitFor();
   await details.getByRole("link", { name: /^dlv_/ }).first().click();
   await details.getByRole("heading", { name: /Attempt \d/ }).first().waitFor();
   await verify();
@@ -63,7 +67,6 @@ export async function delivery(emulator) {
   assert.match(await differing.textContent(), /signed.*sent/);
   const before = (await emulator.control("GET", "deliveries?limit=1000")).data.length;
   await details.getByText("forgery refused").first().waitFor();
-  assert.equal(await details.getByRole("img", { name: /^Attempts/ }).count(), 0, "one attempt needs no drawing");
   assert.match(await copied(page, details, "CLI: send it again"), /^wrs-emulator deliveries redeliver dlv_/);
   await details.getByRole("button", { name: "Send it again" }).click();
   await details.locator(".result.ok").waitFor();
@@ -284,7 +287,9 @@ export async function summary(emulator) {
   await rows(page).filter({ hasText: "statuss" }).first().waitFor();
   await page.goBack();
   await main.getByRole("img", { name: /^Timeline: \d+ marks/ }).waitFor();
-  await main.getByRole("article").filter({ hasText: "GET /v1/system/statuss: no endpoint" }).getByRole("link", { name: /req_/ }).first().click();
+  const cause = main.getByRole("article").filter({ hasText: "GET /v1/system/statuss: no endpoint" });
+  await cause.locator("summary").first().click();
+  await cause.getByRole("link", { name: /req_/ }).first().click();
   await page.getByRole("region", { name: "Details" }).getByText(/no endpoint/).first().waitFor();
   await verify();
 }
@@ -522,7 +527,7 @@ export async function empty() {
   for (const [key, outcome] of [["sk_test_red", "failed"], ["sk_test_green", "passed"]]) await emulator.control("POST", "outcome", { key, test: `of ${key}`, outcome });
   await page.reload();
   await visit(page, "Summary");
-  await page.getByText(/^Failed: /).first().waitFor();
+  await page.getByText("1 problem", { exact: true }).waitFor();
   await page.getByRole("article").getByText("of sk_test_red").waitFor();
   await page.getByRole("link", { name: "2 tests · 1 failed" }).click();
   await page.getByText("1 of 2 keys").waitFor();
@@ -671,7 +676,7 @@ export async function followed(emulator) {
   await emulator.control("POST", "clock", { advance: "1h" });
   await line.getByText(/^\W*200$/).waitFor();
   await line.getByRole("link").click();
-  await page.getByRole("region", { name: "Details" }).getByRole("img", { name: "Attempts: 500, 200" }).waitFor();
+  for (const name of [/^Attempt 1/, /^Attempt 2/]) await page.getByRole("region", { name: "Details" }).getByRole("heading", { name }).waitFor();
   await verify();
 }
 
