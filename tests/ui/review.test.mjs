@@ -14,10 +14,10 @@ const finding = (change = {}) => ({
 });
 const findings = (data, change = {}) => ({
   data, not_exercised: [{ code: "secret-weak", title: "A signing secret can be guessed", exercise: "subscribe", advice: [] }, { code: "receiver-slow", title: "A receiver is slow", exercise: "fire an event", advice: [{ do: "fire", type: "x", tamper: null, duplicate: null }] }],
-  beyond: ["how it stores keys"], judged_requests: 2, judged_deliveries: 1, forgotten_entries: 0, ...change,
+  rules: 28, beyond: ["how it stores keys"], judged_requests: 2, judged_deliveries: 1, forgotten_entries: 0, ...change,
 });
 const page = (route, of, isDocument = false) => ({
-  store: { findings: of, problem: "" }, route: { view: "review", id: "", filter: "", key: "", ...route }, ui: { copied: "" }, base: "http://127.0.0.1:9770/_emulator/", isDocument,
+  store: { findings: of, problem: "" }, route: { view: "review", id: "", filter: "", key: "", ...route }, ui: { copied: "", menuOpen: "" }, base: "http://127.0.0.1:9770/_emulator/", isDocument,
   address: (to) => `#/${to.view ?? "review"}/${to.id}`, cli: (words) => `wrs-emulator ${words.join(" ")}`, go() {}, redraw() {}, announce() {},
 });
 /** The view as one node. */
@@ -53,7 +53,8 @@ test("a finding is shown as text, with links to what shows it", () => {
   assert.deepEqual([...article.querySelectorAll("ul a")].map((node) => node.getAttribute("href")), ["#/activity/req_1", "#/deliveries/dlv_1", "#/deliveries/dlv_2"]);
   for (const text of ["GET /<b>\\u{202e}: no endpoint", "(2 times) x", "and 1 more", "It does nothing.", "Correct it", "Endpoints"]) assert.ok(article.textContent.includes(text), text);
   assert.equal(root.querySelector("article b"), null);
-  assert.match(root.textContent, /A receiver is slow\? receiver-slowFire an eventwrs-emulator trigger x/);
+  assert.match(root.textContent, /A receiver is slow\?receiver-slowFire an eventwrs-emulator trigger x/);
+  assert.match(root.textContent, /26 of 28 checks had something to judge; 25 of them found nothing\./);
   assert.match(root.textContent, /Not visible in traffichow it stores keys/);
 });
 

@@ -18,7 +18,7 @@ import { settingsView } from './settings.js';
 import { Store } from './store.js';
 import { subscriptionPane, subscriptionsView } from './subscriptions.js';
 import { summaryView } from './summary.js';
-import { messageOf } from './text.js';
+import { dateTime, messageOf, timeOfId } from './text.js';
 import { timeView } from './time.js';
 import { triggerView } from './trigger.js';
 
@@ -343,7 +343,11 @@ class App {
   /** @param {Detail | undefined} detail @returns {Node} */
   detailPart(detail) {
     if (!detail) return h('p.empty', null, 'Loading…');
-    if ('error' in detail) return h('div.empty', null, h('h2', null, 'Record not found'), h('p', null, foreign(detail.error)));
+    if ('error' in detail) {
+      const { run } = this.store;
+      const isOld = !this.isDocument && timeOfId(this.route.id) < Date.parse(run?.emulator?.started_at ?? '');
+      return h('div.empty', null, h('h2', null, 'Record not found'), h('p', null, isOld ? `The emulator was restarted at ${dateTime(run?.emulator.started_at)}; what it did before is gone.` : null), h('p', null, foreign(detail.error)));
+    }
     const { explanation } = detail;
     const make = explanation.delivery ? deliveryPane : explanation.event ? eventPane : requestPane;
     return guarded(() => make(this, explanation), explanation);

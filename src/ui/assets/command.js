@@ -197,6 +197,14 @@ export function optionOfAdvice(advice) {
   }
 }
 
+/** What a form of an event begins with. */
+export const ONE_EVENT = { type: '', data: '', subscription: '', count: 1, delay: '', tamper: '', duplicate: 1, shuffle: false, drop: false };
+
+/** An event with its usual data. @param {string} type @param {string} key @param {string} [subscription] @returns {Action} */
+export function oneEvent(type, key, subscription = '') {
+  return trigger({ ...ONE_EVENT, type, key, subscription });
+}
+
 /** @param {{type: string, data: string, key: string, subscription: string, count: number, delay: string, tamper: string, duplicate: number, shuffle: boolean, drop: boolean}} form @returns {Action} */
 export function trigger(form) {
   /** @type {Record<string, unknown>} */

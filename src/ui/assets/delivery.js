@@ -14,11 +14,11 @@ export function signedContent(parts) {
     parts.map(({ role, text }) => h(`span.part-${role}`, { title: ROLES[role] }, role === 'rest' ? null : h('span.label', null, `${ROLES[role]} `), foreign(text))));
 }
 
-/** Two texts of which the differing parts are marked. @param {string} label @param {string} one @param {string} other @returns {Node} */
-export function differs(label, one, other) {
+/** Two texts of which the differing parts are marked. @param {string} label @param {string} one @param {string} other @param {string[]} [names] @returns {Node} */
+export function differs(label, one, other, names = ['signed', 'sent']) {
   const parts = difference(one, other);
   const line = (/** @type {string} */ name, /** @type {string} */ text) => h('p', null, h('span.label', null, `${name} `), foreign(parts.before), h('mark', null, foreign(text || '(nothing)')), foreign(parts.after));
-  return h('div.signed', { tabindex: 0, role: 'region', 'aria-label': label }, line('signed', parts.one), line('sent', parts.other));
+  return h('div.signed', { tabindex: 0, role: 'region', 'aria-label': label }, line(names[0], parts.one), line(names[1], parts.other));
 }
 
 /** @param {AttemptDetail} attempt @returns {(Node | null)[]} */
@@ -52,7 +52,7 @@ function keyReading(page) {
 }
 
 /** Puts an attempt into the form of *Check signature*. @param {Page} page @param {AttemptDetail} attempt */
-function fillCheck(page, attempt) {
+export function fillCheck(page, attempt) {
   const { headers, body } = attempt.request;
   page.ui.forms.check = { headers: headers.map(([name, value]) => `${name}: ${value}`).join('\n'), body: bytesText(body), secret: '', result: null };
 }

@@ -1,7 +1,7 @@
 // What a run met of the contract: each operation, and how many requests got each of its answers. Draws only.
 
 import { foreign, h, prose } from './element.js';
-import { fold, link, section } from './parts.js';
+import { fold, link, scrolled, section } from './parts.js';
 import { NUMBERS } from './text.js';
 
 /** @typedef {NonNullable<RunDocument['verification']['grid']>[number]} GridRow */
@@ -20,7 +20,7 @@ export function gridPart(page, { grid: rows, coverage }) {
   };
   return section('Contract',
     coverage ? h('p.sentence', null, foreign(`${coverage.summary}.`)) : null,
-    h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Requests by operation and status' }, h('table.grid', null,
+    scrolled('Requests by operation and status', h('table.grid', null,
       h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Operation'), statuses.map((status) => h('th', { scope: 'col' }, String(status))))),
       h('tbody', null, rows.map((row) => h('tr', { key: row.operation }, h('th', { scope: 'row' }, foreign(row.operation)), statuses.map((status) => shown(row, status))))))),
     gaps.length ? fold('How to get the others', false, h('ul', null, gaps.map(({ status, operations, gap: { advice, scenario } }) => h('li', null,

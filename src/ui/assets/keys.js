@@ -2,7 +2,7 @@
 
 import { exampleLine, resetOf } from './command.js';
 import { foreign, guarded, h, icon } from './element.js';
-import { actionButton, commandsOf, copyButton, copyMenu, emptyState, idPart, link, mark, meter, pairs } from './parts.js';
+import { actionButton, commandsOf, copyButton, copyMenu, emptyState, idPart, link, mark, meter, pairs, scrolled, searchBox } from './parts.js';
 import { NUMBERS, count, duration, shortKey, timeOfDay } from './text.js';
 
 const MOST_ROWS_OF_KEYS = 300;
@@ -96,14 +96,13 @@ export function keysView(page) {
     };
     return h(i > 3 ? 'th.number.late' : i && name !== 'Quota' ? 'th.number' : 'th', { scope: 'col', 'aria-sort': isBy ? (sort.isMost ? 'descending' : 'ascending') : null }, h('button.plain', { type: 'button', onclick: choose }, name, isBy ? icon(sort.isMost ? 'down' : 'rise') : null));
   };
-  const search = (/** @type {Event} */ event) => page.go({ filter: /** @type {HTMLInputElement} */ (event.target).value }, true);
   const more = found.length - MOST_ROWS_OF_KEYS;
   return [
     h('div.title', null, h('h2', { tabindex: -1 }, 'Keys'),
-      h('label.filter', null, icon('find'), h('span.hidden', null, 'Search'), h('input', { id: 'filter', type: 'search', controlled: route.filter, placeholder: 'A part of a key or test; is:failed', oninput: search })),
+      searchBox(page, 'A part of a key or test; is:failed'),
       h('span.quiet', null, words.length ? `${found.length} of ${count(all.length, 'key')}` : count(all.length, 'key')),
       page.isDocument ? null : actionButton(page, resetOf('*'))),
-    found.length ? h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Keys' }, h('table.rows', null, h('thead', null, h('tr', null, COLUMNS.map(head))),
+    found.length ? scrolled('Keys', h('table.rows', null, h('thead', null, h('tr', null, COLUMNS.map(head))),
       h('tbody', null, found.slice(0, MOST_ROWS_OF_KEYS).map((known) => guarded(() => keyRow(page, known), known.one)))))
       : all.length ? h('p.empty', null, 'No key matches.') : emptyState(page, 'No key was used yet. Any key that begins with sk_test_ will do:', [exampleLine(page.base.replace(/\/_emulator\/.*/, ''), 'sk_test_local')]),
     more > 0 ? h('p.quiet', null, `and ${NUMBERS.format(more)} more: search for a part of their name`) : null,

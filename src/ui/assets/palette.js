@@ -1,6 +1,6 @@
 // Ctrl-K: goes to any view, key, scenario, setting, subscription or record by a part of its name, and does what the page can do.
 
-import { activate, advance, clockMode, trigger } from './command.js';
+import { activate, advance, clockMode, oneEvent } from './command.js';
 import { h, icon } from './element.js';
 import { keyOf, saveReport } from './parts.js';
 import { VIEWS } from './route.js';
@@ -30,7 +30,7 @@ function doings(page) {
   for (const { name } of run.scenarios) add(active.includes(name) ? activate(active.filter((one) => one !== name), key, `Turn ${name} off${whom}`) : activate([name], key, `Play ${name}${whom}`));
   const receiver = keyOf(page, {});
   const types = new Set((run.subscriptions ?? []).filter((one) => one.status === 'active' && one.key === receiver).flatMap((one) => one.events));
-  for (const type of types) add(trigger({ type, data: '', key: receiver, subscription: '', count: 1, delay: '', tamper: '', duplicate: 1, shuffle: false, drop: false }), `Trigger ${oneLine(type, 60)} for ${oneLine(receiver, 40)}`);
+  for (const type of types) add(oneEvent(type, receiver), `Trigger ${oneLine(type, 60)} for ${oneLine(receiver, 40)}`);
   return all;
 }
 

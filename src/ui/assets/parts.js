@@ -154,9 +154,23 @@ export function attemptDots({ store }, { id }, reason) {
     next == null ? null : s('circle', { class: 'open', cx: place(shown.length), cy: 6, r: 3.5 })), foreign([reason, next == null ? '' : `next in ${duration(next)}`].filter(Boolean).join('; '))];
 }
 
+/** The symbol of each colour. */
+const SYMBOLS_OF = /** @type {const} */ ({ ok: 'check', bad: 'cross', warn: 'warn', info: 'dot', quiet: 'dot' });
+
 /** A status of a record, as text with shape and colour. @param {string} text @param {'ok' | 'bad' | 'warn' | 'info' | 'quiet'} colour @returns {Node} */
 export function mark(text, colour) {
-  return h(`span.status.${colour}`, null, icon(/** @type {const} */ ({ ok: 'check', bad: 'cross', warn: 'warn', info: 'dot', quiet: 'dot' })[colour]), text);
+  return h(`span.status.${colour}`, null, icon(SYMBOLS_OF[colour]), text);
+}
+
+/** The search of a view; its text is in the address. @param {Page} page @param {string} placeholder @returns {Node} */
+export function searchBox(page, placeholder) {
+  const search = (/** @type {Event} */ event) => page.go({ filter: /** @type {HTMLInputElement} */ (event.target).value }, true);
+  return h('label.filter', null, icon('find'), h('span.hidden', null, 'Search'), h('input', { id: 'filter', type: 'search', controlled: page.route.filter, placeholder, oninput: search }));
+}
+
+/** What may be wider than the view, which keys can scroll. @param {string} label @param {Node} content @returns {Node} */
+export function scrolled(label, content) {
+  return h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': label }, content);
 }
 
 /** Names and values. @param {[string, import('./element.js').Child | import('./element.js').Child[]][]} pairs */
@@ -174,7 +188,7 @@ export function filterable(page, name, value) {
 export function headersTable(label, headers, marked = []) {
   if (!headers?.length) return h('p.quiet', null, 'No headers.');
   const rows = headers.map(([name, value]) => h(marked.includes(name.toLowerCase()) ? 'tr.marked' : 'tr', null, h('th', { scope: 'row' }, foreign(oneLine(name, 200))), h('td', null, foreign(value))));
-  return h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': label }, h('table.headers', null, h('tbody', null, rows)));
+  return scrolled(label, h('table.headers', null, h('tbody', null, rows)));
 }
 
 /** @param {string} label @param {Bytes | undefined} body @param {number} [length] bytes that were announced @returns {Node} */
@@ -193,6 +207,15 @@ export function fold(title, open, ...children) {
   return h('details', { open, key: `fold ${title}` }, h('summary', null, h('h3', null, title)), ...children);
 }
 
+/**
+ * A row that opens in place.
+ * @param {string} id @param {'bad' | 'warn' | 'ok' | 'info' | 'quiet'} colour @param {string} word what the colour means @param {import('./element.js').Child} title
+ * @param {import('./element.js').Child[]} about @param {boolean} isOpen @param {import('./element.js').Child[]} content
+ */
+export function opening(id, colour, word, title, about, isOpen, content) {
+  return h('details.cause', { open: isOpen }, h('summary.go', { 'data-id': id }, h(`span.${colour}`, null, icon(SYMBOLS_OF[colour]), h('span.hidden', null, `${word}: `)), h('h4', null, title), about), h('div.facts', null, content));
+}
+
 /** A link within the page. @param {Page} page @param {Partial<import('./route.js').Route>} to @param {string} text @returns {Node} */
 export function link(page, to, text) {
   return h(/^(req|evt|dlv|sub|ws)_/.test(text) ? 'a.id' : 'a', { href: page.address(to) }, foreign(text));
@@ -208,18 +231,17 @@ export function meter(label, value, most, colour) {
 /** Whose key a form is about: the one chosen for the page, else one that the form asks for; empty as long as that is open. @param {Page} page @param {{key?: string}} values */
 export function keyOf(page, values) {
   const known = page.store.keys();
-  return page.route.key || values.key || (known.length > 1 ? '' : known[0] ?? 'sk_test_local');
+  return page.route.key || (known.length > 1 ? known.find((key) => key === values.key) ?? '' : known[0] ?? 'sk_test_local');
 }
 
 /** The field of a form that asks for the key, while the page is about all of them. @param {Page} page @param {{key?: string}} values @returns {Node | null} */
 export function keyChoice(page, values) {
-  const known = page.store.keys();
-  if (page.route.key || known.length < 2) return null;
+  if (page.route.key || page.store.keys().length < 2) return null;
   const change = (/** @type {Event} */ event) => {
-    values.key = /** @type {HTMLSelectElement} */ (event.target).value;
+    values.key = /** @type {HTMLInputElement} */ (event.target).value;
     page.redraw();
   };
-  return h('label', null, 'Key', h('select', { controlled: values.key ?? '', onchange: change, required: true }, h('option', { value: '' }, 'Choose a key'), known.map((key) => h('option', { value: key }, oneLine(key, 60)))));
+  return h('label', null, 'Key', h('input', { type: 'search', list: 'keys', controlled: values.key ?? '', oninput: change, required: true, placeholder: 'Choose a key', autocomplete: 'off', spellcheck: 'false' }));
 }
 
 /** Saves what happened, to the chosen key or to all, as one file that any browser shows. @param {Page} page */

@@ -1,7 +1,7 @@
 // One request, or one event: what happened and why in a sentence, the next action, the checks, the messages.
 
 import { againPart, scenarioOf, testsOf } from './again.js';
-import { activate, repeatLine, trigger } from './command.js';
+import { activate, oneEvent, repeatLine } from './command.js';
 import { foreign, h, prose, s } from './element.js';
 import { actionButton, adviceList, bodyBlock, copyMenu, filterable, fold, headersTable, link, mark, meter, pairs, paneHead, section, statusMark } from './parts.js';
 import { capital, count, dateTime, duration, oneLine, sentence } from './text.js';
@@ -90,7 +90,7 @@ export function requestPane(page, explanation) {
 export function eventPane(page, explanation) {
   const event = /** @type {EventRow} */ (explanation.event);
   const deliveries = event.deliveries ?? [];
-  const again = trigger({ type: event.type, data: '', key: event.workspace ? page.store.keyOfWorkspace.get(event.workspace) ?? '' : '', subscription: '', count: 1, delay: '', tamper: '', duplicate: 1, shuffle: false, drop: false });
+  const again = oneEvent(event.type, event.workspace ? page.store.keyOfWorkspace.get(event.workspace) ?? '' : '');
   return h('article', null,
     paneHead(page, event.type, event.workspace ? page.store.keyOfWorkspace.get(event.workspace) : null, event.id, mark('event', 'info'), dateTime(event.created_at)),
     h('p.sentence', null, prose(sentence(explanation.summary))),

@@ -2,7 +2,7 @@
 
 import { activate } from './command.js';
 import { foreign, guarded, h, prose } from './element.js';
-import { actionButton, commandsOf, copyMenu, idPart, keptPart, link, mark, meter, section } from './parts.js';
+import { actionButton, commandsOf, copyMenu, idPart, keptPart, link, mark, meter, scrolled, section } from './parts.js';
 import { count, messageOf, oneLine, shortKey } from './text.js';
 
 /** @param {DiagnosticRow} problem @returns {Node} */
@@ -30,7 +30,7 @@ export function progress(page, name, most = MOST_KEYS) {
   const heads = ['Key', ...met[0].rules.map(({ rule }) => rule), ...met[0].emissions.map(({ emission }) => emission), ...(met.some((one) => one.step) ? ['Step'] : [])];
   const rest = [met.length > most ? `${met.length - most} more keys met it` : '', all.length > met.length ? `${count(all.length - met.length, 'key')} met no rule yet` : ''].filter(Boolean);
   return h('div', null,
-    h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': `Progress of ${name}` }, h('table.grid.progress', null,
+    scrolled(`Progress of ${name}`, h('table.grid.progress', null,
       h('thead', null, h('tr', null, heads.map((head) => h('th', { scope: 'col', title: head }, foreign(oneLine(head, 40)))))),
       h('tbody', null, met.slice(0, most).map((one) => h('tr', { key: one.key ?? '' }, h('th', { scope: 'row' }, foreign(one.key ?? 'without a key')),
         one.rules.map((rule) => cell(rule.rule, rule.applied, rule.turns)), one.emissions.map((each) => cell(each.emission, each.fired, each.planned ? each.fired + each.planned : null)),

@@ -2,7 +2,7 @@
 
 import { changeSetting } from './command.js';
 import { foreign, guarded, h, icon, prose } from './element.js';
-import { commandsOf, copyMenu, documentLinks, mark, pairs } from './parts.js';
+import { commandsOf, copyMenu, documentLinks, mark, pairs, searchBox } from './parts.js';
 import { wordsOf } from './settings_words.js';
 import { capital, count, oneLine, settingText } from './text.js';
 
@@ -126,8 +126,8 @@ function settingPart(page, setting, row) {
     said && !said.busy ? h(`p.about.result.${said.ok ? 'ok' : 'bad'}`, { role: said.ok ? null : 'alert' }, icon(said.ok ? 'check' : 'cross'), ' ', foreign(said.message)) : null);
 }
 
-/** What the first part of a name is about. @type {Record<string, string>} */
-const TITLES = { keys: 'Keys', errors: 'Errors', validation: 'Validation', status: 'System status', rate_limit: 'Quota', ids: 'Ids', time: 'Times', variation: 'Variation', subscriptions: 'Subscriptions', events: 'Events', webhooks: 'Webhooks', hello: 'Hello', environment: 'Environment' };
+/** What the first part of a name is about, where that is not the word itself. @type {Record<string, string>} */
+const TITLES = { status: 'System status', rate_limit: 'Quota', time: 'Times' };
 
 /** Changed settings first, then the others by the first part of their name. @param {SettingRow[]} all @returns {[string, SettingRow[]][]} */
 function groupsOf(all) {
@@ -135,7 +135,7 @@ function groupsOf(all) {
   const groups = new Map([['Changed', []]]);
   for (const one of all) {
     const [first] = one.setting.split('.');
-    const title = one.source === 'default' ? TITLES[first] ?? first : 'Changed';
+    const title = one.source === 'default' ? TITLES[first] ?? capital(first) : 'Changed';
     groups.set(title, [...(groups.get(title) ?? []), one]);
   }
   return [...groups].filter(([, group]) => group.length);
@@ -158,7 +158,6 @@ export function settingsView(page) {
   };
   const found = all.filter(isFound);
   const groups = groupsOf(found);
-  const search = (/** @type {Event} */ event) => page.go({ filter: /** @type {HTMLInputElement} */ (event.target).value }, true);
   const parts = (/** @type {SettingRow[]} */ group) => group.map((one) => guarded(() => settingPart(page, one, rows.get(one.setting)), one));
   const groupPart = (/** @type {string} */ title, /** @type {SettingRow[]} */ group) => {
     const isFolded = (/** @type {SettingRow} */ one) => title !== 'Changed' && !words.length && wordsOf(one.setting).isRare && one.setting !== id;
@@ -168,7 +167,7 @@ export function settingsView(page) {
   };
   return [
     h('div.title', { key: 'title' }, h('h2', { tabindex: -1 }, 'Settings'),
-      h('label.filter', null, icon('find'), h('span.hidden', null, 'Search'), h('input', { id: 'filter', type: 'search', controlled: filter, placeholder: 'Search; “changed” finds changed settings', oninput: search })),
+      searchBox(page, 'Search; “changed” finds changed settings'),
       h('span.quiet', null, `${found.length} of ${count(all.length, 'setting')}`)),
     h('div.sided', { key: 'settings' },
       h('ul.sections', { 'aria-label': 'Sections' }, groups.map(([title, group]) => h('li', { key: title }, h('button.plain', { type: 'button', onclick: () => document.getElementById(`section-${title}`)?.scrollIntoView() }, title, h('span.count', null, String(group.length)))))),

@@ -1,6 +1,6 @@
 // The state of the page: the run document, the entries of the journal as rows, and details fetched. Knows neither DOM nor network.
 
-import { bytesText, count, isUnreached, oneLine } from './text.js';
+import { count, isUnreached, oneLine } from './text.js';
 
 /** Rows of each kind that a tab keeps; the oldest are dropped in batches. */
 export const MOST_ROWS = 10_000;
@@ -289,9 +289,4 @@ export class Store {
   keys() {
     return [...new Set([...(this.run?.keys ?? []).map((one) => one.key), ...this.keyOfWorkspace.values()])];
   }
-}
-
-/** The first words of a body, for a row or a sentence. @param {Bytes} body @returns {string} */
-export function bodyHint(body) {
-  return oneLine(bytesText(body), 120);
 }

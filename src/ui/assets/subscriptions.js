@@ -1,8 +1,8 @@
 // Subscriptions: what goes where in a table, one of them with its secret and actions; a form for a new one.
 
-import { enable, rotate, subscribe, trigger, unsubscribe } from './command.js';
+import { enable, oneEvent, rotate, subscribe, unsubscribe } from './command.js';
 import { foreign, guarded, h } from './element.js';
-import { actionButton, commandsOf, copyButton, copyMenu, emptyState, filterable, fold, idPart, keyChoice, keyOf, link, mark, pairs, section, statusMark } from './parts.js';
+import { actionButton, commandsOf, copyButton, copyMenu, emptyState, filterable, fold, idPart, keyChoice, keyOf, link, mark, pairs, scrolled, section, statusMark } from './parts.js';
 import { count, dateTime, oneLine, reasonOf, shortKey, timeOfDay } from './text.js';
 
 /** The deliveries of a subscription, newest first. @param {Page} page @param {string} id */
@@ -16,8 +16,7 @@ function health({ status }, last) {
 
 /** One event to this subscription alone. @param {SubscriptionRow} one @returns {import('./command.js').Action} */
 function testEvent(one) {
-  const action = trigger({ type: one.events[0], data: '', key: one.key ?? '', subscription: one.id, count: 1, delay: '', tamper: '', duplicate: 1, shuffle: false, drop: false });
-  return { ...action, id: `test ${one.id}`, label: 'Send a test event' };
+  return { ...oneEvent(one.events[0], one.key ?? '', one.id), id: `test ${one.id}`, label: 'Send a test event' };
 }
 
 /** The secret, hidden until it is asked for. @param {Page} page @param {SubscriptionRow} one */
@@ -105,7 +104,7 @@ export function subscriptionsView(page) {
   const all = (page.store.run?.subscriptions ?? []).filter((one) => !page.route.key || one.key === page.route.key);
   return [
     h('div.title', null, h('h2', { tabindex: -1 }, 'Subscriptions'), h('span.quiet', null, all.length ? count(all.length, 'subscription') : null)),
-    all.length ? h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Subscriptions' }, h('table.rows', null,
+    all.length ? scrolled('Subscriptions', h('table.rows', null,
       h('thead', null, h('tr', null, ['Receiver', 'Health', 'Events', 'Key', 'Deliveries', 'Last'].map((head, i) => h(['th', 'th', 'th.late', 'th.late', 'th.number.late', 'th.number.later'][i], { scope: 'col' }, head)))),
       h('tbody', null, all.map((one) => guarded(() => subscriptionRow(page, one), one)))))
       : page.isDocument ? h('p.empty', null, 'There was no subscription.') : emptyState(page, 'No subscription. Create one below, or:', [page.cli(['subscriptions', 'create', 'https://demo.sink.localhost/hook'])]),

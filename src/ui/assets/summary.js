@@ -2,7 +2,7 @@
 
 import { exampleLine } from './command.js';
 import { foreign, guarded, h, icon, prose, s } from './element.js';
-import { adviceDone, commandLine, copyButton, copyMenu, emptyState, fold, link, pairs, pre, saveReport, section, testButton } from './parts.js';
+import { adviceDone, commandLine, copyButton, copyMenu, emptyState, fold, link, opening, pairs, pre, saveReport, scrolled, section, testButton } from './parts.js';
 import { gridPart } from './grid.js';
 import { failing, readiness } from './review.js';
 import { commandOf } from './shell.js';
@@ -124,10 +124,8 @@ function sparkOf({ store: { entries: all } }, entries) {
 function causeRow(page, cause, isOpen) {
   const isFailure = cause.standing === 'failed';
   const tests = cause.tests.length;
-  return h('article', { key: cause.id }, h('details.cause', { open: isOpen },
-    h('summary.go', { 'data-id': cause.id }, h(isFailure ? 'span.bad' : 'span.warn', null, icon(isFailure ? 'cross' : 'warn'), h('span.hidden', null, isFailure ? 'failed: ' : 'warning: ')), h('h4', null, prose(cause.sentence)),
-      h('span.quiet.small', null, [tests > 1 ? `${tests} tests` : '', cause.count > 1 ? `× ${NUMBERS.format(cause.count)}` : ''].filter(Boolean).join(' · ')), sparkOf(page, cause.entries)),
-    h('div.facts', null, causeFacts(page, cause))));
+  return h('article', { key: cause.id }, opening(cause.id, isFailure ? 'bad' : 'warn', isFailure ? 'failed' : 'warning', prose(cause.sentence),
+    [h('span.quiet.small', null, [tests > 1 ? `${tests} tests` : '', cause.count > 1 ? `× ${NUMBERS.format(cause.count)}` : ''].filter(Boolean).join(' · ')), sparkOf(page, cause.entries)], isOpen, causeFacts(page, cause)));
 }
 
 /** The tests of a run, the failed ones first. @param {RunDocument} run */
@@ -218,7 +216,7 @@ function readingsPart(exec) {
   const under = exec?.under;
   if (!under) return null;
   return section('Readings', h('p.sentence', null, prose(`${under.sentence}. This report is of \`${under.reading}\`.`)),
-    h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Readings' }, h('table.grid', null,
+    scrolled('Readings', h('table.grid', null,
       h('thead', null, h('tr', null, ['Reading', 'Exit status', 'Problems', 'First failed test'].map((head) => h('th', { scope: 'col' }, head)))),
       h('tbody', null, under.readings.map((row) => h('tr', { key: row.reading }, h('th', { scope: 'row' }, foreign(row.reading)),
         h(row.exit_status ? 'td.bad' : 'td', null, String(row.exit_status)), h('td', null, NUMBERS.format(row.problems)), h('td', null, foreign(row.failed_test ?? '–'))))))));
