@@ -73,7 +73,7 @@ function subscriptionRow(page, one) {
   return h(isChosen ? 'tr.chosen' : 'tr', { key: one.id },
     h('th', { scope: 'row' }, h('a.go', { href: page.address({ id: isChosen ? '' : one.id, filter: '' }), 'data-id': one.id, 'aria-current': isChosen ? 'true' : null, title: one.url }, foreign(oneLine(one.url.replace(/^https:\/\//, ''), 200)))),
     h('td', null, health(one, last)),
-    h('td.late', null, foreign(one.events.length > 2 ? `${one.events[0]} and ${one.events.length - 1} more` : one.events.join(', '))),
+    h('td.late.wraps', null, foreign(one.events.length > 2 ? `${one.events[0]} and ${one.events.length - 1} more` : one.events.join(', '))),
     h('td.late', null, foreign(shortKey(one.key ?? '', page.store.keys()))),
     h('td.number.late', null, deliveries.length ? link(page, { view: 'deliveries', id: '', filter: `subscription:${one.id}` }, String(deliveries.length)) : h('span.quiet', null, '0')),
     h('td.number.later', null, last ? [statusMark(last), ' ', timeOfDay(last.at).slice(0, 8)] : h('span.quiet', null, '–')));

@@ -128,15 +128,16 @@ function causeRow(page, cause, isOpen) {
     [h('span.quiet.small', null, [tests > 1 ? `${tests} tests` : '', cause.count > 1 ? `× ${NUMBERS.format(cause.count)}` : ''].filter(Boolean).join(' · ')), sparkOf(page, cause.entries)], isOpen, causeFacts(page, cause)));
 }
 
-/** The tests of a run, the failed ones first. @param {RunDocument} run */
-function testsOfRun(run) {
-  const all = (run.keys ?? []).flatMap(({ key, requests, test }) => (test ? [{ key, requests: requests ?? 0, test, isRed: isFailed(run, test) }] : []));
-  return all.sort((a, b) => Number(b.isRed) - Number(a.isRed));
+/** The tests of a run, the failed ones first, in the order of their causes. @param {RunDocument} run @param {Cause[]} causes */
+function testsOfRun(run, causes) {
+  const ranks = new Map(causes.flatMap(({ tests }, i) => tests.map(({ key }) => /** @type {[string, number]} */ ([key, i]))));
+  const all = (run.keys ?? []).flatMap(({ key, requests, test }) => (test ? [{ key, requests: requests ?? 0, test, isRed: isFailed(run, test), rank: ranks.get(key) ?? causes.length }] : []));
+  return all.sort((a, b) => Number(b.isRed) - Number(a.isRed) || a.rank - b.rank);
 }
 
 /** The tests on the left, the cause of the chosen one on the right. @param {Page} page @param {RunDocument} run @param {Cause[]} causes @returns {Node} */
 function testsPart(page, run, causes) {
-  const tests = testsOfRun(run);
+  const tests = testsOfRun(run, causes);
   const chosen = tests.find(({ key }) => key === page.route.id) ?? tests[0];
   const its = causes.filter((cause) => cause.tests.some(({ key }) => key === chosen.key) || cause.keys.includes(chosen.key) && !cause.tests.length);
   const row = (/** @type {typeof chosen} */ one) => h('li', { key: one.key }, h('a.go', { href: page.address({ id: one.key }), 'data-id': one.key, 'aria-current': one === chosen ? 'true' : null, title: one.test.test },
@@ -261,7 +262,8 @@ export function summaryView(page) {
   const listedCauses = hasTests ? causes.filter(({ tests }) => !tests.length) : causes;
   const failed = listedCauses.filter(({ standing }) => standing === 'failed');
   const isRed = causes.some(({ standing }) => standing === 'failed') || Boolean(run.exec?.exit_status);
-  const { unused, forgotten_entries: forgotten } = run.verification;
+  const { forgotten_entries: forgotten } = run.verification;
+  const unused = run.verification.unused.filter(({ message }) => !causes.some((cause) => cause.sentence === message));
   const omitted = Object.entries(run.omitted ?? {}).filter(([, number]) => typeof number === 'number' && number > 0).map(([kind, number]) => `${number} ${kind.replace(/_/g, ' ')}`);
   const isEmpty = !entries.length && !isDocument;
   const command = run.exec?.command.length ? commandOf(run.exec.command.map(String)) : '';

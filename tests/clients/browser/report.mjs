@@ -43,6 +43,7 @@ async function walk(tab) {
   await main.getByText(/^\W*Not ready: /).waitFor();
   await main.getByRole("heading", { name: "Not tested yet" }).waitFor();
   assert.deepEqual(await objections(page), []);
+  await main.locator("summary[data-id=wrong-path]").click();
   await main.getByRole("list", { name: "Seen for wrong-path" }).getByRole("link").first().click();
   await details.getByText(/no endpoint/).first().waitFor();
   await page.getByRole("navigation").getByRole("link", { name: "Deliveries" }).click();
