@@ -84,7 +84,6 @@ pub static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "live.js",
         "request.js",
         "review.js",
-        "grid.js",
         "scenarios.js",
         "settings_words.js",
         "settings.js",

@@ -3,7 +3,6 @@
 import { exampleLine } from './command.js';
 import { foreign, guarded, h, icon, prose, s } from './element.js';
 import { adviceDone, commandLine, copyButton, copyMenu, emptyState, fold, link, opening, pairs, pre, saveReport, scrolled, section, testButton } from './parts.js';
-import { gridPart } from './grid.js';
 import { failing, readiness } from './review.js';
 import { commandOf } from './shell.js';
 import { NUMBERS, capital, count, dateTime, duration, isRefused, listed, nameOfTest, oneLine, settingText, timeOfDay } from './text.js';
@@ -179,15 +178,41 @@ function causesPart(page, title, causes, isOpen) {
   return causes.length ? section(title, h('div.causes', null, causes.slice(0, MOST_CAUSES).map((cause, i) => guarded(() => causeRow(page, cause, isOpen && i === 0), cause.id))), moreCauses(page, causes.slice(MOST_CAUSES))) : null;
 }
 
-/** Parts of active scenarios that did not happen: information, unless the verdict was asked for them. @param {Page} page @param {RunDocument} run @returns {Node | null} */
+/** Parts of active scenarios that did not happen: information, unless the verdict was asked for them. While they may still, the scenarios show how far they came. @param {Page} page @param {RunDocument} run @returns {Node | null} */
 function unfinishedPart(page, run) {
-  const items = run.verification.unfinished.slice(0, MOST_UNFINISHED).map((any) => guarded(() => {
+  const all = run.verification.unfinished;
+  const shown = page.isDocument ? all.slice(0, MOST_UNFINISHED) : [];
+  const items = shown.map((any) => guarded(() => {
     const one = /** @type {{message: string, scenario: string, workspace: string | null}} */ (any);
     const test = run.keys?.find(({ workspace }) => workspace === one.workspace)?.test?.test;
     return h('li', null, prose(one.message), test ? ['; test ', foreign(test)] : null, ' ', link(page, { view: 'scenarios', id: one.scenario, filter: '' }, 'scenario'));
   }, any));
-  const more = run.verification.unfinished.length - MOST_UNFINISHED;
-  return items.length ? section('Unfinished scenarios', h('ul', null, items, more > 0 ? h('li', null, `and ${more} more: `, link(page, { view: 'scenarios', id: '', filter: '' }, 'their progress')) : null)) : null;
+  const more = all.length - shown.length;
+  return all.length ? section('Unfinished scenarios', items.length ? h('ul', null, items) : null,
+    more ? h('p', null, `${items.length ? 'and ' : ''}${items.length ? `${more} more` : count(more, 'rule or event', 'rules and events')} of active scenarios: `, link(page, { view: 'scenarios', id: '', filter: '' }, 'how far they came')) : null) : null;
+}
+
+/** @typedef {NonNullable<RunDocument['verification']['grid']>[number]} GridRow */
+
+/** What a run met of the contract: each operation, and how many requests got each of its answers. @param {Page} page @param {RunDocument['verification']} verification @returns {Node | null} */
+export function gridPart(page, { grid: rows, coverage }) {
+  // A file of an earlier version has none.
+  if (!rows?.length) return null;
+  const all = rows.flatMap(({ cells }) => cells);
+  const statuses = [...new Set(all.map(({ status }) => status))].sort((a, b) => a - b);
+  const gaps = coverage?.gaps ?? [];
+  const shown = (/** @type {GridRow} */ { operation, cells }, /** @type {number} */ status) => {
+    const cell = cells.find((one) => one.status === status);
+    if (!cell) return h('td', null);
+    return cell.requests ? h('td', null, link(page, { view: 'activity', id: '', filter: `operation:${operation} ${status}` }, NUMBERS.format(cell.requests))) : h('td.gap', null, '–', h('span.hidden', null, 'no request'));
+  };
+  return section('Contract',
+    coverage ? h('p.sentence', null, foreign(`${coverage.summary}.`)) : null,
+    scrolled('Requests by operation and status', h('table.grid', null,
+      h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Operation'), statuses.map((status) => h('th', { scope: 'col' }, String(status))))),
+      h('tbody', null, rows.map((row) => h('tr', { key: row.operation }, h('th', { scope: 'row' }, foreign(row.operation)), statuses.map((status) => shown(row, status))))))),
+    gaps.length ? fold('How to get the others', false, h('ul', null, gaps.map(({ status, operations, gap: { advice, scenario } }) => h('li', null,
+      h('b', null, String(status)), ' of ', foreign(operations.join(', ')), ': ', prose(advice), scenario ? ['. ', link(page, { view: 'scenarios', id: scenario, filter: '' }, 'Scenario')] : null)))) : null);
 }
 
 /** @param {Page} page @param {RunDocument} run */
