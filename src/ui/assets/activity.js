@@ -117,7 +117,7 @@ export class Activity {
     }
     this.looked = store.entries.length;
     // When the next attempt is changes with the state.
-    if (kind && this.stateOf !== store.run) this.list.forget();
+    if (this.stateOf !== store.run) this.list.forget('delivery');
     this.stateOf = store.run;
     if (!this.paused && (this.list.isAtTop && !route.id || this.shown === 0)) this.shown = this.matching.length;
     const { matching, shown, children } = this;
@@ -187,8 +187,7 @@ export class Activity {
     // Not while somebody drags over it.
     const isLater = now - this.drawnAt < DRAWN_EVERY_MS && width === this.drawnWidth && chosen === this.drawnFor;
     // Its lanes would jump while the journal is read.
-    if (this.page.live?.repeated) return this.chart;
-    if (about !== this.drawnOf && (isLater || this.chart.matches?.(':active'))) {
+    if (about !== this.drawnOf && (this.page.live?.repeated || isLater || this.chart.matches?.(':active'))) {
       this.timer ??= setTimeout(() => {
         this.timer = undefined;
         this.page.redraw();

@@ -80,10 +80,13 @@ export class VirtualList {
     this.draw();
   }
 
-  /** Makes each row anew when it is drawn next. */
-  forget() {
-    for (const node of this.nodes.values()) node.remove();
-    this.nodes.clear();
+  /** Makes the rows of a kind anew when they are drawn next. @param {EntryKind} kind */
+  forget(kind) {
+    for (const [entry, node] of this.nodes) {
+      if (entry.kind !== kind) continue;
+      node.remove();
+      this.nodes.delete(entry);
+    }
   }
 
   draw() {
