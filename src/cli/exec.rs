@@ -161,6 +161,7 @@ impl<'a> Runner<'a> {
         }
         let (target, masks) = (target(&emulator), Masks::begun(&emulator));
         let trust = TrustFiles::write(&emulator, serve.tls.as_ref())?;
+        let began = machine::monotonic();
         let begun = spawn(command, &emulator, trust.as_ref(), self.raised, streams);
         if let (Err(failure), Some(file)) = (&begun, &self.report_file)
             && let Err(problem) = write_report(file, &target, ExecFacts::not_run(command, failure, &masks)).await
@@ -180,10 +181,11 @@ impl<'a> Runner<'a> {
         let (status, mut signalled) = wait_for(child, signals, adopted, serve.grace)
             .await
             .map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
+        let duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
         // The command ran them.
         emulator.control().end_receivers();
         let masks = masks.ended(&emulator);
-        let mut facts = ExecFacts::of(command, status, &masks);
+        let mut facts = ExecFacts { duration_ms, ..ExecFacts::of(command, status, &masks) };
         if let Some(tee) = tee.map(Arc::new) {
             let passing = Arc::clone(&tee);
             let passed_on = tokio::task::spawn_blocking(move || passing.pass_on());

@@ -17,6 +17,9 @@ pub(crate) struct ExecFacts {
     pub(crate) signal: Option<i32>,
     /// Why it could not be run.
     pub(crate) problem: Option<String>,
+    /// How long it ran, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) duration_ms: Option<u64>,
     /// The end of its output, at most 64 KiB, credentials masked. Output to a terminal is not in it.
     #[serde(default)]
     pub(crate) output: Option<String>,

@@ -194,6 +194,9 @@ pub(crate) struct Findings {
     pub(crate) data: Vec<Finding>,
     /// Rules that had nothing to judge: that they found nothing proves nothing.
     pub(crate) not_exercised: Vec<NotExercised>,
+    /// How many rules there are.
+    #[serde(default)]
+    pub(crate) rules: usize,
     /// What no traffic can show.
     pub(crate) beyond: Vec<String>,
     pub(crate) judged_requests: usize,

@@ -49,6 +49,7 @@ pub(crate) fn judge(traffic: &Traffic<'_>) -> Findings {
         }
     }
     let mut findings = Findings {
+        rules: results.len(),
         beyond: BEYOND.map(str::to_owned).to_vec(),
         judged_requests: traffic.requests.len(),
         judged_deliveries: traffic.deliveries.len(),

@@ -84,9 +84,8 @@ pub static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "live.js",
         "request.js",
         "review.js",
-        "causes.js",
-        "grid.js",
         "scenarios.js",
+        "settings_words.js",
         "settings.js",
         "subscriptions.js",
         "summary.js",
@@ -148,7 +147,8 @@ impl Asset {
     }
 }
 
-/// The lines that are not only a comment: `// …`, or from a line that begins with `/*` to the next `*/` at the end of a line.
+/// The lines that are not only a comment: `// …`, or from a line that begins with `/*` to the next `*/` at the end of a line; without the
+/// types of casts, which are comments within a line.
 fn without_comments(source: &str) -> String {
     let (mut text, mut inside) = (String::with_capacity(source.len()), false);
     for line in source.lines() {
@@ -157,12 +157,22 @@ fn without_comments(source: &str) -> String {
         // Code may follow a comment: `/** @type {Event} */ (event).preventDefault();`.
         let begins = !inside && content.starts_with("/*") && ends != Some(false);
         if !inside && !begins && !content.is_empty() && !content.starts_with("//") {
-            text.push_str(content);
+            text.push_str(&without_types(content));
             text.push('\n');
         }
         inside = (inside || begins) && ends.is_none();
     }
     text
+}
+
+/// A line without the types in it: `/** @type {Event} */ (event)` is `(event)`.
+fn without_types(line: &str) -> String {
+    let mut parts = line.split("/** @type ");
+    let mut code = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        code.push_str(part.split_once("*/").map_or(part, |(_, code)| code.trim_start()));
+    }
+    code
 }
 
 /// A page of the documentation: its Markdown as HTML. What it quotes is no markup, and links lead to other pages and headings alone.
@@ -349,8 +359,8 @@ mod tests {
     fn lines_that_are_comments_alone_are_not_served() {
         let source = "// The start.\n\n/** One. @type {a} */\nconst a = 1; // kept\n/**\n * Two\n * @returns {b}\n */\n  // three\n  function b() {}\n";
         assert_eq!(without_comments(source), "const a = 1; // kept\nfunction b() {}\n");
-        let cast = "/** @type {A} */ (a).b();\n/* x */\nc(); /* y */\nd();\n";
-        assert_eq!(without_comments(cast), "/** @type {A} */ (a).b();\nc(); /* y */\nd();\n");
+        let cast = "x = /** @type {A} */ (/** @type {B} */ (a).b());\n/* x */\nc(); /* y */\nd();\n";
+        assert_eq!(without_comments(cast), "x = ((a).b());\nc(); /* y */\nd();\n");
         assert_eq!(without_comments("/* a */\n.b { c: d; }\n/* e\n   f */\n"), ".b { c: d; }\n");
     }
 }

@@ -590,8 +590,9 @@ fn a_report_is_written_however_the_command_ends() {
         // A command that failed may have failed of the request that no endpoint matches.
         assert_eq!(printed.contains("GET /v1/nowhere: no endpoint"), code != 0, "{printed}");
         let document = document.unwrap_or_else(|| panic!("{script}: no report"));
+        assert!(document["exec"]["duration_ms"].is_u64(), "{script}");
         let expected = json!({
-            "command": ["sh", "-c", script], "exit_status": code, "signal": signal, "problem": null,
+            "duration_ms": document["exec"]["duration_ms"], "command": ["sh", "-c", script], "exit_status": code, "signal": signal, "problem": null,
             "output": "", "fail_on": [], "failed_by": [], "failed_because": [], "failed_findings": []
         });
         assert_eq!(document["exec"], expected);

@@ -32,9 +32,14 @@ async fn every_file_is_served_with_its_type_and_a_strict_policy() {
         assert_eq!(answer.status, 200, "{name}");
         let source = std::fs::read_to_string(folder.join(&name)).expect("the file");
         let served = text(&answer.body);
+        // Each is the rest of a line of the file: types within it are not served.
         let mut lines = source.lines();
+        let is_part = |line: &str, known: &str| {
+            let mut rest = known.chars();
+            line.trim().chars().all(|c| rest.any(|other| other == c))
+        };
         assert!(
-            served.lines().all(|line| lines.any(|known| known.trim() == line.trim())),
+            served.lines().all(|line| lines.any(|known| is_part(line, known))),
             "{name} has lines of the file alone"
         );
         assert!(source.len() < 2 * served.len() + 2000, "{name}: {} of {} bytes", served.len(), source.len());

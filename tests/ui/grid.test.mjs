@@ -3,8 +3,7 @@ import { test } from "node:test";
 
 import "./dom.mjs";
 
-const { gridPart } = await import("../../src/ui/assets/grid.js");
-const { isFailed } = await import("../../src/ui/assets/causes.js");
+const { gridPart, isFailed } = await import("../../src/ui/assets/summary.js");
 
 const page = { address: ({ view, id, filter }) => `#/${view}/${id}?${filter}` };
 const advice = (name) => ({ scenario: name, advice: `\`wrs-emulator scenarios use ${name}\`, then a valid request` });

@@ -4,9 +4,8 @@ import { test } from "node:test";
 import "./dom.mjs";
 
 const { failing, readiness, reviewView } = await import("../../src/ui/assets/review.js");
-const { causesOf } = await import("../../src/ui/assets/causes.js");
 const { Store, attemptEntry, requestEntry } = await import("../../src/ui/assets/store.js");
-const { summaryView } = await import("../../src/ui/assets/summary.js");
+const { causesOf, headOf, runnerOf, summaryView } = await import("../../src/ui/assets/summary.js");
 
 const EVIDENCE = { request: "req_1", delivery: null, detail: "GET /<b>\u202e: no endpoint" };
 const finding = (change = {}) => ({
@@ -15,10 +14,10 @@ const finding = (change = {}) => ({
 });
 const findings = (data, change = {}) => ({
   data, not_exercised: [{ code: "secret-weak", title: "A signing secret can be guessed", exercise: "subscribe", advice: [] }, { code: "receiver-slow", title: "A receiver is slow", exercise: "fire an event", advice: [{ do: "fire", type: "x", tamper: null, duplicate: null }] }],
-  beyond: ["how it stores keys"], judged_requests: 2, judged_deliveries: 1, forgotten_entries: 0, ...change,
+  rules: 28, beyond: ["how it stores keys"], judged_requests: 2, judged_deliveries: 1, forgotten_entries: 0, ...change,
 });
 const page = (route, of, isDocument = false) => ({
-  store: { findings: of, problem: "" }, route: { view: "review", id: "", filter: "", key: "", ...route }, ui: { copied: "" }, base: "http://127.0.0.1:9770/_emulator/", isDocument,
+  store: { findings: of, problem: "" }, route: { view: "review", id: "", filter: "", key: "", ...route }, ui: { copied: "", menuOpen: "" }, base: "http://127.0.0.1:9770/_emulator/", isDocument,
   address: (to) => `#/${to.view ?? "review"}/${to.id}`, cli: (words) => `wrs-emulator ${words.join(" ")}`, go() {}, redraw() {}, announce() {},
 });
 /** The view as one node. */
@@ -54,7 +53,8 @@ test("a finding is shown as text, with links to what shows it", () => {
   assert.deepEqual([...article.querySelectorAll("ul a")].map((node) => node.getAttribute("href")), ["#/activity/req_1", "#/deliveries/dlv_1", "#/deliveries/dlv_2"]);
   for (const text of ["GET /<b>\\u{202e}: no endpoint", "(2 times) x", "and 1 more", "It does nothing.", "Correct it", "Endpoints"]) assert.ok(article.textContent.includes(text), text);
   assert.equal(root.querySelector("article b"), null);
-  assert.match(root.textContent, /A receiver is slow\? receiver-slowFire an eventwrs-emulator trigger x/);
+  assert.match(root.textContent, /A receiver is slow\?receiver-slowFire an eventwrs-emulator trigger x/);
+  assert.match(root.textContent, /26 of 28 checks had something to judge; 25 of them found nothing\./);
   assert.match(root.textContent, /Not visible in traffichow it stores keys/);
 });
 
@@ -82,10 +82,10 @@ const attempt = (id, key, change) => Object.assign(attemptEntry({
 const cause = (kind, sentence, change = {}) => ({ kind, name: "x", sentence, outcome: null, remedy: "mend it", also: [], tests: [], keys: [], records: [], count: 1, findings: [], standing: "warning", ...change });
 const ended = (name, outcome, message) => ({ test: name, outcome, message: message ?? null, output: message ? `def ${name}` : null });
 const of = (causes, change = {}) => ({ verification: { ...verification, causes }, keys: [], requests: [], emulator: {}, clock: { mode: "real", now: "2026-01-31T09:30:00Z" }, ...change });
-/** The summary of a report. */
-function summary(run, entries = []) {
+/** The summary of a report, with a test chosen, or of a running emulator. */
+function summary(run, entries = [], id = "", isDocument = true) {
   const root = document.createElement("div");
-  root.append(...summaryView({ ...page({}, null, true), store: Object.assign(new Store(), { run, entries }) }).filter(Boolean));
+  root.append(...summaryView({ ...page({ id }, null, isDocument), store: Object.assign(new Store(), { run, entries }) }).filter(Boolean));
   return root;
 }
 
@@ -93,27 +93,44 @@ test("what failed the run comes first, what is shown elsewhere has no card, and 
   const causes = [cause("forged", "b", { standing: "failed" }), cause("refused", "d"), cause("silent", "e", { standing: "elsewhere" })];
   const run = of(causes, { verification: { ...verification, causes, headline: { tone: "bad", sentence: "Failed: b" } } });
   const root = summary(run);
-  const titles = (name) => [...root.querySelectorAll("section")].filter((one) => one.querySelector("h3").textContent === name).flatMap((one) => [...one.querySelectorAll("h4")].map((title) => title.firstChild.textContent));
+  const titles = (name) => [...root.querySelectorAll("section")].filter((one) => one.querySelector("h3").textContent === name).flatMap((one) => [...one.querySelectorAll("h4")].map((title) => title.textContent));
   assert.deepEqual([titles("What failed"), titles("Also")], [["b"], ["d"]]);
   assert.equal(root.querySelector(".verdict.bad").textContent, "Failed: b");
+  // A running emulator has not failed yet.
+  const live = summary(run, [], "", false);
+  assert.equal(live.querySelector(".verdict").textContent, "1 problem, and 1 more thing to look at");
+  assert.doesNotMatch(live.textContent, /Failed/);
   assert.deepEqual(causesOf({ verification }, []), [], "a file of an earlier version has none");
 });
 
-test("a card has the sentence, the tests with what they said, the records, what to do, and a command that works from the file", () => {
+test("the tests are on the left, and the cause of the chosen one with what it said, its records, what to do, and a command that works from the file", () => {
   const failed = cause("refused", "GET /v1/x was refused with 422: `x` is wrong", {
     tests: [{ test: "reads <b>", key: "k_a", message: "assert 0 == 1" }, { test: "writes", key: "k_b", message: "assert 0 == 1" }], also: ["GET /v1/y: no endpoint"], records: ["req_1", "req_2"], count: 1081, findings: ["unknown-field"], standing: "failed",
   });
-  const keys = [{ key: "k_a", workspace: "ws_a", requests: 1, test: ended("reads <b>", "failed", "assert 0 == 1") }, { key: "k_c", workspace: "ws_c", requests: 1, test: ended("webhooks_arrive", "passed") }];
+  const keys = [{ key: "k_c", workspace: "ws_c", requests: 1, test: ended("hooks.test.ts: webhooks_arrive", "passed") }, { key: "k_a", workspace: "ws_a", requests: 1, test: ended("tests/test_x.py::reads <b>", "failed", "assert 0 == 1") }];
   const lost = cause("undelivered", "workflow.completed to https://app.example/hook: nothing listens", { keys: ["k_c"], records: ["dlv_1"] });
   const run = of([failed, lost], { keys, viewing: "my run.json", exec: { command: ["x"], exit_status: 1 } });
-  const root = summary(run, [request("req_1", "k_a"), request("req_2", "k_b", {}, 1000), attempt("dlv_1", "k_c")]);
-  const sections = new Map([...root.querySelectorAll("section")].map((one) => [one.querySelector("h3").textContent, one]));
-  const card = sections.get("What failed").querySelector("article");
-  assert.equal(card.querySelector("h4").textContent, "GET /v1/x was refused with 422: x is wrong");
-  for (const part of ["1,081 times", "reads <b>writes", "assert 0 == 1", "GET /v1/y: no endpoint", "req_1", "Mend it", "Output of reads <b>"]) assert.ok(card.textContent.includes(part), `${part}: ${card.textContent}`);
+  const entries = [request("req_1", "k_a"), request("req_2", "k_b", {}, 1000), attempt("dlv_1", "k_c")];
+  const root = summary(run, entries);
+  const tests = [...root.querySelectorAll(".list-of-tests a")];
+  assert.deepEqual(tests.map((one) => one.textContent), ["failedreads <b>1 request", "passedwebhooks_arrive1 request"], "the failed one is first");
+  const card = root.querySelector("article");
+  assert.equal(card.querySelector("h3").textContent, "GET /v1/x was refused with 422: x is wrong");
+  for (const part of ["1,081 times", "reads <b>writes", "assert 0 == 1", "GET /v1/y: no endpoint", "req_1", "Mend it", "Output of tests/test_x.py::reads <b>"]) assert.ok(card.textContent.includes(part), `${part}: ${card.textContent}`);
   assert.equal(card.querySelector(".command code").textContent, "wrs-emulator explain req_1 --from 'my run.json'");
   assert.equal(card.querySelector("b"), null);
-  assert.match(sections.get("Also").textContent, /nothing listens.*Testwebhooks_arrive/);
+  assert.match(summary(run, entries, "k_c").querySelector("article").textContent, /^workflow.completed to .*nothing listens.*Testhooks/);
+  const also = [...root.querySelectorAll("section")].find((one) => one.querySelector("h3").textContent === "Also");
+  assert.deepEqual([...also.querySelectorAll("h4")].map((one) => one.textContent), [lost.sentence], "what is beside its test is not listed again");
+});
+
+test("a report begins with what ran, how it ended, how long it took, and how many failed", () => {
+  const head = (command, exec, change) => headOf({ exec: { command, exit_status: 1, ...exec }, verification: { tests: 8, failed_tests: 8, ...change } });
+  assert.equal(head(["/usr/bin/python3", "-m", "pytest", "-q"], { duration_ms: 17_600 }), "pytest · exit 1 · 17.6 s · 8 of 8 failed");
+  assert.equal(head(["npx", "vitest", "run"], { exit_status: 0 }), "vitest · exit 0 · 8 tests passed");
+  assert.equal(head(["sh"], { signal: 9, exit_status: 137 }, { tests: 0, failed_tests: 0 }), "sh · signal 9");
+  assert.equal(headOf({ verification: {} }), "Report");
+  for (const [command, name] of [[["uv", "run", "pytest"], "pytest"], [["CI=1", "env", "node", "--test"], "node"], [["npm", "test"], "npm"], [["C:\\tools\\jest"], "jest"], [["python"], "python"]]) assert.equal(runnerOf(command), name);
 });
 
 test("statuses are counted, the most frequent first, and only what failed is red", () => {

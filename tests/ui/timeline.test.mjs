@@ -23,9 +23,9 @@ const page = (entries, change = {}) => {
 
 test("at most six lanes, the busiest keys; the others share one", () => {
   const entries = Array.from({ length: 9 }, (_, i) => Array.from({ length: i + 1 }, (__, j) => request(`sk_test_${i}`, j))).flat();
-  const lanes = lanesOf(entries, entries.map(({ key }) => key));
-  assert.deepEqual([...new Set(lanes.values())], ["4 others", "4", "5", "6", "7", "8"]);
-  assert.equal(new Set(lanesOf(entries.slice(0, 21), []).values()).size, 6);
+  const lanes = lanesOf(entries, (key) => key.slice(-1));
+  assert.deepEqual([...new Set(lanes.values())], ["4", "5", "6", "7", "8", "4 others"], "in the order of their names, wherever the traffic begins");
+  assert.equal(new Set(lanesOf(entries.slice(0, 21), (key) => key).values()).size, 6);
 });
 
 test("a thousand requests in a second are a band with a count, a few stay dots", () => {
@@ -49,6 +49,20 @@ test("a moved clock is a break that names it, and the quota a line", () => {
   assert.equal(timeline(page([]), [], 1000).textContent, "Nothing happened.");
 });
 
+test("it folds to one lane of 48 pixels, on a phone at first; lanes have the names of tests", () => {
+  const entries = [request("sk_test_a", 0), request("sk_test_b", 10)];
+  const one = page(entries, { run: { keys: [{ key: "sk_test_a", test: { test: "tests/test_a.py::test_burst[5]", outcome: "failed" } }] } });
+  one.ui = {};
+  one.redraw = () => {};
+  const height = (wide) => Number(timeline(one, entries, wide).querySelector("svg.lanes").getAttribute("height"));
+  assert.equal(height(390), 48);
+  const drawn = timeline(one, entries, 1000);
+  assert.match(drawn.textContent, /test_burst\[5\]/);
+  for (const mark of ["answered", "refused", "failed", "event", "its attempts", "quota left"]) assert.ok(drawn.querySelector(".legend").textContent.includes(mark), mark);
+  drawn.querySelector("button").onclick();
+  assert.equal(height(1000), 48);
+});
+
 test("deliveries are shown below their event, in the order of the list", () => {
   const row = (kind, id, event = null) => ({ kind, id, event });
   const [event, first, between, second, alone] = [row("event", "evt_1", "evt_1"), row("delivery", "dlv_1", "evt_1"), row("request", "req_1"), row("delivery", "dlv_2", "evt_1"), row("delivery", "dlv_3", "evt_0")];
@@ -61,7 +75,7 @@ test("deliveries are shown below their event, in the order of the list", () => {
 test("the palette finds views, keys, scenarios, settings and ids by parts of their names", () => {
   const run = { scenarios: [{ name: "always-429", title: "The quota is always used up" }], profile: { data: [{ setting: "rate_limit.requests" }] }, subscriptions: [], keys: [{ key: "sk_test_a" }] };
   const names = (text) => found(page([], { run }), text).map(([name, kind]) => `${kind}: ${name}`);
-  assert.equal(names("")[0], "view: Summary");
+  assert.deepEqual(names("").filter((name) => /^action: Save|Summary/.test(name)), ["action: Save the report", "view: Summary"], "actions first");
   assert.equal(names("quota used")[0], "scenario: always-429: The quota is always used up");
   assert.equal(names("rate requests")[0], "setting: rate_limit.requests");
   assert.equal(names("sk_test_a")[0], "key: sk_test_a");

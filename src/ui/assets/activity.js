@@ -4,7 +4,7 @@ import { foreign, guarded, h, icon } from './element.js';
 import { connectPanel } from './connect.js';
 import { FILTER_NAMES, completions, matcher, toggled, unknownNames } from './filter.js';
 import { VirtualList } from './list.js';
-import { emptyState, link, statusMark } from './parts.js';
+import { attemptDots, emptyState, link, statusMark } from './parts.js';
 import { count, duration, listed, reasonOf, shortKey, timeOfDay } from './text.js';
 import { timeline } from './timeline.js';
 
@@ -16,14 +16,15 @@ const MOST_MARKS = 2000;
 /** The timeline is drawn anew at most this often. */
 const DRAWN_EVERY_MS = 1000;
 
-/** @param {Entry} entry @param {string[]} keys every key @param {string} outcome what became of an event @returns {(Node | string)[]} */
-function cells(entry, keys, outcome) {
+/** @param {Page} page @param {Entry} entry @returns {(Node | string)[]} */
+function cells(page, entry) {
   const time = timeOfDay(entry.at);
+  const reason = reasonOf(entry);
   return [
     h('span.time', null, time.slice(0, 8), h('span.ms', null, time.slice(8))), ' ', statusMark(entry), ' ',
     h('bdi', { title: entry.text }, entry.text), ' ',
-    h('span.why', { title: outcome || reasonOf(entry) }, foreign(outcome || reasonOf(entry))), ' ',
-    h('span.who', { title: entry.key ?? '' }, foreign(entry.key ? shortKey(entry.key, keys) : '')), ' ',
+    h('span.why', { title: reason }, entry.kind === 'delivery' ? attemptDots(page, entry, reason) : foreign(reason)), ' ',
+    h('span.who', { title: entry.key ?? '' }, foreign(entry.key ? shortKey(entry.key, page.store.keys()) : '')), ' ',
     h('span.took', null, entry.kind === 'request' || entry.kind === 'delivery' ? duration(entry.latency) : ''),
   ];
 }
@@ -56,7 +57,7 @@ export class Activity {
   /** @param {Page} page */
   constructor(page) {
     this.page = page;
-    this.list = new VirtualList('Activity, newest first', (entry) => cells(entry, page.store.keys(), ''), (entry) => this.open(entry));
+    this.list = new VirtualList('Activity, newest first', (entry) => cells(page, entry), (entry) => this.open(entry));
     /** Matching rows, oldest first. @type {Entry[]} */
     this.matching = [];
     /** How many of the matching ones are shown. */
@@ -69,6 +70,8 @@ export class Activity {
     this.test = this.matches;
     /** Deliveries shown below their event. @type {Set<Entry>} */
     this.children = new Set();
+    /** The state that the rows show. @type {RunDocument | null} */
+    this.stateOf = null;
     /** The timeline, which looks after its own content; of what and when it was drawn. */
     this.chart = h('div', { key: 'timeline', island: 'timeline' });
     this.drawnOf = '';
@@ -99,7 +102,9 @@ export class Activity {
       this.test = (/** @type {Entry} */ entry) => !entry.superseded && this.matches(entry);
       // Rows that are read keep their place: the newest of them stays the first.
       const newest = same && isReading ? this.matching[this.shown - 1] : undefined;
-      const { rows, children } = grouped(store.entries.filter(this.test));
+      const found = store.entries.filter(this.test);
+      // By the time that is shown: the attempt that decides may be an earlier one.
+      const { rows, children } = kind ? { rows: found.sort((a, b) => a.at - b.at), children: new Set() } : grouped(found);
       const place = newest ? rows.lastIndexOf(newest) : -1;
       const hidden = same && this.paused ? of.length - this.shown : 0;
       [this.matching, this.children] = [rows, children];
@@ -111,6 +116,9 @@ export class Activity {
       of.length = this.matching.length;
     }
     this.looked = store.entries.length;
+    // When the next attempt is changes with the state.
+    if (this.stateOf !== store.run) this.list.forget('delivery');
+    this.stateOf = store.run;
     if (!this.paused && (this.list.isAtTop && !route.id || this.shown === 0)) this.shown = this.matching.length;
     const { matching, shown, children } = this;
     this.list.show({ count: shown, at: (index) => matching[shown - 1 - index], isChild: (entry) => children.has(entry) }, route.id);
@@ -163,7 +171,7 @@ export class Activity {
         waiting && !paused ? h('button.primary', { type: 'button', onclick: () => this.showNew() }, `${waiting} new`, icon('up')) : null),
       unknown.length ? h('p.message.warn', { role: 'status', key: 'unknown' }, `${listed(unknown.map((name) => `“${name}:”`))} is not a field; the filter looks for it as text. Fields: ${Object.keys(FILTER_NAMES).join(', ')}, is, since, until.`) : null,
       hasRows ? this.drawing() : null,
-      hasRows ? h('div.heads', { 'aria-hidden': 'true', key: 'heads' }, h('span.cells', null, h('span', null, 'Time'), h('span', null, 'Status'), h('span', null, kind ? 'Delivery' : 'What'), h('span', null, 'Detail'), h('span.who', null, 'Key'), h('span.took', null, 'Took'))) : null,
+      hasRows ? h(kind ? 'div.heads.deliveries' : 'div.heads', { 'aria-hidden': 'true', key: 'heads' }, h('span.cells', null, h('span', null, 'Time'), h('span', null, 'Status'), h('span', null, kind ? 'Delivery' : 'What'), h('span', null, kind ? 'Attempts' : 'Detail'), h('span.who', null, 'Key'), h('span.took', null, 'Took'))) : null,
       hasRows ? this.place() : h('div.nothing', { key: 'nothing' }, route.filter || route.key ? h('p.empty', null, `None of ${count(store.entries.length, 'row')} matches.`) : [this.empty(kind), ...matching.slice(0, shown).map((entry) => h('p.note', null, statusMark(entry), ' ', foreign(entry.text)))]),
       h('p.foot', null, `${count(shown, 'row')}${left.length ? ` · ${left.join(' · ')}` : ''}`),
     ];
@@ -173,12 +181,13 @@ export class Activity {
   drawing() {
     const { store } = this.page;
     const { width } = this.page;
-    const chosen = `${this.of.kind} ${this.of.key} ${this.of.filter}`;
+    const chosen = `${this.of.kind} ${this.of.key} ${this.of.filter} ${this.page.ui.folded}`;
     const about = `${chosen} ${store.seen} ${store.epoch} ${store.keyOfWorkspace.size} ${width}`;
     const now = performance.now();
     // Not while somebody drags over it.
     const isLater = now - this.drawnAt < DRAWN_EVERY_MS && width === this.drawnWidth && chosen === this.drawnFor;
-    if (about !== this.drawnOf && (isLater || this.chart.matches?.(':active'))) {
+    // Its lanes would jump while the journal is read.
+    if (about !== this.drawnOf && (this.page.live?.repeated || isLater || this.chart.matches?.(':active'))) {
       this.timer ??= setTimeout(() => {
         this.timer = undefined;
         this.page.redraw();

@@ -2,12 +2,13 @@
 
 import { Activity } from './activity.js';
 import { checkView } from './check.js';
-import { cliLine, DEFAULT_ORIGIN } from './command.js';
+import { cliLine, DEFAULT_ORIGIN, outcomeOf } from './command.js';
 import { deliveryPane } from './delivery.js';
 import { foreign, guarded, h, icon, morph } from './element.js';
 import { withWord } from './filter.js';
 import { frame, pageTitle, tabIcon } from './frame.js';
-import { keysView } from './keys.js';
+import { keyPane, keysView } from './keys.js';
+import { openable, stepFrom } from './list.js';
 import { Live } from './live.js';
 import { eventPane, requestPane } from './request.js';
 import { reviewView } from './review.js';
@@ -15,9 +16,9 @@ import { formatRoute, parseRoute } from './route.js';
 import { scenariosView } from './scenarios.js';
 import { settingsView } from './settings.js';
 import { Store } from './store.js';
-import { subscriptionsView } from './subscriptions.js';
+import { subscriptionPane, subscriptionsView } from './subscriptions.js';
 import { summaryView } from './summary.js';
-import { messageOf } from './text.js';
+import { dateTime, messageOf, timeOfId } from './text.js';
 import { timeView } from './time.js';
 import { triggerView } from './trigger.js';
 
@@ -27,18 +28,8 @@ const STATE_VIEWS = {
   trigger: triggerView, check: checkView,
 };
 
-/** The message that the page shows for the answer to a call. @param {any} data @returns {string} */
-function outcomeOf(data) {
-  if (data?.error) {
-    const more = data.diagnostics?.[0]?.message ?? '';
-    return data.error.message.includes(more) ? data.error.message : `${data.error.message}: ${more}`;
-  }
-  if (data?.secret) return `The secret, shown once: ${data.secret}`;
-  if (data?.changes) return [...data.changes, ...data.unchanged].join('; ') || 'Nothing changed.';
-  if (data?.now) return `Done: the clock showed ${data.now}.`;
-  if (data?.events) return `${data.events.length} fired: ${(data.deliveries ?? []).map((/** @type {any} */ one) => `${one.url} ${one.status}`).join(', ') || 'no outcome yet'}`;
-  return 'Done.';
-}
+/** What is beside a view, of what its address names. @type {Record<string, (page: Page) => Node>} */
+const PANES = { keys: keyPane, subscriptions: subscriptionPane };
 
 /** @implements {Page} */
 class App {
@@ -290,7 +281,8 @@ class App {
     const isNew = dirty.ui || this.shownRun !== store.run || this.shownPhase !== store.phase;
     const isPaneNew = dirty.ui || this.shownDetail !== detail;
     const main = this.part('main', isList || isNew, () => (isList ? this.activity.view(kind ? 'Deliveries' : 'Activity', kind) : STATE_VIEWS[route.view](this)));
-    const pane = isList && route.id ? this.part('pane', isPaneNew, () => [this.pane(detail)]) : null;
+    const beside = PANES[route.view];
+    const pane = !route.id || store.phase === 'token' ? null : isList ? this.part('pane', isPaneNew, () => [this.inPane(this.detailPart(detail))]) : beside ? this.part('pane', isNew, () => [this.inPane(guarded(() => beside(this), route))]) : null;
     if (isNew || isPaneNew || isList) {
       const body = h('div.app', { id: 'app' }, frame(this, main, pane));
       const old = document.getElementById('app');
@@ -310,6 +302,9 @@ class App {
     if (isList && this.hidden && this.activity.list.reveal(this.hidden)) this.hidden = '';
     const chosen = isList || !this.hidden ? null : document.querySelector('#main .chosen');
     if (chosen) {
+      // What is chosen by its address is open.
+      const details = chosen.querySelector('details');
+      if (details) details.open = true;
       chosen.scrollIntoView?.({ block: 'nearest' });
       this.hidden = '';
     }
@@ -346,17 +341,29 @@ class App {
   }
 
   /** @param {Detail | undefined} detail @returns {Node} */
-  pane(detail) {
-    const close = h('button.close.plain', { type: 'button', onclick: () => this.go({ id: '' }) }, icon('cross'), h('span', null, 'Close'));
-    let content;
-    if (!detail) content = h('p.empty', null, 'Loading…');
-    else if ('error' in detail) content = h('div.empty', null, h('h2', null, 'Record not found'), h('p', null, foreign(detail.error)));
-    else {
-      const { explanation } = detail;
-      const make = explanation.delivery ? deliveryPane : explanation.event ? eventPane : requestPane;
-      content = guarded(() => make(this, explanation), explanation);
+  detailPart(detail) {
+    if (!detail) return h('p.empty', null, 'Loading…');
+    if ('error' in detail) {
+      const { run } = this.store;
+      const isOld = !this.isDocument && timeOfId(this.route.id) < Date.parse(run?.emulator?.started_at ?? '');
+      return h('div.empty', null, h('h2', null, 'Record not found'), h('p', null, isOld ? `The emulator was restarted at ${dateTime(run?.emulator.started_at)}; what it did before is gone.` : null), h('p', null, foreign(detail.error)));
     }
-    return h('div', { key: this.route.id }, close, content);
+    const { explanation } = detail;
+    const make = explanation.delivery ? deliveryPane : explanation.event ? eventPane : requestPane;
+    return guarded(() => make(this, explanation), explanation);
+  }
+
+  /** @param {Node} content @returns {Node} */
+  inPane(content) {
+    return h('div', { key: this.route.id }, h('button.close.plain', { type: 'button', onclick: () => this.close() }, icon('cross'), h('span', null, 'Close')), content);
+  }
+
+  /** Closes the pane; the keyboard is where it was opened. */
+  close() {
+    const { id } = this.route;
+    this.go({ id: '' });
+    if (this.activity.list.root.isConnected) return this.activity.list.root.focus();
+    openable().find((row) => row.dataset.id === id)?.focus();
   }
 
   /** After a change of address: puts the focus and the scrolled parts where they belong. */
@@ -382,11 +389,13 @@ class App {
     if (event.key === 'Escape') return this.back(target);
     if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.nodeName) || !this.ui.shortcuts || this.isHelping) return;
     const { list } = this.activity;
-    const isPane = Boolean(this.route.id) && list.root.isConnected;
+    const isList = list.root.isConnected;
+    const isPane = Boolean(this.route.id) && isList;
+    const step = (/** @type {number} */ by) => stepFrom(this, PANES[this.route.view] ? this.route.id : '', by);
     /** @type {Record<string, () => void>} */
     const does = {
-      j: () => (isPane ? list.step(1) : list.move(list.active ? 1 : 0)),
-      k: () => (isPane ? list.step(-1) : list.move(-1)),
+      j: () => (isPane ? list.step(1) : isList ? list.move(list.active ? 1 : 0) : step(1)),
+      k: () => (isPane ? list.step(-1) : isList ? list.move(-1) : step(-1)),
       Enter: () => { if (target === document.body && list.active) list.open(list.active); },
       '/': () => { this.ui.filterFocused = true; document.getElementById('filter')?.focus(); },
       p: () => { if (!this.isDocument) this.activity.pause(); },
@@ -397,7 +406,7 @@ class App {
       '?': () => this.help(true),
     };
     if (!(event.key in does)) return;
-    if ('jk'.includes(event.key) && !isPane && list.root.isConnected && document.activeElement !== list.root) list.root.focus();
+    if ('jk'.includes(event.key) && !isPane && isList && document.activeElement !== list.root) list.root.focus();
     does[event.key]();
     if (event.key !== 'Enter') event.preventDefault();
   }
@@ -409,10 +418,7 @@ class App {
     if (target.id === 'filter') this.activity.list.root.focus();
     else if (this.ui.asked) this.ui.asked = '';
     else if (this.ui.menu) this.ui.menu = false;
-    else if (this.route.id) {
-      this.go({ id: '' });
-      this.activity.list.root.focus();
-    }
+    else if (this.route.id) this.close();
     this.redraw();
   }
 

@@ -197,6 +197,14 @@ export function optionOfAdvice(advice) {
   }
 }
 
+/** What a form of an event begins with. */
+export const ONE_EVENT = { type: '', data: '', subscription: '', count: 1, delay: '', tamper: '', duplicate: 1, shuffle: false, drop: false };
+
+/** An event with its usual data. @param {string} type @param {string} key @param {string} [subscription] @returns {Action} */
+export function oneEvent(type, key, subscription = '') {
+  return trigger({ ...ONE_EVENT, type, key, subscription });
+}
+
 /** @param {{type: string, data: string, key: string, subscription: string, count: number, delay: string, tamper: string, duplicate: number, shuffle: boolean, drop: boolean}} form @returns {Action} */
 export function trigger(form) {
   /** @type {Record<string, unknown>} */
@@ -225,4 +233,17 @@ export function trigger(form) {
     }
   }
   return { id: `trigger ${form.key}`, label: 'Trigger', method: 'POST', path: 'events?wait=5s', body, cli: [...cli, '--wait'] };
+}
+
+/** The message that the page shows for the answer to a call. @param {any} data @returns {string} */
+export function outcomeOf(data) {
+  if (data?.error) {
+    const more = data.diagnostics?.[0]?.message ?? '';
+    return data.error.message.includes(more) ? data.error.message : `${data.error.message}: ${more}`;
+  }
+  if (data?.secret) return `The secret, shown once: ${data.secret}`;
+  if (data?.changes) return [...data.changes, ...data.unchanged].join('; ') || 'Nothing changed.';
+  if (data?.now) return `Done: the clock showed ${data.now}.`;
+  if (data?.events) return `${data.events.length} fired: ${(data.deliveries ?? []).map((/** @type {any} */ one) => `${one.url} ${one.status}`).join(', ') || 'no outcome yet'}`;
+  return 'Done.';
 }

@@ -1,8 +1,8 @@
 // One delivery: each attempt, the signature taken apart, what the receiver answered, what to do.
 
 import { advance, attemptLine, redeliver } from './command.js';
-import { foreign, h, prose, s } from './element.js';
-import { actionButton, adviceList, bodyBlock, copyMenu, filterable, fold, headersTable, link, mark, pairs } from './parts.js';
+import { foreign, h, prose } from './element.js';
+import { actionButton, adviceList, bodyBlock, copyMenu, filterable, fold, headersTable, link, mark, pairs, paneHead } from './parts.js';
 import { SCHEMES, difference, headerOf, schemesOf, signatureHeaders, takenApart } from './signature.js';
 import { bytesText, dateTime, duration, isRefused, isUnreached, oneLine, sentence } from './text.js';
 
@@ -14,11 +14,11 @@ export function signedContent(parts) {
     parts.map(({ role, text }) => h(`span.part-${role}`, { title: ROLES[role] }, role === 'rest' ? null : h('span.label', null, `${ROLES[role]} `), foreign(text))));
 }
 
-/** Two texts of which the differing parts are marked. @param {string} label @param {string} one @param {string} other @returns {Node} */
-export function differs(label, one, other) {
+/** Two texts of which the differing parts are marked. @param {string} label @param {string} one @param {string} other @param {string[]} [names] @returns {Node} */
+export function differs(label, one, other, names = ['signed', 'sent']) {
   const parts = difference(one, other);
   const line = (/** @type {string} */ name, /** @type {string} */ text) => h('p', null, h('span.label', null, `${name} `), foreign(parts.before), h('mark', null, foreign(text || '(nothing)')), foreign(parts.after));
-  return h('div.signed', { tabindex: 0, role: 'region', 'aria-label': label }, line('signed', parts.one), line('sent', parts.other));
+  return h('div.signed', { tabindex: 0, role: 'region', 'aria-label': label }, line(names[0], parts.one), line(names[1], parts.other));
 }
 
 /** @param {AttemptDetail} attempt @returns {(Node | null)[]} */
@@ -52,7 +52,7 @@ function keyReading(page) {
 }
 
 /** Puts an attempt into the form of *Check signature*. @param {Page} page @param {AttemptDetail} attempt */
-function fillCheck(page, attempt) {
+export function fillCheck(page, attempt) {
   const { headers, body } = attempt.request;
   page.ui.forms.check = { headers: headers.map(([name, value]) => `${name}: ${value}`).join('\n'), body: bytesText(body), secret: '', result: null };
 }
@@ -82,32 +82,6 @@ function endOf({ outcome, forged }) {
   const answered = 'status' in outcome;
   const what = answered ? String(outcome.status) : oneLine(outcome.failure, 40).replace(/_/g, ' ');
   return [what, forged ? (outcome.accepted ? 'bad' : answered && isRefused(outcome) ? 'ok' : 'quiet') : outcome.accepted ? 'ok' : 'bad'];
-}
-
-/** The attempts on a line of time, with the pauses between them and what comes next. @param {DeliveryDetail} delivery @returns {Node} */
-function attemptsLine({ attempts, next_attempt_in_ms: next }) {
-  const shown = attempts.slice(-8);
-  const total = shown.length + (next == null ? 0 : 1);
-  const step = total > 1 ? Math.min(132, 560 / total) : 132;
-  const placeOf = (/** @type {number} */ i) => (i + 0.5) * step;
-  const label = (/** @type {number} */ i, /** @type {string} */ what) => {
-    const most = Math.max(3, Math.floor(step / 7));
-    return s('text', { x: placeOf(i), y: 50, 'text-anchor': 'middle' }, what.length > most ? `${what.slice(0, most - 1)}…` : what);
-  };
-  const parts = shown.map((attempt, i) => {
-    const [what, colour] = endOf(attempt);
-    const x = placeOf(i);
-    const pause = i > 0 ? Date.parse(attempt.at) - Date.parse(shown[i - 1].at) : 0;
-    return s('g', {}, i > 0 ? [s('line', { x1: placeOf(i - 1) + 8, x2: x - 8, y1: 26, y2: 26 }), s('text', { x: x - step / 2, y: 18, 'text-anchor': 'middle' }, duration(pause))] : null,
-      colour === 'bad' ? s('rect', { class: 'bad', x: x - 6, y: 20, width: 12, height: 12, rx: 2 }) : s('circle', { class: colour, cx: x, cy: 26, r: 6 }), s('title', {}, `attempt ${attempt.number} at ${dateTime(attempt.at)}: ${what}`), label(i, what));
-  });
-  if (next != null) {
-    const x = placeOf(shown.length);
-    parts.push(s('g', {}, shown.length ? s('line', { x1: x - step + 8, x2: x - 8, y1: 26, y2: 26, 'stroke-dasharray': '2 3' }) : null, s('circle', { class: 'open', cx: x, cy: 26, r: 6 }), label(shown.length, `in ${duration(next)}`)));
-  }
-  const width = total * step;
-  const words = shown.map((attempt) => endOf(attempt)[0]).join(', ');
-  return s('svg', { class: 'attempts', viewBox: `0 0 ${width} 56`, width, preserveAspectRatio: 'xMinYMid meet', role: 'img', 'aria-label': `Attempts: ${words || 'none yet'}${next == null ? '' : `; next in ${duration(next)}`}` }, parts);
 }
 
 /** @param {Page} page @param {AttemptDetail} attempt @param {boolean} isOpen @param {boolean} isSigned whether the signature is the question @returns {Node} */
@@ -148,20 +122,17 @@ export function deliveryPane(page, explanation) {
   const state = /** @type {ReturnType<typeof stateOf>} */ (last && delivery.status === 'pending' && !delivery.forgery ? ['failed, retry due', 'bad'] : stateOf(delivery));
   const copies = /** @type {[string, string][]} */ ([['CLI: explain', page.cli(['explain', delivery.id])], ['CLI: send it again', page.cli(redeliver(delivery.id).cli)], ...(last ? [['curl', attemptLine(last)]] : [])]);
   return h('article', null,
-    h('div', null, h('h2', null, foreign(delivery.type)), h('p.actions.small', null, mark(...state), h('span.quiet', null, foreign(oneLine(delivery.url, 120))))),
+    paneHead(page, `${delivery.type} to ${oneLine(delivery.url, 200)}`, page.store.keyOfWorkspace.get(delivery.workspace ?? ''), delivery.id, mark(...state)),
     h('p.sentence', null, prose(sentence(explanation.summary))),
-    // One attempt is told by the sentence.
-    delivery.attempts.length > 1 || next != null ? attemptsLine(delivery) : null,
     delivery.damage ? h('p.note', null, mark('deliberate', 'warn'), ' ', prose(delivery.damage)) : null,
     delivery.note ? h('p.note', null, foreign(delivery.note)) : null,
-    h('div.actions', null, actionButton(page, redeliver(delivery.id), false, 'primary'), next == null ? null : actionButton(page, { ...advance(`${Math.max(1, Math.ceil(next / 1000))}s`, ''), label: `Advance ${duration(Math.max(1, Math.ceil(next / 1000)) * 1000)}` }), copyMenu(page, delivery.id, copies)),
+    h('div.actions', null, explanation.advice?.some(({ advice }) => advice?.do === 'redeliver') ? null : actionButton(page, redeliver(delivery.id), false, 'primary'), next == null ? null : actionButton(page, { ...advance(`${Math.max(1, Math.ceil(next / 1000))}s`, ''), label: `Advance ${duration(Math.max(1, Math.ceil(next / 1000)) * 1000)}` }), copyMenu(page, delivery.id, copies)),
     adviceList(page, explanation),
-    attempts.map((attempt) => attemptPart(page, attempt, attempt === deciding, isQuestion && attempt === deciding)),
-    fold('Facts', true, pairs([
-      ['Id', foreign(delivery.id, 'code')],
+    h('div', null, next == null ? null : h('p.attempt', null, h('b', null, 'Next attempt'), h('span.quiet', null, ` in ${duration(next)}`)),
+      attempts.map((attempt) => attemptPart(page, attempt, attempt === deciding, isQuestion && attempt === deciding))),
+    pairs([
       ['Event', link(page, { view: 'activity', id: delivery.event }, delivery.event)],
       ['Type', filterable(page, 'type', delivery.type)],
       ['Subscription', link(page, { view: 'subscriptions', id: delivery.subscription, filter: '' }, delivery.subscription)],
-      ['URL', foreign(delivery.url)],
-    ])));
+    ]));
 }

@@ -66,10 +66,10 @@ export function s(name, props, ...children) {
 /** Symbols, as paths on a square of 16. */
 const SYMBOLS = /** @type {const} */ ({
   check: 'M3 8.5l3.5 3.5L13 5', cross: 'M4 4l8 8M12 4l-8 8', warn: 'M8 3v6M8 12.5h.01', dot: 'M8 6.5a1.5 1.5 0 1 0 0 3a1.5 1.5 0 0 0 0-3z', bolt: 'M9 2L4 9h4l-1 5 5-7H8z', send: 'M3 8h10M9 4l4 4-4 4',
-  cut: 'M2 8h4M10 8h4M6 5l4 6', pause: 'M6 4v8M10 4v8', play: 'M5 3l8 5-8 5z', copy: 'M6 6h7v7H6zM10 6V3H3v7h3', more: 'M3.5 8h.01M8 8h.01M12.5 8h.01', find: 'M7 3a4 4 0 1 0 0 8a4 4 0 0 0 0-8zM10 10l3.5 3.5', menu: 'M3 4.5h10M3 8h10M3 11.5h10',
+  cut: 'M2 8h4M10 8h4M6 5l4 6', pause: 'M6 4v8M10 4v8', play: 'M5 3l8 5-8 5z', copy: 'M6 6h7v7H6zM10 6V3H3v7h3', find: 'M7 3a4 4 0 1 0 0 8a4 4 0 0 0 0-8zM10 10l3.5 3.5', menu: 'M3 4.5h10M3 8h10M3 11.5h10',
   time: 'M8 2.5a5.5 5.5 0 1 0 0 11a5.5 5.5 0 0 0 0-11zM8 5v3l2 1.5', keys: 'M5 5.5a2.5 2.5 0 1 0 0 5a2.5 2.5 0 0 0 0-5zM7.5 8H14v2.5M11 8v2', activity: 'M2 8h3l2-5 2 10 2-5h3', summary: 'M3 3h4v4H3zM9 3h4v4H9zM3 9h4v4H3zM9 9h4v4H9z',
   review: 'M8 2l5 2v4c0 3-2 5-5 6c-3-1-5-3-5-6V4z', scenarios: 'M4 2.5h6l2.5 2.5v8.5H4zM6.5 7.5h4M6.5 10.5h4', subscriptions: 'M3.5 12.5h.01M3 8a5 5 0 0 1 5 5M3 3a10 10 0 0 1 10 10', settings: 'M3 5h6M11 3v4M13 5h-2M3 11h2M7 9v4M7 11h6', check_signature: 'M3 13l1-3 7-7 2 2-7 7z',
-  up: 'M8 13V3M4 7l4-4 4 4', undo: 'M6 3L3 6l3 3M3 6h6a4 4 0 0 1 0 8H7', down: 'M4 6l4 4 4-4',
+  up: 'M8 13V3M4 7l4-4 4 4', rise: 'M4 10l4-4 4 4', undo: 'M6 3L3 6l3 3M3 6h6a4 4 0 0 1 0 8H7', down: 'M4 6l4 4 4-4',
 });
 
 /** A symbol; what it means is in words beside it. @param {keyof typeof SYMBOLS} name */

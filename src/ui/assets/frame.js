@@ -43,8 +43,21 @@ function header(page) {
   const { run } = store;
   const [state, colour] = { live: ['live', 'ok'], connecting: ['connecting', 'quiet'], lost: ['connection lost', 'bad'], token: ['needs a token', 'warn'], document: ['recorded', 'info'] }[store.phase];
   const known = store.keys();
-  const keys = [...new Set([...known, ...(route.key ? [route.key] : [])])];
-  const chosen = (/** @type {Event} */ event) => page.go({ key: /** @type {HTMLSelectElement} */ (event.target).value });
+  const { forms } = page.ui;
+  const typed = (/** @type {Event} */ event) => {
+    const { value } = /** @type {HTMLInputElement} */ (event.target);
+    forms.key = value;
+    // One that is chosen from the list is whole.
+    if (!value || known.includes(value)) chosen(event);
+  };
+  const chosen = (/** @type {Event} */ event) => {
+    const value = /** @type {HTMLInputElement} */ (event.target).value.trim();
+    const like = known.filter((key) => key.includes(value));
+    delete forms.key;
+    const key = !value || known.includes(value) || like.length !== 1 ? value : like[0];
+    if (key !== route.key) page.go({ key, ...(route.view === 'keys' || route.view === 'subscriptions' ? { id: '' } : {}) });
+    else page.redraw();
+  };
   const names = page.store.activeScenarios(page.route.key);
   const menu = () => {
     page.ui.menu = !page.ui.menu;
@@ -53,7 +66,8 @@ function header(page) {
   return h('header', null,
     h('button.menu.plain.only', { type: 'button', 'aria-label': 'Menu', 'aria-expanded': String(page.ui.menu), 'aria-controls': 'rail', onclick: menu }, icon('menu')),
     h('div.brand', null, h('h1', null, 'wrs-emulator'), h('span.port', null, isDocument ? foreign(oneLine(run?.viewing ?? 'report', 80)) : port(page)), h(`span.phase.${colour}`, { title: state }, h('span', null, state))),
-    h('label.key', null, h('span', null, 'key '), h('select', { id: 'key', 'aria-label': 'key', controlled: route.key, onchange: chosen }, h('option', { value: '' }, 'all keys'), keys.map((key) => h('option', { value: key }, `${oneLine(key, 60)}${known.includes(key) ? '' : ' (unused)'}`)))),
+    h('label.key', null, h('span', null, 'key '), h('input', { id: 'key', type: 'search', list: 'keys', 'aria-label': 'key', placeholder: 'all keys', autocomplete: 'off', spellcheck: 'false', controlled: forms.key ?? route.key, oninput: typed, onchange: chosen }),
+      h('datalist', { id: 'keys' }, known.map((key) => h('option', { value: key })))),
     h('a.scenario', { href: page.address({ view: 'scenarios', id: '', filter: '' }) }, 'scenario ', h('b', null, foreign(names.length ? oneLine(names.join(', '), 80) : 'none')), !route.key && run?.keys?.some((one) => String(one.scenarios) !== String(names)) ? ', some keys have others' : ''),
     h('a.clock', { href: page.address({ view: 'time', id: '', filter: '' }) }, 'clock ', h('b', null, clockText(page))),
     h('button.find.plain', { type: 'button', onclick: () => page.palette(true) }, icon('find'), h('span', null, 'Go to'), ' ', h('kbd', null, 'Ctrl K')),

@@ -80,6 +80,15 @@ export class VirtualList {
     this.draw();
   }
 
+  /** Makes the rows of a kind anew when they are drawn next. @param {EntryKind} kind */
+  forget(kind) {
+    for (const [entry, node] of this.nodes) {
+      if (entry.kind !== kind) continue;
+      node.remove();
+      this.nodes.delete(entry);
+    }
+  }
+
   draw() {
     const { rows, root, rowHeight } = this;
     const { first, last } = visibleRange(root.scrollTop, root.clientHeight || 600, rowHeight, rows.count);
@@ -184,4 +193,18 @@ export class VirtualList {
     else return;
     event.preventDefault();
   }
+}
+
+/** What can be opened in a view that is no virtual list. @returns {HTMLElement[]} */
+export function openable() {
+  return [...document.querySelectorAll('#main .go')].map((one) => /** @type {HTMLElement} */ (one)).filter((one) => one.checkVisibility());
+}
+
+/** Moves the keyboard by so many of them, or, while one is open, opens the next. @param {Page} page @param {string} open the id of the open one @param {number} by */
+export function stepFrom(page, open, by) {
+  const rows = openable();
+  const at = rows.findIndex((row) => (open ? row.dataset.id === open : row === document.activeElement));
+  const next = rows[at < 0 ? 0 : Math.max(0, Math.min(rows.length - 1, at + by))];
+  if (open && next?.dataset.id) page.go({ id: next.dataset.id }, true);
+  else next?.focus();
 }

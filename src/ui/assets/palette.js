@@ -1,12 +1,14 @@
 // Ctrl-K: goes to any view, key, scenario, setting, subscription or record by a part of its name, and does what the page can do.
 
-import { activate, advance, clockMode, trigger } from './command.js';
+import { activate, advance, clockMode, oneEvent } from './command.js';
 import { h, icon } from './element.js';
 import { keyOf, saveReport } from './parts.js';
 import { VIEWS } from './route.js';
 import { oneLine } from './text.js';
 
 const MOST_SHOWN_TARGETS = 18;
+/** Actions above the views. */
+const MOST_FIRST = 6;
 
 /** What it is called, what it is, and where it is or what it does. @typedef {[string, string, Partial<import('./route.js').Route> | (() => unknown)]} Target */
 
@@ -30,21 +32,23 @@ function doings(page) {
   for (const { name } of run.scenarios) add(active.includes(name) ? activate(active.filter((one) => one !== name), key, `Turn ${name} off${whom}`) : activate([name], key, `Play ${name}${whom}`));
   const receiver = keyOf(page, {});
   const types = new Set((run.subscriptions ?? []).filter((one) => one.status === 'active' && one.key === receiver).flatMap((one) => one.events));
-  for (const type of types) add(trigger({ type, data: '', key: receiver, subscription: '', count: 1, delay: '', tamper: '', duplicate: 1, shuffle: false, drop: false }), `Trigger ${oneLine(type, 60)} for ${oneLine(receiver, 40)}`);
+  for (const type of types) add(oneEvent(type, receiver), `Trigger ${oneLine(type, 60)} for ${oneLine(receiver, 40)}`);
   return all;
 }
 
-/** Everything: without a text to look for, what can be done comes before what is found by its name only. @param {Page} page @param {boolean} isOpen @returns {Target[]} */
+/** Everything: without a text to look for, what can be done comes first, and what is found by its name only last. @param {Page} page @param {boolean} isOpen @returns {Target[]} */
 function targets(page, isOpen) {
   const { run } = page.store;
   /** @type {Target[]} */
-  const all = VIEWS.filter(([view]) => !(page.isDocument && ['trigger', 'check'].includes(view))).map(([view, name]) => [name, 'view', { view, id: '', filter: '' }]);
-  if (isOpen) all.push(...doings(page));
+  const views = VIEWS.filter(([view]) => !(page.isDocument && ['trigger', 'check'].includes(view))).map(([view, name]) => [name, 'view', { view, id: '', filter: '' }]);
+  const acts = doings(page);
+  /** @type {Target[]} */
+  const all = isOpen ? [...acts.slice(0, MOST_FIRST), ...views, ...acts.slice(MOST_FIRST)] : views;
   for (const key of page.store.keys()) all.push([key, 'key', { view: 'activity', id: '', filter: '', key }]);
   for (const { name, title } of run?.scenarios ?? []) all.push([title ? `${name}: ${oneLine(title, 60)}` : name, 'scenario', { view: 'scenarios', id: name, filter: '' }]);
   for (const { setting: settingName } of run?.profile?.data ?? []) all.push([settingName, 'setting', { view: 'settings', id: settingName, filter: settingName }]);
   for (const { id, url } of run?.subscriptions ?? []) all.push([oneLine(url, 80), 'subscription', { view: 'subscriptions', id, filter: '' }]);
-  if (!isOpen) all.push(...doings(page));
+  if (!isOpen) all.push(...acts);
   return all;
 }
 

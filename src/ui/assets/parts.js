@@ -2,7 +2,7 @@
 
 import { actionOf, cliLine, commandOfAdvice, curlLine, optionOfAdvice } from './command.js';
 import { foreign, h, icon, prose, s } from './element.js';
-import { bytesText, capital, messageOf, oneLine, prettyBody, statusOf } from './text.js';
+import { bytesText, capital, count, duration, messageOf, oneLine, prettyBody, statusOf } from './text.js';
 
 /** A heading with what is below it. @param {string} title @param {...(import('./element.js').Child | import('./element.js').Child[])} children */
 export function section(title, ...children) {
@@ -28,19 +28,19 @@ export function copyButton(page, text, what) {
 
 /**
  * A button that opens a menu of buttons; one menu is open at a time.
- * @param {Page} page @param {string} id @param {(import('./element.js').Child)[]} label @param {() => (Node | null)[]} content @param {{class?: string, name?: string, stays?: boolean}} [options]
+ * @param {Page} page @param {string} id @param {(import('./element.js').Child)[]} label @param {() => (Node | null)[]} content
  */
-export function dropDown(page, id, label, content, { class: name = 'drop', name: about, stays } = {}) {
+function dropDown(page, id, label, content) {
   const isOpen = page.ui.menuOpen === id;
   const toggle = () => {
     page.ui.menuOpen = isOpen ? '' : id;
     page.redraw();
   };
   const chosen = (/** @type {Event} */ event) => {
-    if (!stays && /** @type {HTMLElement} */ (event.target).closest('.sheet button')) page.ui.menuOpen = '';
+    if (/** @type {HTMLElement} */ (event.target).closest('.sheet button')) page.ui.menuOpen = '';
   };
-  return h(`div.${name}`, { key: `menu ${id}`, onclick: chosen },
-    h('button', { type: 'button', class: about ? 'plain only' : 'plain', 'aria-expanded': String(isOpen), 'aria-label': about ?? null, onclick: toggle }, ...label),
+  return h('div.drop', { key: `menu ${id}`, onclick: chosen },
+    h('button', { type: 'button', class: 'plain', 'aria-expanded': String(isOpen), onclick: toggle }, ...label),
     isOpen ? h('div.sheet', null, content()) : null);
 }
 
@@ -55,6 +55,18 @@ export function commandsOf(page, actions) {
     const name = actions.length > 1 ? `${action.label}: ` : '';
     return [/** @type {[string, string]} */ ([`${name}CLI`, cliLine(action.cli, page.base)]), /** @type {[string, string]} */ ([`${name}curl`, curlLine(action, page.base, page.hasToken)])];
   });
+}
+
+/** An id, quiet, with a button that copies it. @param {Page} page @param {string} id @returns {Node} */
+export function idPart(page, id) {
+  return h('span.id', null, foreign(oneLine(id, 120)), copyButton(page, id, `the id ${oneLine(id, 60)}`));
+}
+
+/** What a record's pane begins with. @param {Page} page @param {string} title @param {string | null | undefined} key @param {string} id @param {Node} state @param {string} [when] @returns {Node} */
+export function paneHead(page, title, key, id, state, when = '') {
+  return h('div', null, h('h2', null, foreign(title)),
+    h('p.actions.small', null, state, when ? h('span.quiet', null, when) : null, key ? filterable(page, 'key', key) : null),
+    h('p.actions', null, idPart(page, id), page.isDocument ? null : h('button.plain.small', { type: 'button', onclick: () => copyText(page, new URL(page.address({}), page.base).href, 'link') }, 'Copy link')));
 }
 
 /** A command with a button that copies it. @param {Page} page @param {string} line @param {string} what @returns {Node} */
@@ -130,9 +142,35 @@ export function statusMark(entry) {
   return h(`span.status.${colour}`, null, icon(/** @type {'check'} */ (symbol)), text);
 }
 
+/** The attempts of a delivery as dots, what came of the one that decides, and when the next one is. @param {Page} page @param {Entry} entry @param {string} reason @returns {(Node | string)[]} */
+export function attemptDots({ store }, { id }, reason) {
+  const all = store.attempts.get(id) ?? [];
+  const shown = all.slice(-8);
+  const next = store.run?.due?.find(({ delivery }) => delivery === id)?.in_ms;
+  const place = (/** @type {number} */ i) => 6 + i * 12;
+  const number = shown.length + (next == null ? 0 : 1);
+  return [s('svg', { class: 'dots', viewBox: `0 0 ${number * 12} 12`, width: number * 12, role: 'img', 'aria-label': count(all.length, 'attempt') },
+    shown.map((one, i) => (one.failed ? s('rect', { class: statusOf(one)[1], x: place(i) - 4, y: 2, width: 8, height: 8 }) : s('circle', { class: statusOf(one)[1], cx: place(i), cy: 6, r: 4 }))),
+    next == null ? null : s('circle', { class: 'open', cx: place(shown.length), cy: 6, r: 3.5 })), foreign([reason, next == null ? '' : `next in ${duration(next)}`].filter(Boolean).join('; '))];
+}
+
+/** The symbol of each colour. */
+const SYMBOLS_OF = /** @type {const} */ ({ ok: 'check', bad: 'cross', warn: 'warn', info: 'dot', quiet: 'dot' });
+
 /** A status of a record, as text with shape and colour. @param {string} text @param {'ok' | 'bad' | 'warn' | 'info' | 'quiet'} colour @returns {Node} */
 export function mark(text, colour) {
-  return h(`span.status.${colour}`, null, icon(/** @type {const} */ ({ ok: 'check', bad: 'cross', warn: 'warn', info: 'dot', quiet: 'dot' })[colour]), text);
+  return h(`span.status.${colour}`, null, icon(SYMBOLS_OF[colour]), text);
+}
+
+/** The search of a view; its text is in the address. @param {Page} page @param {string} placeholder @returns {Node} */
+export function searchBox(page, placeholder) {
+  const search = (/** @type {Event} */ event) => page.go({ filter: /** @type {HTMLInputElement} */ (event.target).value }, true);
+  return h('label.filter', null, icon('find'), h('span.hidden', null, 'Search'), h('input', { id: 'filter', type: 'search', controlled: page.route.filter, placeholder, oninput: search }));
+}
+
+/** What may be wider than the view, which keys can scroll. @param {string} label @param {Node} content @returns {Node} */
+export function scrolled(label, content) {
+  return h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': label }, content);
 }
 
 /** Names and values. @param {[string, import('./element.js').Child | import('./element.js').Child[]][]} pairs */
@@ -150,7 +188,7 @@ export function filterable(page, name, value) {
 export function headersTable(label, headers, marked = []) {
   if (!headers?.length) return h('p.quiet', null, 'No headers.');
   const rows = headers.map(([name, value]) => h(marked.includes(name.toLowerCase()) ? 'tr.marked' : 'tr', null, h('th', { scope: 'row' }, foreign(oneLine(name, 200))), h('td', null, foreign(value))));
-  return h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': label }, h('table.headers', null, h('tbody', null, rows)));
+  return scrolled(label, h('table.headers', null, h('tbody', null, rows)));
 }
 
 /** @param {string} label @param {Bytes | undefined} body @param {number} [length] bytes that were announced @returns {Node} */
@@ -169,9 +207,18 @@ export function fold(title, open, ...children) {
   return h('details', { open, key: `fold ${title}` }, h('summary', null, h('h3', null, title)), ...children);
 }
 
+/**
+ * A row that opens in place.
+ * @param {string} id @param {'bad' | 'warn' | 'ok' | 'info' | 'quiet'} colour @param {string} word what the colour means @param {import('./element.js').Child} title
+ * @param {import('./element.js').Child[]} about @param {boolean} isOpen @param {import('./element.js').Child[]} content
+ */
+export function opening(id, colour, word, title, about, isOpen, content) {
+  return h('details.cause', { open: isOpen }, h('summary.go', { 'data-id': id }, h(`span.${colour}`, null, icon(SYMBOLS_OF[colour]), h('span.hidden', null, `${word}: `)), h('h4', null, title), about), h('div.facts', null, content));
+}
+
 /** A link within the page. @param {Page} page @param {Partial<import('./route.js').Route>} to @param {string} text @returns {Node} */
 export function link(page, to, text) {
-  return h('a', { href: page.address(to) }, foreign(text));
+  return h(/^(req|evt|dlv|sub|ws)_/.test(text) ? 'a.id' : 'a', { href: page.address(to) }, foreign(text));
 }
 
 /** How much of something there is. @param {string} label @param {number} value @param {number} most @param {string} [colour] @returns {Node} */
@@ -184,18 +231,17 @@ export function meter(label, value, most, colour) {
 /** Whose key a form is about: the one chosen for the page, else one that the form asks for; empty as long as that is open. @param {Page} page @param {{key?: string}} values */
 export function keyOf(page, values) {
   const known = page.store.keys();
-  return page.route.key || values.key || (known.length > 1 ? '' : known[0] ?? 'sk_test_local');
+  return page.route.key || (known.length > 1 ? known.find((key) => key === values.key) ?? '' : known[0] ?? 'sk_test_local');
 }
 
 /** The field of a form that asks for the key, while the page is about all of them. @param {Page} page @param {{key?: string}} values @returns {Node | null} */
 export function keyChoice(page, values) {
-  const known = page.store.keys();
-  if (page.route.key || known.length < 2) return null;
+  if (page.route.key || page.store.keys().length < 2) return null;
   const change = (/** @type {Event} */ event) => {
-    values.key = /** @type {HTMLSelectElement} */ (event.target).value;
+    values.key = /** @type {HTMLInputElement} */ (event.target).value;
     page.redraw();
   };
-  return h('label', null, 'Key', h('select', { controlled: values.key ?? '', onchange: change, required: true }, h('option', { value: '' }, 'Choose a key'), known.map((key) => h('option', { value: key }, oneLine(key, 60)))));
+  return h('label', null, 'Key', h('input', { type: 'search', list: 'keys', controlled: values.key ?? '', oninput: change, required: true, placeholder: 'Choose a key', autocomplete: 'off', spellcheck: 'false' }));
 }
 
 /** Saves what happened, to the chosen key or to all, as one file that any browser shows. @param {Page} page */

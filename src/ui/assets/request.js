@@ -1,9 +1,9 @@
 // One request, or one event: what happened and why in a sentence, the next action, the checks, the messages.
 
 import { againPart, scenarioOf, testsOf } from './again.js';
-import { repeatLine, trigger } from './command.js';
-import { foreign, h, icon, prose, s } from './element.js';
-import { actionButton, adviceList, bodyBlock, copyMenu, filterable, fold, headersTable, link, mark, meter, pairs, statusMark } from './parts.js';
+import { activate, oneEvent, repeatLine } from './command.js';
+import { foreign, h, prose, s } from './element.js';
+import { actionButton, adviceList, bodyBlock, copyMenu, filterable, fold, headersTable, link, mark, meter, pairs, paneHead, section, statusMark } from './parts.js';
 import { capital, count, dateTime, duration, oneLine, sentence } from './text.js';
 
 /** @param {string} verdict @returns {Node} */
@@ -14,13 +14,11 @@ function stepMark(verdict) {
   return mark(text, colour);
 }
 
-/** The checks that a record went through: as one line of chips, and in words. @param {StepRow[] | undefined} steps */
+/** The checks that a record went through, in words; those that passed say little. @param {StepRow[] | undefined} steps */
 export function stepsTable(steps) {
   if (!steps?.length) return null;
-  const colours = /** @type {Record<string, string>} */ ({ passed: 'ok', failed: 'bad', decided: 'info' });
-  return h('section', null, h('h3', null, 'Checks'),
-    h('ul.chips', { 'aria-label': 'Checks' }, steps.map((step) => h('li', null, h(`span.status.${colours[step.verdict] ?? 'quiet'}`, { title: step.detail }, icon(step.verdict === 'passed' ? 'check' : step.verdict === 'failed' ? 'cross' : 'dot'), foreign(step.check))))),
-    fold('In words', false, h('ol.steps', null, steps.map((step) => h('li', null, stepMark(step.verdict), ' ', h('b', null, foreign(step.check)), ' ', prose(step.detail))))));
+  const passed = steps.filter((step) => step.verdict === 'passed').length;
+  return fold(`Checks, ${passed} of ${steps.length} passed`, false, h('ol.steps', { 'aria-label': 'Checks' }, steps.map((step) => h('li', null, stepMark(step.verdict), ' ', h('b', null, foreign(step.check)), ' ', prose(step.detail)))));
 }
 
 /** @param {Page} page @param {Explanation} explanation */
@@ -63,26 +61,28 @@ export function requestPane(page, explanation) {
   const status = request.status ? String(request.status) : 'connection broken';
   const colour = request.reason === 'scripted' ? 'info' : request.status >= 500 || !request.status ? 'bad' : request.status >= 400 ? 'warn' : 'ok';
   const copies = /** @type {[string, string][]} */ ([['curl', repeatLine(request, page.base)], ['CLI: explain', page.cli(['explain', request.id])], ...testsOf(request).map(([name, text]) => [name === 'curl' ? 'Test: curl' : `Test: ${name}`, text]), ...(request.status >= 200 ? [['Scenario', scenarioOf(request, request.status)]] : [])]);
+  const { scenario } = request;
+  const active = page.store.activeScenarios(request.key ?? '');
+  // Where a scenario answered, it can be stopped.
+  const key = page.store.run?.keys?.some((one) => one.key === request.key) ? request.key ?? '' : '';
+  const stop = scenario && active.includes(scenario) ? actionButton(page, { ...activate(active.filter((one) => one !== scenario), key, `Stop ${oneLine(scenario, 40)}`), id: `stop ${scenario}` }) : null;
   return h('article', null,
-    h('div', null, h('h2', null, foreign(`${request.method} ${oneLine(request.query == null ? request.path : `${request.path}?${request.query}`, 400)}`)), h('p.actions.small', null, mark(status, colour), h('span.quiet', null, `${dateTime(request.at)} · ${duration(request.latency_ms)}`))),
+    paneHead(page, `${request.method} ${oneLine(request.query == null ? request.path : `${request.path}?${request.query}`, 400)}`, request.key, request.id, mark(status, colour), `${dateTime(request.at)} · ${duration(request.latency_ms)}`),
     h('p.sentence', null, prose(sentence(explanation.summary))),
     request.warnings?.map((warning) => h('p.note', null, mark('warning', 'warn'), ' ', prose(warning))),
-    h('div.actions', null, copyMenu(page, request.id, copies)),
+    h('div.actions', null, stop, copyMenu(page, request.id, copies)),
     adviceList(page, explanation),
+    section('Answer', bodyBlock('Body of the answer', request.answer?.body), headersTable('Headers of the answer', request.answer?.headers)),
     quotaPart(page, request),
     stepsTable(explanation.steps),
     rulesTable(page, explanation),
-    fold('Answer', true, headersTable('Headers of the answer', request.answer?.headers), bodyBlock('Body of the answer', request.answer?.body)),
     fold('Request', true, request.query ? h('p', null, 'Query: ', foreign(request.query, 'code')) : null, headersTable('Headers of the request', request.headers), bodyBlock('Body of the request', request.body, Number(request.headers?.find(([name]) => name.toLowerCase() === 'content-length')?.[1]))),
-    fold('Facts', true, pairs([
-      ['Id', foreign(request.id, 'code')],
-      ['At', dateTime(request.at)],
-      ['Key', filterable(page, 'key', request.key)],
+    pairs([
       ['Operation', h('span', null, filterable(page, 'operation', request.operation), request.operation === 'stub' ? h('span.quiet', null, ' a path that the contract lacks, answered by a scenario') : null)],
       ['Status', filterable(page, 'status', request.status ? String(request.status) : null)],
       ['Reason', foreign(request.reason)],
       ['Scenario', filterable(page, 'scenario', request.scenario)],
-    ])),
+    ]),
     againPart(page, request));
 }
 
@@ -90,9 +90,9 @@ export function requestPane(page, explanation) {
 export function eventPane(page, explanation) {
   const event = /** @type {EventRow} */ (explanation.event);
   const deliveries = event.deliveries ?? [];
-  const again = trigger({ type: event.type, data: '', key: event.workspace ? page.store.keyOfWorkspace.get(event.workspace) ?? '' : '', subscription: '', count: 1, delay: '', tamper: '', duplicate: 1, shuffle: false, drop: false });
+  const again = oneEvent(event.type, event.workspace ? page.store.keyOfWorkspace.get(event.workspace) ?? '' : '');
   return h('article', null,
-    h('div', null, h('h2', null, foreign(event.type)), h('p.actions.small', null, mark('event', 'info'), h('span.quiet', null, dateTime(event.created_at)))),
+    paneHead(page, event.type, event.workspace ? page.store.keyOfWorkspace.get(event.workspace) : null, event.id, mark('event', 'info'), dateTime(event.created_at)),
     h('p.sentence', null, prose(sentence(explanation.summary))),
     event.damage ? h('p.note', null, mark('deliberate', 'warn'), ' ', prose(event.damage)) : null,
     h('div.actions', null, page.isDocument ? null : actionButton(page, { ...again, id: `again ${event.id}`, label: 'Trigger another' }), copyMenu(page, event.id, [['CLI', page.cli(again.cli)], ['CLI: explain', page.cli(['explain', event.id])]])),
@@ -105,5 +105,5 @@ export function eventPane(page, explanation) {
     event.skipped?.length ? h('ul', null, event.skipped.map((one) => h('li', null, 'not to ', foreign(one.url), ': ', foreign(one.reason.replace(/_/g, ' '))))) : null),
     stepsTable(explanation.steps),
     fold('Body', true, bodyBlock('Body of the event', event.body)),
-    fold('Facts', true, pairs([['Id', foreign(event.id, 'code')], ['Type', filterable(page, 'type', event.type)], ['Workspace', foreign(event.workspace ?? 'none')]])));
+    pairs([['Type', filterable(page, 'type', event.type)]]));
 }

@@ -2,7 +2,7 @@
 
 import { commandOfAdvice, exampleLine } from './command.js';
 import { foreign, guarded, h, prose } from './element.js';
-import { commandLine, emptyState, link, mark, pairs, section } from './parts.js';
+import { commandLine, emptyState, link, mark, meter, opening, pairs, section } from './parts.js';
 import { capital, count, oneLine } from './text.js';
 
 /** The worst first. @type {Record<string, 'bad' | 'warn' | 'info' | 'quiet'>} */
@@ -35,17 +35,28 @@ function findingPart(page, one, number) {
   const groups = one.groups ?? one.evidence.map((shown) => ({ count: 1, first: shown, last: shown }));
   const evidence = groups.map(({ count: alike, first, last }) => h('li', null, record(first), alike > 1 ? [' to ', record(last), ` (${count(alike, 'time')})`] : null, ' ', prose(first.detail)));
   const more = one.count - groups.reduce((sum, group) => sum + group.count, 0);
-  return h('li', { key: `${one.code} ${one.confidence}`, value: number }, h('article.card', null,
-    h('div.title', null, h('h3', null, h('span.quiet', null, `${number}. `), prose(one.title)), mark(one.severity, SEVERITIES[one.severity] ?? 'warn'), mark(one.confidence, one.confidence === 'certain' ? 'info' : 'quiet'), link(page, { id: one.code }, one.code)),
-    h('ul', { 'aria-label': `Seen for ${one.code}` }, evidence),
-    more > 0 ? h('p.quiet', null, `and ${more} more`) : null,
-    pairs([['Why it matters', prose(one.why)], ['What to do', prose(capital(one.remedy))], ['Clause', foreign(one.clause + (one.cwe ? `; CWE-${one.cwe}` : ''))]])));
+  const colour = SEVERITIES[one.severity] ?? 'warn';
+  return h('li', { key: `${one.code} ${one.confidence}`, value: number }, h('article', null, opening(one.code, colour, 'found', prose(one.title),
+    [h('span.quiet.small', null, count(one.count, 'time')), mark(one.severity, colour), mark(one.confidence, one.confidence === 'certain' ? 'info' : 'quiet')], page.route.id === one.code, [
+      h('ul', { 'aria-label': `Seen for ${one.code}` }, evidence),
+      more > 0 ? h('p.quiet', null, `and ${more} more`) : null,
+      pairs([['Why it matters', prose(one.why)], ['What to do', prose(capital(one.remedy))], ['Clause', foreign(one.clause + (one.cwe ? `; CWE-${one.cwe}` : ''))], ['Code', link(page, { id: one.code }, one.code)]])])));
 }
 
 /** A check that had nothing to judge, and what gives it something. @param {Page} page @param {Findings['not_exercised'][0]} one @returns {Node} */
 function idlePart(page, { code, title, exercise, advice }) {
-  return h('li', { key: code }, foreign(title), '? ', link(page, { id: code }, code), h('p.quiet', null, prose(capital(exercise))),
-    (advice ?? []).map((one) => commandLine(page, commandOfAdvice(one, page.base), 'the command')));
+  return h('li', { key: code }, opening(code, 'quiet', 'not tested', foreign(`${title}?`), [h('span.id', null, foreign(code))], page.route.id === code, [
+    h('p', null, prose(capital(exercise))), ...(advice ?? []).map((one) => commandLine(page, commandOfAdvice(one, page.base), 'the command'))]));
+}
+
+/** How many of the rules had something to judge. @param {Findings} findings @returns {Node | null} */
+function progressPart({ rules, not_exercised: idle, data }) {
+  // A file of an earlier version does not say.
+  if (!rules) return null;
+  const judged = rules - idle.length;
+  const found = new Set(data.map(({ code }) => code)).size;
+  const words = `${judged} of ${count(rules, 'check')} had something to judge; ${judged - found} of them found nothing`;
+  return h('div', { key: 'progress' }, meter(words, judged, rules, 'info'), h('p.quiet.small', null, `${words}.`));
 }
 
 /** Choosing what is listed; kept in the address. @param {Page} page @param {string} severity @param {string} confidence */
@@ -76,16 +87,20 @@ export function reviewView(page) {
   return [
     heading,
     h('p.sentence', null, readiness(findings)),
+    progressPart(findings),
     failing(findings).length ? h('p.quiet', null, prose('Includes findings accepted with `--accept`.')) : null,
     findings.forgotten_entries ? h('p.note', null, `${count(findings.forgotten_entries, 'entry', 'entries')} had been evicted from the journal and could not be checked.`) : null,
     key && page.isDocument ? h('p.note', null, 'These findings cover every key in the file.') : null,
-    id ? h('p', { key: 'back' }, link(page, { id: '' }, 'The whole review')) : findings.data.length ? choices(page, severity, confidence) : null,
-    shown ? h('ol.problems', null, items) : null,
-    id && !shown && !idle.length ? h('p.empty', null, foreign(oneLine(id, 100)), ' is not among the findings.') : null,
-    !id && shown < findings.data.length ? h('p.quiet', null, `${shown} of ${count(findings.data.length, 'finding')} shown.`) : null,
-    findings.judged_requests || findings.judged_deliveries || page.isDocument ? null : emptyState(page, 'Run your tests against the emulator, or begin with:', [exampleLine(page.base.replace(/\/_emulator\/.*/, ''), 'sk_test_local')]),
-    idle.length ? section('Not tested yet', h('ul.problems', null, idle.map((one) => guarded(() => idlePart(page, one), one)))) : null,
-    id ? null : section('Not visible in traffic', h('ul', null, findings.beyond.map((text) => h('li', null, prose(text))))),
-    page.isDocument ? null : section('On the command line', commandLine(page, page.cli(['review', 'findings', ...(key ? ['--key', key] : [])]), 'the command')),
+    id ? h('p', { key: 'back' }, link(page, { id: '' }, 'The whole review')) : null,
+    h('div.summary', { key: 'findings' },
+      h('div', null,
+        findings.data.length ? section('Found', id ? null : choices(page, severity, confidence), shown ? h('ol.problems', null, items) : null) : null,
+        id && !shown && !idle.length ? h('p.empty', null, foreign(oneLine(id, 100)), ' is not among the findings.') : null,
+        !id && shown < findings.data.length ? h('p.quiet', null, `${shown} of ${count(findings.data.length, 'finding')} shown.`) : null,
+        findings.judged_requests || findings.judged_deliveries || page.isDocument ? null : emptyState(page, 'Run your tests against the emulator, or begin with:', [exampleLine(page.base.replace(/\/_emulator\/.*/, ''), 'sk_test_local')]),
+        idle.length ? section('Not tested yet', h('ul.problems', null, idle.map((one) => guarded(() => idlePart(page, one), one)))) : null),
+      h('div', null,
+        id ? null : section('Not visible in traffic', h('ul', null, findings.beyond.map((text) => h('li', null, prose(text))))),
+        page.isDocument ? null : section('On the command line', commandLine(page, page.cli(['review', 'findings', ...(key ? ['--key', key] : [])]), 'the command')))),
   ];
 }

@@ -2,8 +2,8 @@
 
 import { activate } from './command.js';
 import { foreign, guarded, h, prose } from './element.js';
-import { actionButton, commandsOf, copyMenu, keptPart, link, mark, meter, section } from './parts.js';
-import { count, messageOf, oneLine } from './text.js';
+import { actionButton, commandsOf, copyMenu, idPart, keptPart, link, mark, meter, scrolled, section } from './parts.js';
+import { count, messageOf, oneLine, shortKey } from './text.js';
 
 /** @param {DiagnosticRow} problem @returns {Node} */
 function diagnostic(problem) {
@@ -17,37 +17,90 @@ function activeSomewhere({ store: { run } }, name) {
   return Boolean(run?.verification.active_scenarios.includes(name) || run?.active?.includes(name) || run?.keys?.some((one) => one.scenarios?.includes(name)));
 }
 
-/** How far a scenario has come, for each workspace in which it began. @param {Page} page @param {string} name @returns {Node | null} */
-export function progress(page, name) {
-  const run = page.store.run;
-  const of = run?.scenarios.find((one) => one.name === name)?.progress ?? [];
-  const bar = (/** @type {string} */ what, /** @type {number} */ done, /** @type {number | null} */ most) => h('li', null,
-    foreign(oneLine(what, 100)), h('span.quiet', null, most === null ? ` ${count(done, 'time')}` : ` ${done} of ${most}`), most === null ? null : meter(`${what}: ${done} of ${most}`, done, most, 'info'));
-  if (!of.length) return activeSomewhere(page, name) ? h('p.quiet', null, 'Active; no matching request yet.') : null;
-  return h('div', null, of.map((one) => h('div', null, h('p.quiet', null, foreign(one.key ?? 'without a key'), one.step ? foreign(` at step ${one.step}`) : ''),
-    h('ul.steps', null, one.rules.map((rule) => bar(rule.rule, rule.applied, rule.turns)), one.emissions.map((each) => bar(each.emission, each.fired, each.planned ? each.fired + each.planned : null))))));
+/** Most keys of a progress table on the list; the page of a scenario shows more. */
+const MOST_KEYS = 8;
+
+/** How far a scenario has come: the keys that met it by its rules and emissions. @param {Page} page @param {string} name @param {number} [most] @returns {Node | null} */
+export function progress(page, name, most = MOST_KEYS) {
+  const all = page.store.run?.scenarios.find((one) => one.name === name)?.progress ?? [];
+  const weight = (/** @type {typeof all[0]} */ { rules, emissions }) => rules.reduce((sum, rule) => sum + rule.applied, 0) + emissions.reduce((sum, each) => sum + each.fired + each.planned, 0);
+  const met = all.filter((one) => weight(one) > 0).sort((a, b) => weight(b) - weight(a));
+  if (!met.length) return activeSomewhere(page, name) ? h('p.quiet', null, 'No matching request yet.') : null;
+  const cell = (/** @type {string} */ what, /** @type {number} */ done, /** @type {number | null} */ of) => h('td', null, of === null ? count(done, 'time') : [meter(`${what}: ${done} of ${of}`, done, of, 'info'), h('span', null, `${done} of ${of}`)]);
+  const heads = ['Key', ...met[0].rules.map(({ rule }) => rule), ...met[0].emissions.map(({ emission }) => emission), ...(met.some((one) => one.step) ? ['Step'] : [])];
+  const rest = [met.length > most ? `${met.length - most} more keys met it` : '', all.length > met.length ? `${count(all.length - met.length, 'key')} met no rule yet` : ''].filter(Boolean);
+  return h('div', null,
+    scrolled(`Progress of ${name}`, h('table.grid.progress', null,
+      h('thead', null, h('tr', null, heads.map((head) => h('th', { scope: 'col', title: head }, foreign(oneLine(head, 40)))))),
+      h('tbody', null, met.slice(0, most).map((one) => h('tr', { key: one.key ?? '' }, h('th', { scope: 'row' }, foreign(one.key ?? 'without a key')),
+        one.rules.map((rule) => cell(rule.rule, rule.applied, rule.turns)), one.emissions.map((each) => cell(each.emission, each.fired, each.planned ? each.fired + each.planned : null)),
+        heads.at(-1) === 'Step' ? h('td', null, foreign(one.step ?? '')) : null))))),
+    rest.length ? h('p.quiet.small', null, `${rest.join('; ')}.`) : null);
+}
+
+/** What a text of TOML is made of: comments, strings, tables, names, values. */
+const TOKENS = /(#.*)|("(?:[^"\\]|\\.)*"?|'[^']*'?)|(^\s*\[[^\]"']*\]+)|([\w.-]+)(?=\s*=)|\b(true|false|\d[\w.:-]*)\b/g;
+const TOKEN_NAMES = ['comment', 'string', 'table', 'name', 'value'];
+
+/** A scenario's text by lines, which have numbers, colours, and marks where something is wrong. @param {string} text @param {DiagnosticRow[]} problems @returns {Node[]} */
+function sourceLines(text, problems) {
+  return text.split('\n').map((line, i) => {
+    const wrong = problems.filter((one) => one.line === i + 1);
+    /** @type {(Node | string)[]} */
+    const parts = [];
+    let end = 0;
+    for (const found of line.matchAll(TOKENS)) {
+      parts.push(line.slice(end, found.index), h(`b.${TOKEN_NAMES[found.slice(1).findIndex((part) => part !== undefined)]}`, null, found[0]));
+      end = found.index + found[0].length;
+    }
+    return h(wrong.length ? `span.at.${wrong.some((one) => one.severity === 'error') ? 'bad' : 'warn'}` : 'span', { title: wrong.map((one) => one.message).join('\n') || null }, parts, line.slice(end) || (end ? '' : ' '));
+  });
+}
+
+/** Playing a scenario: for the chosen key, or for one that is typed, or for all. @param {Page} page @param {string} name @returns {Node} */
+function playPart(page, name) {
+  const values = page.ui.forms.play ??= { key: '' };
+  const key = page.route.key || values.key;
+  const others = page.store.activeScenarios(key).filter((one) => one !== name);
+  const change = (/** @type {Event} */ event) => {
+    values.key = /** @type {HTMLInputElement} */ (event.target).value.trim();
+    page.redraw();
+  };
+  return h('div.play', null,
+    actionButton(page, { ...activate([name], key, others.length ? 'Play instead for' : 'Play for'), id: `play ${name}`, about: `${key || 'all keys'}: ${name}` }),
+    page.route.key ? foreign(shortKey(key, page.store.keys())) : h('input', { type: 'search', list: 'keys', 'aria-label': `Key that plays ${name}`, placeholder: 'all keys', controlled: values.key, oninput: change, autocomplete: 'off', spellcheck: 'false' }));
+}
+
+/** Stopping it for everybody who plays it. @param {Page} page @param {string} name @returns {(Node | null)[]} */
+function stopParts(page, name) {
+  const { store, route } = page;
+  const stop = (/** @type {string} */ key) => actionButton(page, { ...activate(store.activeScenarios(key).filter((one) => one !== name), key, key && !route.key ? `Stop for ${oneLine(key, 30)}` : 'Stop'), id: `play ${name} ${key}`, about: name });
+  if (store.activeScenarios(route.key).includes(name)) return [stop(route.key)];
+  return (store.run?.keys ?? []).filter((one) => one.scenarios?.includes(name)).slice(0, 3).map(({ key }) => stop(key));
 }
 
 /** @param {Page} page @param {ScenarioDetail} one @returns {Node} */
 function whole(page, one) {
   const { key } = page.route;
-  const active = page.store.activeScenarios(page.route.key);
+  const active = page.store.activeScenarios(key);
   const isActive = active.includes(one.name);
   const others = active.filter((name) => name !== one.name);
   const whom = key ? ` for ${oneLine(key, 40)}` : ' for all keys';
-  const toggle = isActive ? activate(others, key, `Deactivate${whom}`) : activate([one.name], key, `Activate${whom}`);
-  return h('article', { key: one.name },
-    h('div', null, h('div.title', null, h('h2', null, foreign(one.name)), stateMark(page, one), page.isDocument ? null : copyMenu(page, one.name, [...commandsOf(page, [toggle]), ['Scenario', one.text ?? '']])),
-      one.title ? h('p.sentence', null, foreign(one.title)) : null),
-    one.description ? h('p', null, foreign(one.description)) : null,
-    one.problem ? diagnostic(one.problem) : null,
-    one.origin === 'inline' && !page.isDocument ? keptPart(page, one.name, one.text ?? '') : null,
-    progress(page, one.name),
-    h('div.actions', null,
-      actionButton(page, toggle, false, isActive ? '' : 'primary'),
-      !isActive && others.length ? actionButton(page, activate([...others, one.name], key, `Add after ${listedNames(others)}`)) : null),
-    section(`Text, ${one.origin}`, page.isDocument || one.origin !== 'inline' ? null : h('p', null, link(page, { id: one.name, filter: 'edit' }, 'Edit')), h('pre.source', { tabindex: 0, role: 'region', 'aria-label': 'Text of the scenario' },
-      (one.text ?? '').split('\n').map((line, i) => h(one.problem?.line === i + 1 ? 'span.at' : 'span', null, foreign(line))))));
+  const toggle = isActive ? activate(others, key, `Stop${whom}`) : activate([one.name], key, `Play${whom}`);
+  const isOwn = one.origin === 'inline' && !page.isDocument;
+  return h('article.halves', { key: one.name },
+    h('div', null,
+      h('div', null, h('div.title', null, h('h2', { tabindex: -1 }, foreign(one.title || one.name)), stateMark(page, one)), idPart(page, one.name)),
+      one.description ? h('p', null, foreign(one.description)) : null,
+      one.problem ? diagnostic(one.problem) : null,
+      h('div.actions', null,
+        actionButton(page, toggle, false, isActive ? '' : 'primary'),
+        !isActive && others.length ? actionButton(page, activate([...others, one.name], key, `Add after ${listedNames(others)}`)) : null,
+        isOwn ? link(page, { id: one.name, filter: 'edit' }, 'Edit') : null,
+        page.isDocument ? null : copyMenu(page, one.name, [...commandsOf(page, [toggle]), ['Scenario', one.text ?? '']])),
+      activeSomewhere(page, one.name) || one.progress?.length ? section('Progress', progress(page, one.name, 200)) : null,
+      isOwn ? keptPart(page, one.name, one.text ?? '') : null),
+    section(`Text, ${one.origin}`, h('pre.source', { tabindex: 0, role: 'region', 'aria-label': 'Text of the scenario' }, sourceLines(one.text ?? '', one.problem ? [one.problem] : []))));
 }
 
 /** @param {string[]} names @returns {string} */
@@ -59,7 +112,7 @@ function listedNames(names) {
 function stateMark(page, one) {
   const isActive = page.store.activeScenarios(page.route.key).includes(one.name);
   const keys = (page.store.run?.keys ?? []).filter((each) => each.scenarios?.includes(one.name));
-  const whom = isActive ? 'active' : keys.length ? `active for ${keys.length === 1 ? oneLine(keys[0].key, 30) : count(keys.length, 'key')}` : '';
+  const whom = isActive ? page.route.key ? 'playing' : 'for all keys' : keys.length ? `for ${keys.length === 1 ? shortKey(keys[0].key, page.store.keys()) : count(keys.length, 'key')}` : '';
   return h('span.actions', null, whom ? mark(whom, isActive ? 'ok' : 'info') : null, one.state === 'ok' ? null : mark(one.state, 'bad'));
 }
 
@@ -69,20 +122,21 @@ function groupOf({ name, origin }) {
   if (/webhook/.test(name)) return 'Webhooks';
   if (/429|rate|quota/.test(name)) return 'Quota';
   if (/network|slow/.test(name)) return 'Network';
-  return 'Errors and others';
+  return 'Errors';
 }
 
-const GROUP_ORDER = ['Yours', 'Quota', 'Errors and others', 'Network', 'Webhooks'];
+const GROUP_ORDER = ['Quota', 'Errors', 'Network', 'Webhooks'];
 
 /** @param {Page} page @param {ScenarioDetail} one @returns {Node} */
-function scenarioRow(page, one) {
-  const active = page.store.activeScenarios(page.route.key);
-  const isActive = active.includes(one.name);
-  const action = isActive ? activate(active.filter((name) => name !== one.name), page.route.key, 'Stop') : activate([one.name], page.route.key, active.length ? 'Play instead' : 'Play');
-  return h('tr', { key: one.name },
-    h('td', null, link(page, { id: one.name }, oneLine(one.name, 100)), h('div.quiet', null, one.problem ? h('span', null, h('b', null, `line ${one.problem.line}: `), prose(one.problem.message)) : foreign(one.title ?? '')), isActive || one.progress?.length ? progress(page, one.name) : null),
-    h('td', null, stateMark(page, one)),
-    h('td', null, page.isDocument || one.state !== 'ok' && !isActive ? null : actionButton(page, { ...action, id: `play ${one.name}`, about: one.name })));
+function scenarioCard(page, one) {
+  const isPlaying = activeSomewhere(page, one.name);
+  const hasPlay = !page.isDocument && one.state === 'ok' && !page.store.activeScenarios(page.route.key).includes(one.name);
+  return h(isPlaying ? 'article.card.playing' : 'article.card', { key: one.name },
+    h('div', null,
+      h('div.title', null, h('a.go', { href: page.address({ id: one.name }), 'data-id': one.name }, h('b', null, foreign(oneLine(one.title || one.name, 100))), h('span.id', null, foreign(one.name))), isPlaying || one.state !== 'ok' ? stateMark(page, one) : h('span.label', null, groupOf(one))),
+      h('p.quiet.effect', null, one.problem ? [h('b', null, `line ${one.problem.line}: `), prose(one.problem.message)] : prose(one.description ?? ''))),
+    isPlaying || one.progress?.length ? progress(page, one.name) : null,
+    page.isDocument ? null : h('div.actions', null, isPlaying ? stopParts(page, one.name) : null, hasPlay ? playPart(page, one.name) : null));
 }
 
 const TEMPLATE = 'title = "Three refusals, then normal answers"\n\n[[rule]]\nwhen = { operation = "system.status" }\ntimes = 3\nreply = { error = "rate_limit_exceeded" }\n';
@@ -90,6 +144,7 @@ const TEMPLATE = 'title = "Three refusals, then normal answers"\n\n[[rule]]\nwhe
 /** The editor: checks the text as one types, and saves it when asked. @param {Page} page @param {ScenarioDetail | undefined} one @returns {Node} */
 function editor(page, one) {
   const form = page.ui.forms[`scenario ${one?.name ?? ''}`] ??= { name: one?.name ?? '', text: one?.text || TEMPLATE, problems: [], said: '', timer: 0 };
+  const { key } = page.route;
   const send = async (/** @type {boolean} */ isSaved) => {
     const { text } = form;
     // Any name will do to check a text that has none yet.
@@ -108,24 +163,44 @@ function editor(page, one) {
     page.redraw();
     return isAccepted;
   };
-  const change = (/** @type {'name' | 'text'} */ field) => (/** @type {Event} */ event) => {
-    form[field] = /** @type {HTMLInputElement} */ (event.target).value;
+  const check = () => {
     clearTimeout(form.timer);
     form.timer = setTimeout(() => send(false), 300);
     page.redraw();
   };
-  const submit = async (/** @type {Event} */ event) => {
-    event.preventDefault();
-    clearTimeout(form.timer);
-    if (await send(true)) page.go({ id: form.name.trim(), filter: '' });
+  const change = (/** @type {'name' | 'text'} */ field) => (/** @type {Event} */ event) => {
+    form[field] = /** @type {HTMLInputElement} */ (event.target).value;
+    check();
   };
-  return h('form', { onsubmit: submit, key: 'editor' },
-    h('h2', { tabindex: -1 }, one ? foreign(`Edit ${one.name}`) : 'New scenario'),
-    one ? null : h('label', null, 'Name', h('input', { type: 'text', controlled: form.name, oninput: change('name'), required: true, placeholder: 'my-burst', spellcheck: 'false' })),
-    h('label', null, 'Text', h('textarea', { controlled: form.text, oninput: change('text'), spellcheck: 'false', rows: 16 })),
-    h('p', { role: 'status', class: form.problems.some((/** @type {DiagnosticRow} */ problem) => problem.severity === 'error') ? 'bad' : 'quiet' }, form.said || 'Checked as you type. Saved, it is kept in memory, and stays inactive until you activate it.'),
-    form.problems.map((/** @type {DiagnosticRow} */ problem) => guarded(() => diagnostic(problem), problem)),
-    h('div.actions', null, h('button.primary', { type: 'submit' }, 'Save'), link(page, { id: one?.name ?? '', filter: '' }, 'Cancel')));
+  const begin = (/** @type {Event} */ event) => {
+    const found = page.store.run?.scenarios.find(({ name }) => name === /** @type {HTMLSelectElement} */ (event.target).value);
+    if (!found) return;
+    Object.assign(form, { text: found.text ?? '', name: form.name || `my-${found.name}` });
+    check();
+  };
+  const save = async (/** @type {boolean} */ isPlayed) => {
+    clearTimeout(form.timer);
+    const name = form.name.trim();
+    if (!(await send(true))) return;
+    if (isPlayed) await page.perform(activate([name], key, 'Play'));
+    page.go({ id: name, filter: '' });
+  };
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    save(true);
+  };
+  const shipped = (page.store.run?.scenarios ?? []).filter(({ origin, text }) => origin === 'built-in' && text);
+  return h('form.editor', { onsubmit: submit, key: 'editor' },
+    h('div.title', null, h('h2', { tabindex: -1 }, one ? foreign(`Edit ${one.name}`) : 'New scenario')),
+    one ? null : h('div.fields', null,
+      h('label', null, 'Name', h('input', { type: 'text', controlled: form.name, oninput: change('name'), required: true, placeholder: 'my-burst', spellcheck: 'false' })),
+      h('label', null, 'Start from…', h('select', { controlled: '', onchange: begin }, h('option', { value: '' }, 'this example'), shipped.map(({ name, title }) => h('option', { value: name }, oneLine(title ? `${name}: ${title}` : name, 80)))))),
+    h('div.halves', null, h('label', null, 'Text', h('div.paper', null,
+      h('pre.source', { 'aria-hidden': 'true' }, sourceLines(form.text, form.problems)),
+      h('textarea', { controlled: form.text, oninput: change('text'), spellcheck: 'false', autocapitalize: 'off' }))),
+      h('div.told', null, h('p', { role: 'status', class: form.problems.some((/** @type {DiagnosticRow} */ problem) => problem.severity === 'error') ? 'bad' : 'quiet' }, form.said || 'Checked as you type. Nothing changes until you save it; a saved scenario is kept in memory, and its page offers the file.'),
+      form.problems.map((/** @type {DiagnosticRow} */ problem) => guarded(() => diagnostic(problem), problem)))),
+    h('div.actions', null, h('button.primary', { type: 'submit' }, 'Save and play'), h('button', { type: 'button', onclick: () => save(false) }, 'Save'), h('span.quiet', null, key ? ['plays for ', foreign(key)] : 'plays for all keys'), link(page, { id: one?.name ?? '', filter: '' }, 'Cancel')));
 }
 
 /** @param {Page} page @returns {(Node | null)[]} */
@@ -133,17 +208,16 @@ export function scenariosView(page) {
   const all = page.store.run?.scenarios ?? [];
   const { id, filter, key } = page.route;
   const chosen = all.find((one) => one.name === id);
-  const active = page.store.activeScenarios(page.route.key);
-  if (!page.isDocument && filter === 'new') return [h('p', { key: 'back' }, link(page, { id: '', filter: '' }, 'All scenarios')), editor(page, undefined)];
-  if (!page.isDocument && filter === 'edit' && chosen) return [h('p', { key: 'back' }, link(page, { id: '', filter: '' }, 'All scenarios')), editor(page, chosen)];
-  const groups = GROUP_ORDER.map((name) => /** @type {const} */ ([name, all.filter((one) => groupOf(one) === name)])).filter(([, group]) => group.length);
-  const isNamed = groups.length > 1 || all.length > 3;
+  const back = h('p', { key: 'back' }, link(page, { id: '', filter: '' }, 'All scenarios'));
+  if (!page.isDocument && (filter === 'new' || filter === 'edit' && chosen)) return [back, editor(page, filter === 'edit' ? chosen : undefined)];
+  if (chosen) return [back, guarded(() => whole(page, chosen), chosen)];
+  const isPlaying = (/** @type {ScenarioDetail} */ one) => activeSomewhere(page, one.name);
+  const others = all.filter((one) => !isPlaying(one));
+  const groups = /** @type {const} */ ([['Playing', all.filter(isPlaying)], ['Yours', others.filter((one) => groupOf(one) === 'Yours')], ['Shipped', GROUP_ORDER.flatMap((name) => others.filter((one) => groupOf(one) === name))]]);
   return [
-    chosen ? h('p', { key: 'back' }, link(page, { id: '' }, 'All scenarios'))
-      : h('div.title', { key: 'title' }, h('h2', { tabindex: -1 }, 'Scenarios'), active.length ? actionButton(page, activate([], key, 'Turn all off')) : null, page.isDocument ? null : h('button.primary', { type: 'button', onclick: () => page.go({ id: '', filter: 'new' }) }, 'New scenario')),
-    chosen ? guarded(() => whole(page, chosen), chosen)
-      : all.length ? h('div.groups', null, groups.map(([name, group]) => h('section', { key: name }, isNamed ? h('h3', null, name) : null,
-        h('table.stack', null, h('tbody', null, group.map((one) => guarded(() => scenarioRow(page, one), one))))))) : h('p.empty', null, 'No scenarios.'),
-    id && !chosen ? h('p.empty', null, 'There is no scenario ', foreign(id), '.') : null,
+    h('div.title', { key: 'title' }, h('h2', { tabindex: -1 }, 'Scenarios'), page.store.activeScenarios(key).length ? actionButton(page, activate([], key, 'Turn all off')) : null, page.isDocument ? null : h('button.primary', { type: 'button', onclick: () => page.go({ id: '', filter: 'new' }) }, 'New scenario')),
+    id ? h('p.empty', null, 'There is no scenario ', foreign(id), '.') : null,
+    all.length ? h('div.groups', null, groups.filter(([, group]) => group.length).map(([name, group]) => h('section', { key: name }, h('h3', null, name),
+      h(name === 'Playing' ? 'div.tiles.wide' : 'div.tiles', null, group.map((one) => guarded(() => scenarioCard(page, one), one)))))) : h('p.empty', null, 'No scenarios.'),
   ];
 }

@@ -2,7 +2,8 @@
 
 import { changeSetting } from './command.js';
 import { foreign, guarded, h, icon, prose } from './element.js';
-import { commandsOf, copyMenu, documentLinks, mark, pairs } from './parts.js';
+import { commandsOf, copyMenu, documentLinks, mark, pairs, searchBox } from './parts.js';
+import { wordsOf } from './settings_words.js';
 import { capital, count, oneLine, settingText } from './text.js';
 
 /** What was typed as a value: JSON if it is, else text. @param {string} text @returns {unknown} */
@@ -38,13 +39,6 @@ export function linesOf(value) {
     return [name.trim(), rest.join('=').trim()];
   }));
   return { text: Object.entries(value).map(([name, one]) => `${name} = ${one}`).join('\n'), hint: 'name = value, one per line', parse };
-}
-
-/** The name of a setting in words. @param {string} settingName */
-function titleOf(settingName) {
-  const name = settingName.split('.').slice(1).join(' ') || settingName;
-  const text = name.replace(/_/g, ' ');
-  return text[0].toUpperCase() + text.slice(1);
 }
 
 /** The control of a setting, by its kind: a switch, a choice, a number, or a text. @param {Page} page @param {SettingRow} setting @param {AssumptionRow | undefined} row @returns {Node} */
@@ -96,11 +90,18 @@ function settingControl(page, setting, row) {
     isTyped ? h('button.primary', { type: 'submit' }, 'Set') : null);
 }
 
-/** @param {Page} page @param {string} settingName @param {SettingRow} setting @param {AssumptionRow | undefined} row @returns {Node} */
-function settingPart(page, settingName, setting, row) {
-  const isChanged = setting.source !== 'default';
-  /** @type {Parameters<typeof pairs>[0]} */
-  const origin = [['From', foreign(setting.source)]];
+/** What is answered today. @param {SettingRow} setting @param {AssumptionRow | undefined} row @returns {Node} */
+function answerPart({ value, source }, row) {
+  if (source === 'default' && row?.assumed) return prose(capital(row.assumed));
+  if (typeof value === 'boolean') return foreign(value ? 'Yes' : 'No');
+  return foreign(oneLine(settingText(value), 160) || 'none', 'code');
+}
+
+/** @param {Page} page @param {SettingRow} setting @param {AssumptionRow | undefined} row @returns {Node} */
+function settingPart(page, setting, row) {
+  const { setting: settingName, source } = setting;
+  const { title, effect } = wordsOf(settingName);
+  const isChanged = source !== 'default';
   const isOpen = page.route.id === settingName;
   const undo = () => {
     delete page.ui.forms.pending?.[settingName];
@@ -113,26 +114,28 @@ function settingPart(page, settingName, setting, row) {
   };
   return h(isOpen ? 'div.setting.chosen' : 'div.setting', { key: settingName },
     h('div', null,
-      h('p.actions', null, h('b', null, foreign(titleOf(settingName))), isChanged ? mark(setting.source === 'control API' ? 'changed' : `from ${oneLine(setting.source, 60)}`, 'info') : null,
+      h('p.actions', null, h('b', null, foreign(title)), isChanged ? mark(source === 'control API' ? 'changed' : `from ${oneLine(source, 60)}`, 'info') : null,
         isChanged && !page.isDocument ? h('button.plain.value', { type: 'button', 'aria-label': `Undo the change of ${settingName}`, onclick: undo }, icon('undo'), 'Undo') : null),
-      h('p.quiet', null, row ? prose(capital(row.assumed)) : '')),
+      effect ? h('p.quiet', null, foreign(effect)) : null,
+      h('details', { name: 'setting', open: isOpen, ontoggle: toggle },
+        h('summary.small.quiet.go', { 'data-id': settingName }, h('code', null, foreign(settingName))),
+        isOpen ? h('div', null, pairs([...(row ? /** @type {Parameters<typeof pairs>[0]} */ ([['Contract', prose(row.contract)], ['Assumed', prose(row.assumed)], ['Values', prose(row.values)], ['Observed by', prose(row.observed_by ?? '')], ['Default', foreign(settingText(row.default), 'code')], ['In force', foreign(settingText(setting.value), 'code')]]) : []), ['From', foreign(source)]]),
+          page.isDocument ? null : copyMenu(page, settingName, commandsOf(page, [changeSetting(settingName, setting.value, page.route.key)]))) : null)),
+    h('p', null, h('span.quiet', null, 'Today: '), answerPart(setting, row)),
     h('div.control', null, page.isDocument ? foreign(oneLine(settingText(setting.value), 200), 'code') : settingControl(page, setting, row)),
-    said && !said.busy ? h(`p.about.result.${said.ok ? 'ok' : 'bad'}`, { role: said.ok ? null : 'alert' }, icon(said.ok ? 'check' : 'cross'), ' ', foreign(said.message)) : null,
-    h('details.about', { name: 'setting', open: isOpen, ontoggle: toggle },
-      h('summary.small.quiet', null, h('code', null, foreign(settingName))),
-      isOpen ? h('div', null, row ? pairs([['Contract', prose(row.contract)], ['Assumed', prose(row.assumed)], ['Values', prose(row.values)], ['Observed by', prose(row.observed_by ?? '')], ['Default', foreign(settingText(row.default), 'code')], ['In force', foreign(settingText(setting.value), 'code')], ...origin]) : pairs(origin),
-        page.isDocument ? null : copyMenu(page, settingName, commandsOf(page, [changeSetting(settingName, setting.value, page.route.key)]))) : null));
+    said && !said.busy ? h(`p.about.result.${said.ok ? 'ok' : 'bad'}`, { role: said.ok ? null : 'alert' }, icon(said.ok ? 'check' : 'cross'), ' ', foreign(said.message)) : null);
 }
 
-/** What the first part of a name is about. @type {Record<string, string>} */
-const TITLES = { keys: 'Keys', errors: 'Errors', validation: 'Validation', status: 'System status', rate_limit: 'Quota', ids: 'Ids', time: 'Times', variation: 'Variation of answers', subscriptions: 'Subscriptions', events: 'Events', webhooks: 'Webhooks', hello: 'Hello', environment: 'Environment' };
+/** What the first part of a name is about, where that is not the word itself. @type {Record<string, string>} */
+const TITLES = { status: 'System status', rate_limit: 'Quota', time: 'Times' };
 
 /** Changed settings first, then the others by the first part of their name. @param {SettingRow[]} all @returns {[string, SettingRow[]][]} */
 function groupsOf(all) {
   /** @type {Map<string, SettingRow[]>} */
   const groups = new Map([['Changed', []]]);
   for (const one of all) {
-    const title = one.source === 'default' ? TITLES[one.setting.split('.')[0]] ?? one.setting.split('.')[0] : 'Changed';
+    const [first] = one.setting.split('.');
+    const title = one.source === 'default' ? TITLES[first] ?? capital(first) : 'Changed';
     groups.set(title, [...(groups.get(title) ?? []), one]);
   }
   return [...groups].filter(([, group]) => group.length);
@@ -141,23 +144,33 @@ function groupsOf(all) {
 /** @param {Page} page @returns {(Node | null)[]} */
 export function settingsView(page) {
   const { run } = page.store;
+  const { filter, id, key } = page.route;
   const rows = new Map((run?.assumptions?.data ?? []).map((row) => [row.setting, row]));
-  const known = run?.keys?.find((one) => one.key === page.route.key);
+  const known = run?.keys?.find((one) => one.key === key);
   const own = new Map((known?.settings ?? []).map((one) => [one.setting, one]));
   const all = (run?.profile?.data ?? []).map((one) => own.get(one.setting) ?? one);
-  const words = page.route.filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   const isFound = (/** @type {SettingRow} */ one) => {
     const row = rows.get(one.setting);
-    const text = `${one.setting} ${settingText(one.value)} from:${one.source} ${row?.contract} ${row?.assumed} ${row?.observed_by}`.toLowerCase();
+    const { title, effect } = wordsOf(one.setting);
+    const text = `${one.setting} ${title} ${effect} ${settingText(one.value)} from:${one.source} ${row?.contract} ${row?.assumed} ${row?.observed_by}`.toLowerCase();
     return words.every((word) => (word === 'changed' ? one.source !== 'default' : text.includes(word)));
   };
   const found = all.filter(isFound);
-  const search = (/** @type {Event} */ event) => page.go({ filter: /** @type {HTMLInputElement} */ (event.target).value }, true);
+  const groups = groupsOf(found);
+  const parts = (/** @type {SettingRow[]} */ group) => group.map((one) => guarded(() => settingPart(page, one, rows.get(one.setting)), one));
+  const groupPart = (/** @type {string} */ title, /** @type {SettingRow[]} */ group) => {
+    const isFolded = (/** @type {SettingRow} */ one) => title !== 'Changed' && !words.length && wordsOf(one.setting).isRare && one.setting !== id;
+    const rare = group.filter(isFolded);
+    return h('section.settings', { key: title, id: `section-${title}` }, h('h3', null, title), parts(group.filter((one) => !isFolded(one))),
+      rare.length ? h('details.rare', { key: 'rare' }, h('summary.quiet', null, `${rare.length} rarely changed`), parts(rare)) : null);
+  };
   return [
-    h('h2', { tabindex: -1 }, 'Settings'),
-    h('label.filter', null, icon('find'), h('span.hidden', null, 'Search'), h('input', { id: 'filter', type: 'search', controlled: page.route.filter, placeholder: 'Search; “changed” finds changed settings', oninput: search })),
-    h('p.quiet', null, `${found.length} of ${count(all.length, 'setting')}. Each covers something the contract leaves open.`),
-    groupsOf(found).map(([title, group]) => h('section.settings', { key: title }, h('h3', null, title), group.map((one) => guarded(() => settingPart(page, one.setting, one, rows.get(one.setting)), one)))),
-    page.isDocument ? null : documentLinks(page),
-  ].flat();
+    h('div.title', { key: 'title' }, h('h2', { tabindex: -1 }, 'Settings'),
+      searchBox(page, 'Search; “changed” finds changed settings'),
+      h('span.quiet', null, `${found.length} of ${count(all.length, 'setting')}`)),
+    h('div.sided', { key: 'settings' },
+      h('ul.sections', { 'aria-label': 'Sections' }, groups.map(([title, group]) => h('li', { key: title }, h('button.plain', { type: 'button', onclick: () => document.getElementById(`section-${title}`)?.scrollIntoView() }, title, h('span.count', null, String(group.length)))))),
+      h('div', null, groups.length ? null : h('p.empty', null, 'No setting matches.'), groups.map(([title, group]) => groupPart(title, group)), page.isDocument ? null : documentLinks(page))),
+  ];
 }

@@ -1,6 +1,6 @@
 // The state of the page: the run document, the entries of the journal as rows, and details fetched. Knows neither DOM nor network.
 
-import { bytesText, count, isUnreached, oneLine } from './text.js';
+import { count, isUnreached, oneLine } from './text.js';
 
 /** Rows of each kind that a tab keeps; the oldest are dropped in batches. */
 export const MOST_ROWS = 10_000;
@@ -132,6 +132,8 @@ export class Store {
     this.workspaceOfEvent = new Map();
     /** The attempt of each delivery that decides: the newest, or the newest that reached its receiver. @type {Map<string, Entry>} */
     this.decidingAttempt = new Map();
+    /** The attempts of each delivery, the oldest first. @type {Map<string, Entry[]>} */
+    this.attempts = new Map();
     /** The key of each workspace. @type {Map<string, string>} */
     this.keyOfWorkspace = new Map();
     /** @type {() => void} */
@@ -168,6 +170,7 @@ export class Store {
     this.kinds = { request: 0, event: 0, delivery: 0, notice: 0 };
     this.workspaceOfEvent.clear();
     this.decidingAttempt.clear();
+    this.attempts.clear();
     this.dropped = 0;
     this.missed = 0;
     this.epoch += 1;
@@ -203,6 +206,7 @@ export class Store {
 
   /** A delivery is shown by the attempt that decides, as the emulator judges it. @param {Entry} attempt */
   supersede(attempt) {
+    this.attempts.set(attempt.id, [...this.attempts.get(attempt.id) ?? [], attempt]);
     const before = this.decidingAttempt.get(attempt.id);
     const decides = !before || !attempt.unreached || before.unreached;
     if (decides) this.decidingAttempt.set(attempt.id, attempt);
@@ -219,6 +223,7 @@ export class Store {
       left -= 1;
       this.workspaceOfEvent.delete(one.id);
       if (this.decidingAttempt.get(one.id) === one) this.decidingAttempt.delete(one.id);
+      this.attempts.delete(one.id);
       return false;
     });
     this.kinds[kind] -= number;
@@ -284,9 +289,4 @@ export class Store {
   keys() {
     return [...new Set([...(this.run?.keys ?? []).map((one) => one.key), ...this.keyOfWorkspace.values()])];
   }
-}
-
-/** The first words of a body, for a row or a sentence. @param {Bytes} body @returns {string} */
-export function bodyHint(body) {
-  return oneLine(bytesText(body), 120);
 }

@@ -1,26 +1,44 @@
-// The summary of a run: a sentence, four numbers, the timeline, a card for each cause; then scenarios, settings, environment.
+// The summary of a run: its first sentence, the tests, a row for each cause that opens in place; then settings and environment.
 
-import { causesOf, isFailed } from './causes.js';
 import { exampleLine } from './command.js';
-import { foreign, guarded, h, prose } from './element.js';
-import { adviceDone, commandLine, copyMenu, emptyState, fold, link, mark, pairs, pre, saveReport, section, testButton } from './parts.js';
-import { gridPart } from './grid.js';
+import { foreign, guarded, h, icon, prose, s } from './element.js';
+import { adviceDone, commandLine, copyButton, copyMenu, emptyState, fold, link, opening, pairs, pre, saveReport, scrolled, section, testButton } from './parts.js';
 import { failing, readiness } from './review.js';
-import { progress } from './scenarios.js';
 import { commandOf } from './shell.js';
-import { NUMBERS, capital, count, dateTime, isRefused, listed, oneLine, settingText, timeOfDay } from './text.js';
+import { NUMBERS, capital, count, dateTime, duration, isRefused, listed, nameOfTest, oneLine, settingText, timeOfDay } from './text.js';
 import { timeline } from './timeline.js';
 
-/** @typedef {import('./causes.js').Cause} Cause */
+/** @typedef {NonNullable<RunDocument['verification']['causes']>[number]} FoundCause */
+/**
+ * A cause with its records.
+ * @typedef {FoundCause & {id: string, entries: Entry[], view: 'activity' | 'deliveries' | 'keys' | 'review'}} Cause
+ */
 
-/** The width of the sections, and the margin beside them, as in the style. */
-const MOST_WIDTH = 1080;
-const MARGIN = 24;
-/** Most causes with a card in a section, and most others with their sentence. */
-const MOST_CAUSES = 10;
+/** Most causes with a row in a section, and most others with their sentence. */
+const MOST_CAUSES = 20;
 const MOST_SENTENCES = 200;
-/** Most tests and occurrences named in a card. */
+/** Most tests and occurrences named in a cause, and most in the list of tests. */
 const MOST_NAMED = 12;
+const MOST_TESTS = 1000;
+const MOST_UNFINISHED = 5;
+/** The margin beside the drawing, as in the style. */
+const MARGIN = 24;
+
+/** Whether a test failed. Its runner may have expected it: then the command succeeded. @param {RunDocument} run @param {KeyRow['test']} test */
+export function isFailed(run, test) {
+  return test?.outcome === 'failed' && run.exec?.exit_status !== 0;
+}
+
+/** Every cause that is shown, those that made the run fail first. @param {RunDocument} run @param {Entry[]} entries @returns {Cause[]} */
+export function causesOf(run, entries) {
+  const records = new Map(entries.filter((one) => !one.superseded).map((one) => [one.id, one]));
+  return (run.verification.causes ?? []).filter(({ standing }) => standing !== 'elsewhere').map((cause) => {
+    const found = cause.records.flatMap((id) => records.get(id) ?? []);
+    /** @type {Cause['view']} */
+    const view = cause.kind === 'finding' ? 'review' : cause.kind === 'forged' || cause.kind === 'undelivered' ? 'deliveries' : found.length ? 'activity' : 'keys';
+    return Object.assign({}, cause, { id: `${cause.kind} ${cause.sentence} ${cause.tests[0]?.key ?? ''}`, entries: found, view });
+  });
+}
 
 /** Whether problems of a kind were asked for by `--fail-on`, or, if none were, are webhooks. @param {RunDocument} run @param {string} kind @returns {boolean} */
 function counts(run, kind) {
@@ -67,8 +85,8 @@ function fileOf(page) {
   return /\.html?$|\.json$/.test(file) ? file : 'report.html';
 }
 
-/** @param {Page} page @param {Cause} cause @returns {Node} */
-function causePart(page, cause) {
+/** What is known of a cause, and what to do. @param {Page} page @param {Cause} cause @returns {(Node | null)[]} */
+function causeFacts(page, cause) {
   const { sentence, outcome, remedy, also, tests, keys, records, entries, findings, view } = cause;
   const run = /** @type {RunDocument} */ (page.store.run);
   const see = (/** @type {Entry} */ entry) => h('a', { href: page.address({ view: entry.kind === 'delivery' ? 'deliveries' : 'activity', id: entry.id, filter: '' }) }, timeOfDay(entry.at), h('span.hidden', null, ` ${entry.id}`));
@@ -80,22 +98,69 @@ function causePart(page, cause) {
   const keyCount = Math.max(cause.key_count ?? 0, keys.length);
   /** @type {Parameters<typeof pairs>[0]} */
   const facts = [];
-  if (cause.count > 1) facts.push(['How often', count(cause.count, 'time')]);
-  if (names.length) facts.push([names.length === 1 ? 'Test' : 'Tests', h('ul.tests', null, names.slice(0, MOST_NAMED).map((name) => h('li', null, foreign(name))), names.length > MOST_NAMED ? h('li.quiet', null, `and ${names.length - MOST_NAMED} more`) : null)]);
-  else if (keys.length) facts.push([keys.length === 1 ? 'Key' : 'Keys', h('span', null, keys.slice(0, MOST_NAMED).flatMap((key, i) => [i ? ', ' : '', link(page, { view: 'activity', id: '', key, filter: '' }, key)]), keyCount > MOST_NAMED ? ` and ${keyCount - MOST_NAMED} more` : '')]);
-  if (messages.length) facts.push(['Message', h('span', null, messages.slice(0, 3).map((message) => h('code', null, foreign(message))))]);
-  if (outcome) facts.push(['Since', foreign(outcome)]);
-  if (also.length) facts.push(['Also', h('ul', null, also.map((one) => h('li', null, prose(one))))]);
-  if (records.length) facts.push([view === 'deliveries' ? 'Delivery' : 'Request', link(page, { view: view === 'deliveries' ? view : 'activity', id: records[0], filter: '' }, records[0])]);
-  if (entries.length) facts.push([entries.length > 1 ? 'First, last' : 'When', h('span', null, see(entries[0]), entries.length > 1 ? [' – ', see(entries[entries.length - 1])] : null)]);
   const codes = page.store.findings ? findings.flatMap((code) => [' ', link(page, { view: 'review', id: code, filter: '' }, code)]) : [];
   if (remedy || codes.length) facts.push(['What to do', h('span', null, remedy ? prose(capital(remedy)) : null, cause.advice ? adviceDone(page, cause.advice, null) : null, ...codes)]);
-  const isFailure = cause.standing === 'failed';
-  return h(isFailure ? 'article.card.cause.bad-cause' : 'article.card.cause.warn', { key: cause.id },
-    h('h4.title', null, h('span', null, prose(sentence)), isFailure ? null : mark('warning', 'warn')),
-    pairs(facts),
+  if (messages.length) facts.push(['Message', h('span', null, messages.slice(0, 3).map((message) => h('code', null, foreign(message))))]);
+  if (names.length) facts.push([names.length === 1 ? 'Test' : 'Tests', h('ul.tests', null, names.slice(0, MOST_NAMED).map((name) => h('li', null, foreign(name))), names.length > MOST_NAMED ? h('li.quiet', null, `and ${names.length - MOST_NAMED} more`) : null)]);
+  else if (keys.length) facts.push([keys.length === 1 ? 'Key' : 'Keys', h('span', null, keys.slice(0, MOST_NAMED).flatMap((key, i) => [i ? ', ' : '', link(page, { view: 'activity', id: '', key, filter: '' }, key)]), keyCount > MOST_NAMED ? ` and ${keyCount - MOST_NAMED} more` : '')]);
+  if (cause.count > 1) facts.push(['How often', count(cause.count, 'time')]);
+  if (outcome) facts.push(['Since', foreign(outcome)]);
+  if (also.length) facts.push(['Also', h('ul', null, also.map((one) => h('li', null, prose(one))))]);
+  if (records.length) facts.push([view === 'deliveries' ? 'Delivery' : 'Request', h('span', null, link(page, { view: view === 'deliveries' ? view : 'activity', id: records[0], filter: '' }, records[0]), entries.length ? [h('span.quiet', null, ' at '), see(entries[0]), entries.length > 1 ? [h('span.quiet', null, ', the last at '), see(entries[entries.length - 1])] : null].flat() : null)]);
+  return [pairs(facts),
     command ? commandLine(page, command, 'the command') : null,
-    outputs.map((test) => h('details', null, h('summary', null, 'Output of ', foreign(test.test)), pre(`Output of ${test.test}`, test.output ?? ''))));
+    ...outputs.map((test) => h('details', null, h('summary', null, 'Output of ', foreign(test.test)), pre(`Output of ${test.test}`, test.output ?? '')))];
+}
+
+/** When it happened, within the run. @param {Page} page @param {Entry[]} entries @returns {Node | null} */
+function sparkOf({ store: { entries: all } }, entries) {
+  const [first, last] = [all[0]?.at, all[all.length - 1]?.at];
+  if (!entries.length || first === last) return null;
+  return s('svg', { class: 'ticks', viewBox: '0 0 96 16', 'aria-hidden': 'true' }, s('line', { x1: 0, x2: 96, y1: 15.5, y2: 15.5 }), entries.map(({ at }) => s('rect', { x: (((at - first) / (last - first)) * 93).toFixed(1), y: 3, width: 3, height: 12 })));
+}
+
+/** A cause as a row that opens in place. @param {Page} page @param {Cause} cause @param {boolean} isOpen @returns {Node} */
+function causeRow(page, cause, isOpen) {
+  const isFailure = cause.standing === 'failed';
+  const tests = cause.tests.length;
+  return h('article', { key: cause.id }, opening(cause.id, isFailure ? 'bad' : 'warn', isFailure ? 'failed' : 'warning', prose(cause.sentence),
+    [h('span.quiet.small', null, [tests > 1 ? `${tests} tests` : '', cause.count > 1 ? `× ${NUMBERS.format(cause.count)}` : ''].filter(Boolean).join(' · ')), sparkOf(page, cause.entries)], isOpen, causeFacts(page, cause)));
+}
+
+/** The tests of a run, the failed ones first, in the order of their causes. @param {RunDocument} run @param {Cause[]} causes */
+function testsOfRun(run, causes) {
+  const ranks = new Map(causes.flatMap(({ tests }, i) => tests.map(({ key }) => /** @type {[string, number]} */ ([key, i]))));
+  const all = (run.keys ?? []).flatMap(({ key, requests, test }) => (test ? [{ key, requests: requests ?? 0, test, isRed: isFailed(run, test), rank: ranks.get(key) ?? causes.length }] : []));
+  return all.sort((a, b) => Number(b.isRed) - Number(a.isRed) || a.rank - b.rank);
+}
+
+/** The tests on the left, the cause of the chosen one on the right. @param {Page} page @param {RunDocument} run @param {Cause[]} causes @returns {Node} */
+function testsPart(page, run, causes) {
+  const tests = testsOfRun(run, causes);
+  const chosen = tests.find(({ key }) => key === page.route.id) ?? tests[0];
+  const its = causes.filter((cause) => cause.tests.some(({ key }) => key === chosen.key) || cause.keys.includes(chosen.key) && !cause.tests.length);
+  const row = (/** @type {typeof chosen} */ one) => h('li', { key: one.key }, h('a.go', { href: page.address({ id: one.key }), 'data-id': one.key, 'aria-current': one === chosen ? 'true' : null, title: one.test.test },
+    h(one.isRed ? 'span.bad' : 'span.ok', null, icon(one.isRed ? 'cross' : 'check'), h('span.hidden', null, one.isRed ? 'failed' : 'passed')), foreign(nameOfTest(one.test.test)), h('span.quiet.small', null, count(one.requests, 'request'))));
+  const cause = (/** @type {Cause} */ one) => guarded(() => h('article', { key: one.id }, h('h3', null, prose(one.sentence)), causeFacts(page, one)), one);
+  return h('div.chosen-test', { key: 'tests' },
+    h('ul.list-of-tests', { 'aria-label': 'Tests' }, tests.slice(0, MOST_TESTS).map(row)),
+    h('div', null, its.length ? its.map(cause)
+      : h('article', { key: chosen.key }, h('h3', null, foreign(chosen.test.test)), h('p', null, chosen.isRed ? foreign(chosen.test.message ?? 'It failed.') : 'Passed.'), link(page, { view: 'activity', id: '', key: chosen.key, filter: '' }, 'What it did'))));
+}
+
+/** What ran the tests: the name of the program, without what starts it. @param {string[]} command @returns {string} */
+export function runnerOf(command) {
+  const words = command.map((word) => String(word).split(/[\\/]/).pop() ?? '');
+  while (words.length > 1 && /^(env|npx|bunx|uv|uvx|poetry|run|exec|python[\d.]*|-m|[A-Z_]+=.*)$/.test(words[0])) words.shift();
+  return words[0];
+}
+
+/** The first line of a report. @param {RunDocument} run @returns {string} */
+export function headOf(run) {
+  const { exec, verification: { tests = 0, failed_tests: failed = 0 } } = run;
+  const outcome = tests ? [failed && exec?.exit_status !== 0 ? `${NUMBERS.format(failed)} of ${NUMBERS.format(tests)} failed` : `${count(tests, 'test')} passed`] : [];
+  if (!exec) return ['Report', ...outcome].join(' · ');
+  return [runnerOf(exec.command), exec.problem ? 'did not run' : exec.signal ? `signal ${exec.signal}` : `exit ${exec.exit_status}`, ...(exec.duration_ms == null ? [] : [duration(exec.duration_ms)]), ...outcome].join(' · ');
 }
 
 /** The causes beyond the first, by their sentences, and the command that lists them. @param {Page} page @param {Cause[]} more @returns {Node | null} */
@@ -108,19 +173,46 @@ function moreCauses(page, more) {
     commandLine(page, command, 'the command that lists them'));
 }
 
-/** @param {Page} page @param {string} title @param {Cause[]} causes @returns {Node | null} */
-function causesPart(page, title, causes) {
-  return causes.length ? section(title, h('div.causes', null, causes.slice(0, MOST_CAUSES).map((cause) => guarded(() => causePart(page, cause), cause.id))), moreCauses(page, causes.slice(MOST_CAUSES))) : null;
+/** @param {Page} page @param {string} title @param {Cause[]} causes @param {boolean} isOpen whether the first is open @returns {Node | null} */
+function causesPart(page, title, causes, isOpen) {
+  return causes.length ? section(title, h('div.causes', null, causes.slice(0, MOST_CAUSES).map((cause, i) => guarded(() => causeRow(page, cause, isOpen && i === 0), cause.id))), moreCauses(page, causes.slice(MOST_CAUSES))) : null;
 }
 
-/** Parts of active scenarios that did not happen: information, unless the verdict was asked for them. @param {Page} page @param {RunDocument} run @returns {Node | null} */
+/** Parts of active scenarios that did not happen: information, unless the verdict was asked for them. While they may still, the scenarios show how far they came. @param {Page} page @param {RunDocument} run @returns {Node | null} */
 function unfinishedPart(page, run) {
-  const items = run.verification.unfinished.map((any) => guarded(() => {
+  const all = run.verification.unfinished;
+  const shown = page.isDocument ? all.slice(0, MOST_UNFINISHED) : [];
+  const items = shown.map((any) => guarded(() => {
     const one = /** @type {{message: string, scenario: string, workspace: string | null}} */ (any);
     const test = run.keys?.find(({ workspace }) => workspace === one.workspace)?.test?.test;
     return h('li', null, prose(one.message), test ? ['; test ', foreign(test)] : null, ' ', link(page, { view: 'scenarios', id: one.scenario, filter: '' }, 'scenario'));
   }, any));
-  return items.length ? section('Unfinished scenarios', h('ul', null, items)) : null;
+  const more = all.length - shown.length;
+  return all.length ? section('Unfinished scenarios', items.length ? h('ul', null, items) : null,
+    more ? h('p', null, `${items.length ? 'and ' : ''}${items.length ? `${more} more` : count(more, 'rule or event', 'rules and events')} of active scenarios: `, link(page, { view: 'scenarios', id: '', filter: '' }, 'how far they came')) : null) : null;
+}
+
+/** @typedef {NonNullable<RunDocument['verification']['grid']>[number]} GridRow */
+
+/** What a run met of the contract: each operation, and how many requests got each of its answers. @param {Page} page @param {RunDocument['verification']} verification @returns {Node | null} */
+export function gridPart(page, { grid: rows, coverage }) {
+  // A file of an earlier version has none.
+  if (!rows?.length) return null;
+  const all = rows.flatMap(({ cells }) => cells);
+  const statuses = [...new Set(all.map(({ status }) => status))].sort((a, b) => a - b);
+  const gaps = coverage?.gaps ?? [];
+  const shown = (/** @type {GridRow} */ { operation, cells }, /** @type {number} */ status) => {
+    const cell = cells.find((one) => one.status === status);
+    if (!cell) return h('td', null);
+    return cell.requests ? h('td', null, link(page, { view: 'activity', id: '', filter: `operation:${operation} ${status}` }, NUMBERS.format(cell.requests))) : h('td.gap', null, '–', h('span.hidden', null, 'no request'));
+  };
+  return section('Contract',
+    coverage ? h('p.sentence', null, foreign(`${coverage.summary}.`)) : null,
+    scrolled('Requests by operation and status', h('table.grid', null,
+      h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Operation'), statuses.map((status) => h('th', { scope: 'col' }, String(status))))),
+      h('tbody', null, rows.map((row) => h('tr', { key: row.operation }, h('th', { scope: 'row' }, foreign(row.operation)), statuses.map((status) => shown(row, status))))))),
+    gaps.length ? fold('How to get the others', false, h('ul', null, gaps.map(({ status, operations, gap: { advice, scenario } }) => h('li', null,
+      h('b', null, String(status)), ' of ', foreign(operations.join(', ')), ': ', prose(advice), scenario ? ['. ', link(page, { view: 'scenarios', id: scenario, filter: '' }, 'Scenario')] : null)))) : null);
 }
 
 /** @param {Page} page @param {RunDocument} run */
@@ -150,7 +242,7 @@ function readingsPart(exec) {
   const under = exec?.under;
   if (!under) return null;
   return section('Readings', h('p.sentence', null, prose(`${under.sentence}. This report is of \`${under.reading}\`.`)),
-    h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Readings' }, h('table.grid', null,
+    scrolled('Readings', h('table.grid', null,
       h('thead', null, h('tr', null, ['Reading', 'Exit status', 'Problems', 'First failed test'].map((head) => h('th', { scope: 'col' }, head)))),
       h('tbody', null, under.readings.map((row) => h('tr', { key: row.reading }, h('th', { scope: 'row' }, foreign(row.reading)),
         h(row.exit_status ? 'td.bad' : 'td', null, String(row.exit_status)), h('td', null, NUMBERS.format(row.problems)), h('td', null, foreign(row.failed_test ?? '–'))))))));
@@ -170,43 +262,61 @@ function environment(page, run) {
     ['Scope', foreign(run.key ?? 'all keys')],
   ];
   if (emulator.scenario_folders?.length) facts.push(['Scenarios', foreign(emulator.scenario_folders.join(', '))]);
-  if (run.exec?.command.length) facts.push(['Command', foreign(commandOf(run.exec.command.map(String)), 'code')]);
   if (run.exec) facts.push(['Outcome', foreign(commandOutcome(run.exec))]);
   return section('Environment', pairs(facts));
+}
+
+/** What a running emulator says first: nothing has failed yet that somebody asked for. @param {Cause[]} causes @param {string} sentence */
+function liveSentence(causes, sentence) {
+  const failed = causes.filter(({ standing }) => standing === 'failed').length;
+  const others = causes.length - failed;
+  return failed ? `${count(failed, 'problem')}${others ? `, and ${count(others, 'more thing')} to look at` : ''}` : sentence;
 }
 
 /** @param {Page} page @returns {(Node | null)[]} */
 export function summaryView(page) {
   const { run, entries } = page.store;
+  const { isDocument } = page;
   // On a live page they may be about one key only, and out of date.
-  const findings = page.isDocument ? page.store.findings : null;
+  const findings = isDocument ? page.store.findings : null;
   if (!run?.verification) return [h('h2', { tabindex: -1 }, 'Summary'), h('p.empty', null, 'Loading…')];
   const causes = causesOf(run, entries);
   const { tone = 'quiet', sentence = '' } = run.verification.headline ?? {};
-  const failed = causes.filter(({ standing }) => standing === 'failed');
-  const { unused, active_scenarios: active, forgotten_entries: forgotten } = run.verification;
+  const hasTests = isDocument && run.keys?.some((one) => one.test);
+  // What is beside its test is not listed again.
+  const listedCauses = hasTests ? causes.filter(({ tests }) => !tests.length) : causes;
+  const failed = listedCauses.filter(({ standing }) => standing === 'failed');
+  const isRed = causes.some(({ standing }) => standing === 'failed') || Boolean(run.exec?.exit_status);
+  const { forgotten_entries: forgotten } = run.verification;
+  const unused = run.verification.unused.filter(({ message }) => !causes.some((cause) => cause.sentence === message));
   const omitted = Object.entries(run.omitted ?? {}).filter(([, number]) => typeof number === 'number' && number > 0).map(([kind, number]) => `${number} ${kind.replace(/_/g, ' ')}`);
-  const save = page.cli(['run', 'save', 'report.html', ...(page.route.key ? ['--key', page.route.key] : [])]);
-  const isEmpty = !entries.length && !page.isDocument;
+  const isEmpty = !entries.length && !isDocument;
+  const command = run.exec?.command.length ? commandOf(run.exec.command.map(String)) : '';
+  const width = (page.width || 1000) - 2 * MARGIN;
+  const drawing = isEmpty ? null : guarded(() => timeline(page, entries, width), null);
   return [
-    h('div.title', null, h('h2.over', { tabindex: -1 }, page.isDocument ? 'Report' : 'Summary'), page.isDocument ? null : h('button', { type: 'button', onclick: () => saveReport(page) }, 'Save the report'), page.isDocument ? null : copyMenu(page, 'summary', [['Save the report: CLI', save], ['Verdict: CLI', page.cli(['verdict'])]])),
-    h(`p.verdict.big.${tone}`, null, prose(sentence)),
+    isDocument ? h('div', { key: 'head' }, h('h2', { tabindex: -1 }, foreign(headOf(run))), h('p.actions.small.quiet', null, h('span', null, dateTime(run.recorded_at).replace(/\.\d+/, '')), command ? [foreign(command, 'code'), copyButton(page, command, 'the command')] : null))
+      : h('div.title', { key: 'head' }, h('h2', { tabindex: -1 }, 'Summary'), h('button', { type: 'button', onclick: () => saveReport(page) }, 'Save the report'), copyMenu(page, 'summary', [['Save the report: CLI', page.cli(['run', 'save', 'report.html', ...(page.route.key ? ['--key', page.route.key] : [])])], ['Verdict: CLI', page.cli(['verdict'])]])),
+    h(`p.verdict.${tone}`, null, prose(isDocument ? sentence : liveSentence(causes, sentence))),
+    hasTests ? guarded(() => testsPart(page, run, causes), run.keys) : null,
     fourNumbers(page, run),
-    omitted.length && page.isDocument ? h('p.note', null, `Left out of this file, the oldest first: ${listed(omitted)}.`) : null,
+    omitted.length && isDocument ? h('p.note', null, `Left out of this file, the oldest first: ${listed(omitted)}.`) : null,
     forgotten ? h('p.note', null, `${count(forgotten, 'entry', 'entries')} of the journal had been evicted from the journal and could not be checked.`) : null,
     isEmpty ? h('div', null, testButton(page)) : null,
-    isEmpty ? emptyState(page, 'Send a request, or run your tests against the emulator:', [exampleLine(new URL(page.base).origin, 'sk_test_local')]) : guarded(() => timeline(page, entries, Math.min(MOST_WIDTH, (page.width || 1000) - 2 * MARGIN)), null),
-    readingsPart(run.exec),
-    causesPart(page, 'What failed', failed),
-    failed.length || run.exec?.exit_status ? outputPart(run) : null,
-    causesPart(page, failed.length ? 'Also' : 'Warnings', causes.filter(({ standing }) => standing !== 'failed')),
-    unfinishedPart(page, run),
-    section('Review', h('p.sentence', null, findings && (!failed.length || failing(findings).length) ? readiness(findings, counts(run, 'findings')) : null, ' ', link(page, { view: 'review', id: '', filter: '' }, 'The review'))),
-    active.length ? section('Scenarios', active.map((name) => h('div', null, h('h4', null, link(page, { view: 'scenarios', id: name, filter: '' }, name)), progress(page, name)))) : null,
-    unused.length ? section('Not tested yet', h('ul', null, unused.map((one) => h('li', null, foreign(one.message))))) : null,
-    guarded(() => gridPart(page, run.verification) ?? h('div', null), run.verification.grid),
-    failed.length || run.exec?.exit_status ? null : outputPart(run),
-    changed(page, run),
-    environment(page, run),
+    isEmpty ? emptyState(page, 'Send a request, or run your tests against the emulator:', [exampleLine(new URL(page.base).origin, 'sk_test_local')]) : drawing,
+    h('div.summary', { key: 'summary' },
+      h('div', null,
+        readingsPart(run.exec),
+        causesPart(page, isDocument ? 'What failed' : 'Problems', failed, isDocument || failed.length === 1),
+        isRed ? outputPart(run) : null,
+        causesPart(page, isRed ? 'Also' : 'Warnings', listedCauses.filter(({ standing }) => standing !== 'failed'), false),
+        unfinishedPart(page, run),
+        guarded(() => gridPart(page, run.verification) ?? h('div', null), run.verification.grid),
+        isRed ? null : outputPart(run)),
+      h('div', null,
+        section('Review', h('p.sentence', null, findings && (!isRed || failing(findings).length) ? readiness(findings, counts(run, 'findings')) : null, ' ', link(page, { view: 'review', id: '', filter: '' }, 'The review'))),
+        unused.length ? section('Not tested yet', h('ul', null, unused.map((one) => h('li', null, foreign(one.message))))) : null,
+        changed(page, run),
+        environment(page, run))),
   ];
 }

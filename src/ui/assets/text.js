@@ -91,6 +91,17 @@ export function shortKey(key, all) {
   return rest.length > 24 ? `${rest.slice(0, 8)}…${rest.slice(-15)}` : rest;
 }
 
+/** When a record was made, as a ULID says; 0 if its id is none. @param {string} id @returns {number} */
+export function timeOfId(id) {
+  const digits = /^[a-z]+_([0-9a-z]{26})$/.exec(id)?.[1].slice(0, 10) ?? '';
+  return [...digits].reduce((at, digit) => at * 32 + '0123456789abcdefghjkmnpqrstvwxyz'.indexOf(digit), 0);
+}
+
+/** A test's name without its file. @param {string} test @returns {string} */
+export function nameOfTest(test) {
+  return /^.*?\.\w+(?:::|: )(.+)$/s.exec(test)?.[1] ?? test;
+}
+
 /** `1 attempt`, `2 attempts`. @param {number} number @param {string} noun @param {string} [many] */
 export function count(number, noun, many) {
   return `${NUMBERS.format(number)} ${number === 1 ? noun : many ?? `${noun}s`}`;

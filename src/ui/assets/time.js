@@ -1,9 +1,9 @@
-// Time: a running clock, moving it, and what is due on a ruler.
+// Time: a running clock, moving it, and what is due.
 
 import { advance, clockMode, setClock } from './command.js';
-import { foreign, h, s } from './element.js';
-import { actionButton, commandsOf, copyMenu, link, mark, section } from './parts.js';
-import { count, dateTime, duration, milliseconds, oneLine } from './text.js';
+import { foreign, h } from './element.js';
+import { actionButton, commandsOf, copyMenu, fold, link, mark, section } from './parts.js';
+import { dateTime, duration, milliseconds, oneLine } from './text.js';
 
 /** The clock as it runs: between two readings of the state the browser counts. @param {Page} page @param {string} key @returns {string} */
 function runningClock(page, key) {
@@ -12,24 +12,6 @@ function runningClock(page, key) {
   const since = clock.mode === 'real' && !page.isDocument ? Date.now() - page.store.runAt : 0;
   const at = new Date(Date.parse(clock.now) + since);
   return Number.isNaN(at.getTime()) ? clock.now : dateTime(at.toISOString().replace(/\.\d+Z$/, 'Z'));
-}
-
-/** What is due, from now on to the right; far things are nearer than they are. @param {NonNullable<RunDocument['due']>} due @returns {Node} */
-function ruler(due) {
-  const shown = due.slice(0, 40);
-  const last = Math.max(1000, ...shown.map((one) => one.in_ms ?? 0));
-  const placeOf = (/** @type {number} */ ms) => 8 + (Math.log1p(ms / 1000) / Math.log1p(last / 1000)) * 560;
-  const ticks = [0, 1e3, 1e4, 6e4, 6e5, 36e5, 36e6, 864e5, 6048e5].filter((ms) => ms <= last);
-  let end = -100;
-  return s('svg', { class: 'attempts', viewBox: '0 0 600 56', width: 600, preserveAspectRatio: 'xMinYMid meet', role: 'img', 'aria-label': `${count(due.length, 'thing')} due, the last in ${duration(last)}` },
-    s('line', { x1: 8, x2: 592, y1: 24, y2: 24 }),
-    ticks.map((ms) => {
-      const x = placeOf(ms);
-      const isShown = x - end > 56;
-      if (isShown) end = x;
-      return s('g', {}, s('line', { x1: x, x2: x, y1: 20, y2: 28 }), isShown ? s('text', { x: Math.max(0, x - 8), y: 46 }, ms ? duration(ms).replace(/ 0 (s|min|h)$/, '') : 'now') : null);
-    }),
-    shown.map((one) => s('circle', { class: 'info', cx: placeOf(one.in_ms ?? 0).toFixed(1), cy: 24, r: 5 }, s('title', {}, `in ${duration(one.in_ms)}: ${oneLine(one.message)}`))));
 }
 
 /** @param {Page} page @returns {(Node | null)[]} */
@@ -62,20 +44,18 @@ export function timeView(page) {
   const modes = /** @type {const} */ (['real', 'frozen', 'auto']).filter((mode) => mode !== clock.mode).map((mode) => clockMode(mode, key));
   return [
     h('div.title', null, h('h2', { tabindex: -1 }, 'Time'), page.isDocument ? null : copyMenu(page, 'time', commandsOf(page, [by(), ...modes, ...(toNext ? [{ ...toNext, label: 'To the next event' }] : [])]))),
-    h('div.card', null,
-      h('p.label', null, key ? foreign(`The clock of ${oneLine(key, 60)}`) : 'The emulator’s clock'),
-      h('p.now', null, runningClock(page, key)),
-      h('p.actions', null, state, h('span.quiet', null, [moved ? `${duration(Math.abs(moved))} ${moved > 0 ? 'ahead of' : 'behind'} real time` : clock.mode === 'real' ? 'real time' : '', clock.follows ? 'follows the emulator’s' : ''].filter(Boolean).join(', '))),
-      page.isDocument ? null : h('div.actions', null,
-        step('1s', '+1 s'), step('1m', '+1 min'), step('1h', '+1 h'),
-        toNext ? actionButton(page, { ...toNext, id: 'advance to next', label: 'To the next event' }, false, 'primary') : null,
-        modes.map((mode) => actionButton(page, mode)),
-        key ? actionButton(page, clockMode('follow', key)) : null,
-        moved ? actionButton(page, { ...setClock('now', key), id: 'real time', label: 'Back to real time' }) : null),
-      said && !said.busy && !said.ok ? h('p.bad', { role: 'alert' }, foreign(said.message)) : null),
-    section('What is due', due.length ? h('div', null, ruler(due), h('ol.steps', null, due.slice(0, 50).map((one) => h('li', null, h('span.quiet', null, `in ${duration(one.in_ms)}: `), one.delivery ? link(page, { view: 'deliveries', id: one.delivery, filter: '' }, oneLine(one.message)) : foreign(oneLine(one.message)), one.scenario ? foreign(` (scenario ${one.scenario})`) : '')))) : h('p.quiet', null, 'Nothing waits for the clock.')),
-    page.isDocument ? null : section('Move it', h('div.steps', null,
-      h('form.line', { onsubmit: submit(by), key: 'advance' }, h('label', null, 'Advance by, such as 60s, 5m or 72h', h('input', { type: 'text', controlled: values.by, oninput: change('by'), pattern: '(\\d+(\\.\\d+)?(ms|s|m|h|d))+' })), actionButton(page, by(), true, '')),
-      h('form.line', { onsubmit: submit(set), key: 'set' }, h('label', null, 'Set to', h('input', { type: 'text', controlled: values.set, oninput: change('set'), placeholder: run.clock.now })), actionButton(page, set(), true, '')))),
+    h('div.halves', { key: 'time' },
+      h('div', null,
+        h('div', null, h('p.label', null, key ? foreign(`The clock of ${oneLine(key, 60)}`) : 'The emulator’s clock'), h('p.now', null, runningClock(page, key)),
+          h('p.actions', null, state, h('span.quiet', null, [moved ? `${duration(Math.abs(moved))} ${moved > 0 ? 'ahead of' : 'behind'} real time` : clock.mode === 'real' ? 'real time' : '', clock.follows ? 'follows the emulator’s' : ''].filter(Boolean).join(', ')))),
+        page.isDocument ? null : [
+          h('div.card', null,
+            h('form.line', { onsubmit: submit(by), key: 'advance' }, h('label', null, 'Advance by, such as 60s, 5m or 72h', h('input', { type: 'text', controlled: values.by, oninput: change('by'), pattern: '(\\d+(\\.\\d+)?(ms|s|m|h|d))+' })), actionButton(page, by(), true)),
+            h('div.actions', null, step('1s', '+1 s'), step('1m', '+1 min'), step('1h', '+1 h'), toNext ? actionButton(page, { ...toNext, id: 'advance to next', label: 'To the next event' }) : null),
+            said && !said.busy && !said.ok ? h('p.bad', { role: 'alert' }, foreign(said.message)) : null),
+          h('div.actions', null, modes.map((mode) => actionButton(page, mode)), key ? actionButton(page, clockMode('follow', key)) : null, moved ? actionButton(page, { ...setClock('now', key), id: 'real time', label: 'Back to real time' }) : null),
+          fold('Set it to a time', false, h('form.line', { onsubmit: submit(set), key: 'set' }, h('label', null, 'Set to', h('input', { type: 'text', controlled: values.set, oninput: change('set'), placeholder: run.clock.now })), actionButton(page, set(), true, '')))]),
+      section('What is due', due.length ? h('ol.agenda', null, due.slice(0, 50).map((one) => h('li', null, h('b', null, `in ${duration(one.in_ms)}`), h('span', null, one.delivery ? link(page, { view: 'deliveries', id: one.delivery, filter: '' }, oneLine(one.message)) : foreign(oneLine(one.message)), one.scenario ? foreign(` (scenario ${one.scenario})`) : ''))))
+        : h('p.empty', null, 'Nothing waits for the clock.'))),
   ];
 }

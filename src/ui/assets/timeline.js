@@ -1,12 +1,14 @@
 // The timeline: a lane for each key with its quota, requests, and events with their attempts; long silences and moved clocks as breaks.
 // A name appears where the pointer is, a click opens, a drag filters by time.
 
-import { foreign, h, s } from './element.js';
-import { NUMBERS, count, duration, shortKey, statusOf, timeOfDay } from './text.js';
+import { foreign, h, icon, s } from './element.js';
+import { NUMBERS, count, duration, nameOfTest, shortKey, statusOf, timeOfDay } from './text.js';
 
 const BREAK = 28;
 const MOST_LANES = 6;
 const AXIS = 20;
+/** The height of a lane that has every mark. */
+const FOLDED = 28;
 /** Marks of a lane closer than this many pixels become a band. */
 const BUCKET = 8;
 const BAND_COLOURS = ['ok', 'quiet', 'info', 'warn', 'bad'];
@@ -40,15 +42,19 @@ export function placesOf(times, width) {
 
 /** @typedef {{entry: Entry, x: number}} Placed */
 
-/** The lanes: those of the busiest keys, in the order of their first entry, and one of all others. @param {Entry[]} entries @param {string[]} keys @returns {Map<string, string>} the name of the lane of each key */
-export function lanesOf(entries, keys) {
+/**
+ * The lanes: those of the busiest keys in the order of their names, so that they stay where they are, and one of all others.
+ * @param {Entry[]} entries @param {(key: string) => string} nameOf @returns {Map<string, string>} the name of the lane of each key
+ */
+export function lanesOf(entries, nameOf) {
   /** @type {Map<string, number>} */
   const weights = new Map();
   for (const { key } of entries) weights.set(key ?? '', (weights.get(key ?? '') ?? 0) + 1);
   const busiest = [...weights].sort((a, b) => b[1] - a[1]).map(([key]) => key);
-  const own = new Set(busiest.length > MOST_LANES ? busiest.slice(0, MOST_LANES - 1) : busiest);
-  const others = `${busiest.length - own.size} others`;
-  return new Map([...weights.keys()].map((key) => [key, own.has(key) ? (key ? shortKey(key, keys) : 'no key') : others]));
+  const own = busiest.length > MOST_LANES ? busiest.slice(0, MOST_LANES - 1) : busiest;
+  const others = busiest.slice(own.length);
+  const lanes = own.map((key) => /** @type {[string, string]} */ ([key, key ? nameOf(key) : 'no key'])).sort(([, a], [, b]) => a.localeCompare(b));
+  return new Map([...lanes, ...others.map((key) => /** @type {[string, string]} */ ([key, `${others.length} others`]))]);
 }
 
 /** Marks gathered into buckets of pixels. A stretch of buckets that is full is a band; other marks stay alone. @param {Placed[]} marks @returns {{single: Placed[], bands: Placed[][][]}} */
@@ -95,8 +101,9 @@ function dot(page, { entry, x }, y, r) {
   const [, colour] = statusOf(entry);
   const props = { class: `mark ${colour}`, onclick: () => page.go({ view: entry.kind === 'delivery' ? 'deliveries' : 'activity', id: entry.id }) };
   // Refused or failed is another shape, too.
-  const size = entry.failed ? r + 0.5 : r;
+  const size = r + 0.5;
   const shape = entry.kind === 'event' ? s('path', { ...props, d: `M${x.toFixed(1)} ${y - r - 1}l${r} ${r * 2}h-${r * 2}z` })
+    : colour === 'bad' ? s('path', { ...props, d: `M${x.toFixed(1)} ${y - r - 2}l${r + 2} ${r + 2}l-${r + 2} ${r + 2}l-${r + 2} -${r + 2}z` })
     : entry.failed ? s('rect', { ...props, x: (x - size).toFixed(1), y: y - size, width: size * 2, height: size * 2 }) : s('circle', { ...props, cx: x.toFixed(1), cy: y, r });
   shape.append(s('title', {}, markName(entry)));
   return shape;
@@ -158,26 +165,35 @@ function lanePart(page, marks, top, height, width) {
   ].flat(2);
 }
 
-const LEGEND = /** @type {const} */ ([['ok', 'answered', 'circle'], ['warn', 'refused', 'rect'], ['bad', 'failed', 'rect'], ['info', 'by a scenario', 'circle'], ['info', 'event', 'tri']]);
+/** What each mark means: its colour, name and shape. */
+const LEGEND = /** @type {const} */ ([
+  ['ok', 'answered', 'M6 2a4 4 0 1 0 .01 0z'], ['warn', 'refused', 'M2 2h8v8h-8z'], ['bad', 'failed', 'M6 1l5 5l-5 5l-5-5z'], ['info', 'by a scenario', 'M6 2a4 4 0 1 0 .01 0z'], ['info', 'event', 'M6 2l4 8h-8z'],
+  ['arc', 'its attempts', 'M0 6h12'], ['quota', 'quota left', 'M0 3h5v3h7'],
+]);
 
 /** @param {Page} page @param {Entry[]} entries oldest first @param {number} [wide] pixels @returns {Node} */
 export function timeline(page, entries, wide = page.width || 1000) {
   const shown = entries.filter((entry) => entry.at && entry.kind !== 'notice');
   if (!shown.length) return h('p.quiet', null, 'Nothing happened.');
   const isSmall = wide < 560;
-  const [left, right] = [isSmall ? 4 : 112, 8];
-  const width = Math.max(240, Math.min(wide, 1400) - 32);
+  const isFolded = page.ui?.folded ?? isSmall;
+  const tests = new Map((page.store.run?.keys ?? []).flatMap(({ key, test }) => (test ? [[key, nameOfTest(test.test)]] : [])));
+  const [left, right] = [isSmall || isFolded ? 4 : tests.size ? 184 : 112, isFolded ? 40 : 8];
+  const width = Math.max(240, Math.min(wide, 1600) - 32);
   const times = shown.map((entry) => entry.at);
   const { places, gaps } = placesOf(times, width - left - right);
-  const lanes = lanesOf(shown, page.store.keys());
-  const names = [...new Set(lanes.values())];
-  const height = names.length === 1 ? 56 : Math.max(isSmall ? 36 : 20, Math.min(40, Math.round(108 / names.length)));
+  const keys = page.store.keys();
+  const lanes = lanesOf(shown, (key) => tests.get(key) ?? shortKey(key, keys));
+  const laneOf = (/** @type {Entry} */ { key }) => (isFolded ? '' : lanes.get(key ?? '') ?? '');
+  const names = isFolded ? [''] : [...new Set(lanes.values())];
+  const height = isFolded ? FOLDED : names.length === 1 ? 56 : Math.max(isSmall ? 36 : 20, Math.min(40, Math.round(108 / names.length)));
   // Narrow, the names of lanes are above them.
-  const label = isSmall ? 14 : 0;
+  const label = isSmall && !isFolded ? 14 : 0;
+  const most = tests.size ? 25 : 15;
   const bottom = names.length * height;
   /** @type {Map<string, Placed[]>} */
   const marks = new Map(names.map((name) => [name, []]));
-  shown.forEach((entry, i) => marks.get(lanes.get(entry.key ?? '') ?? '')?.push({ entry, x: left + places[i] }));
+  shown.forEach((entry, i) => marks.get(laneOf(entry))?.push({ entry, x: left + places[i] }));
   const timeAt = (/** @type {number} */ x) => {
     let i = places.findIndex((place) => left + place >= x);
     if (i < 0) i = places.length - 1;
@@ -215,11 +231,16 @@ export function timeline(page, entries, wide = page.width || 1000) {
   const isBroken = gaps.length ? `Shaded: ${jumps.length ? 'the clock was moved, or idle' : 'idle'}. ` : '';
   const svg = s('svg', { class: 'lanes', viewBox: `0 0 ${width} ${bottom + AXIS}`, width, height: bottom + AXIS, role: 'img', 'aria-label': `Timeline: ${said}`, ...brush(page, width, timeAt) },
     breaks, ticks, s('rect', { class: 'brush', x: 0, y: 0, width: 0, height: bottom }),
-    names.map((name, i) => s('g', {}, s('line', { class: 'lane', x1: 0, x2: width, y1: (i + 1) * height, y2: (i + 1) * height }), lanePart(page, marks.get(name) ?? [], i * height + label, height - label, width), s('text', { x: isSmall ? left : 0, y: i * height + (isSmall ? 12 : height / 2 + 4) }, name.length > 15 ? `${name.slice(0, 14)}…` : name))));
-  return h('figure.timeline', { key: 'timeline' }, svg,
-    h('figcaption.legend', null,
-      LEGEND.map(([colour, name, shape]) => h('span', null, s('svg', { viewBox: '0 0 12 12', 'aria-hidden': 'true' }, shape === 'circle' ? s('circle', { class: colour, cx: 6, cy: 6, r: 4 }) : shape === 'rect' ? s('rect', { class: colour, x: 2, y: 2, width: 8, height: 8 }) : s('path', { class: colour, d: 'M6 2l4 8h-8z' })), ` ${name}`)),
-      h('span', null, foreign(`${isBroken}Drag to filter.`))));
+    names.map((name, i) => s('g', {}, s('line', { class: 'lane', x1: 0, x2: width, y1: (i + 1) * height, y2: (i + 1) * height }), lanePart(page, marks.get(name) ?? [], i * height + label, height - label, width), s('text', { x: isSmall ? left : 0, y: i * height + (isSmall ? 12 : height / 2 + 4) }, name.length > most ? `${name.slice(0, most - 1)}…` : name, s('title', {}, name)))));
+  const fold = () => {
+    page.ui.folded = !isFolded;
+    page.redraw();
+  };
+  return h(isFolded ? 'figure.timeline.folded' : 'figure.timeline', { key: 'timeline' }, svg,
+    h('button.plain.only', { type: 'button', 'aria-expanded': String(!isFolded), 'aria-label': isFolded ? 'Unfold the timeline' : 'Fold the timeline', onclick: fold }, icon(isFolded ? 'down' : 'rise')),
+    isFolded ? null : h('figcaption.legend', null,
+      LEGEND.map(([colour, name, shape]) => h('span', null, s('svg', { viewBox: '0 0 12 12', 'aria-hidden': 'true' }, s('path', { class: colour, d: shape })), ` ${name}`)),
+      h('span', null, foreign(`${isBroken}Bars: many requests. Drag to filter.`))));
 }
 
 /** Handlers by which a drag over the drawing filters by time. @param {Page} page @param {number} width @param {(x: number) => number} timeAt */

@@ -1,9 +1,9 @@
 // Trigger: a form that fires an event, with the commands that do the same.
 
-import { subscribe, trigger } from './command.js';
+import { ONE_EVENT, subscribe, trigger } from './command.js';
 import { stateOf } from './delivery.js';
 import { foreign, h } from './element.js';
-import { actionButton, commandsOf, copyMenu, keyChoice, keyOf, link, mark, statusMark } from './parts.js';
+import { actionButton, commandsOf, copyMenu, keyChoice, keyOf, link, mark, section, statusMark } from './parts.js';
 import { count, messageOf, oneLine, reasonOf } from './text.js';
 
 const TAMPERS = ['', 'body', 'signature', 'secret', 'timestamp', 'future_timestamp', 'headers'];
@@ -34,7 +34,7 @@ function outcome(page, key) {
 /** @param {Page} page @returns {(Node | null)[]} */
 export function triggerView(page) {
   const known = types(page);
-  const values = page.ui.forms.trigger ??= { type: '', data: '', subscription: '', count: 1, delay: '', tamper: '', duplicate: 1, shuffle: false, drop: false };
+  const values = page.ui.forms.trigger ??= { ...ONE_EVENT };
   const type = values.type || known[0] || 'workflow.completed';
   const change = (/** @type {string} */ name) => (/** @type {Event} */ event) => {
     const input = /** @type {HTMLInputElement} */ (event.target);
@@ -52,7 +52,7 @@ export function triggerView(page) {
   // One of another key would be refused.
   const subscription = subscriptions.some((one) => one.id === values.subscription) ? values.subscription : '';
   const make = () => trigger({ ...values, type: values.type || type, key, subscription });
-  const isSpecial = Boolean(subscription || values.count > 1 || values.duplicate > 1 || values.delay || values.shuffle || values.drop);
+  const isSpecial = Boolean(values.count > 1 || values.duplicate > 1 || values.delay || values.shuffle || values.drop);
   let action = null;
   let problem = '';
   try {
@@ -65,22 +65,25 @@ export function triggerView(page) {
     if (action && key) page.perform(make());
   };
   const isTaken = active.some((one) => one.key === key);
+  const matching = subscriptions.filter((one) => one.status === 'active' && (one.events.includes(type) || !one.events.length));
   return [
     h('h2', { tabindex: -1 }, 'Trigger an event'),
-    h('p.quiet', null, key ? ['Sent to the matching subscriptions of ', foreign(key), '.'] : 'Sent to the matching subscriptions of one key.'),
-    isTaken || !key ? null : h('div.note', null, h('p', null, 'This key has no active subscription, so the event would go nowhere. Create one with a built-in receiver:'), actionButton(page, subscribe('https://demo.sink.localhost/hook', [], key))),
-    h('form', { onsubmit: submit },
-      h('div.fields', null, keyChoice(page, values), choice('type', 'Type', (known.length ? known : [type]).map((one) => [one, oneLine(one, 80)]), type),
-        choice('tamper', 'Forge on purpose', TAMPERS.map((one) => [one, one.replace('_', ' ') || 'nothing']), values.tamper)),
-      h('label', null, 'Data as JSON; empty for the default', h('textarea', { controlled: values.data, oninput: change('data'), spellcheck: 'false', placeholder: '{"workflow_id":"wf_1","status":"completed"}' })),
-      h('details', { open: isSpecial, key: 'more' }, h('summary', null, h('h3', null, 'More options')), h('div.more', null, choice('subscription', 'Only this subscription', [['', 'all that match'], .../** @type {[string, string][]} */ (subscriptions.map((one) => [one.id, oneLine(`${one.url} (${one.id})`, 90)]))], subscription),
-      h('div.fields', null,
-        field('count', 'Events', { type: 'number', min: 1, max: 10000 }), field('duplicate', 'Copies of each', { type: 'number', min: 1, max: 100 }),
-        field('delay', 'Delay, such as 5s', { type: 'text' })),
-      h('div', null, check('shuffle', 'deliver out of order'), check('drop', 'never deliver it')))),
-      problem ? h('p.bad', { role: 'alert' }, problem) : null,
-      // Without a subscription the call would fail.
-      action && isTaken ? h('div.actions', null, actionButton(page, { ...action, isQuiet: true }, true), copyMenu(page, 'trigger', commandsOf(page, [action]))) : null),
-    key ? outcome(page, key) : h('p.quiet', null, 'Choose the key whose subscriptions get the event.'),
+    h('div.halves', { key: 'trigger' },
+      h('form', { onsubmit: submit },
+        h('div.fields', null, keyChoice(page, values), choice('type', 'Type', (known.length ? known : [type]).map((one) => [one, oneLine(one, 80)]), type),
+          key ? choice('subscription', 'Receivers', [['', `all that match (${matching.length})`], .../** @type {[string, string][]} */ (subscriptions.map((one) => [one.id, oneLine(one.url, 90)]))], subscription) : null,
+          choice('tamper', 'Forge on purpose', TAMPERS.map((one) => [one, one.replace('_', ' ') || 'nothing']), values.tamper)),
+        h('label', null, 'Data as JSON; empty for the default', h('textarea', { controlled: values.data, oninput: change('data'), spellcheck: 'false', placeholder: '{"workflow_id":"wf_1","status":"completed"}' })),
+        h('details', { open: isSpecial, key: 'more' }, h('summary', null, h('h3', null, 'More options')), h('div.more', null,
+          h('div.fields', null,
+            field('count', 'Events', { type: 'number', min: 1, max: 10000 }), field('duplicate', 'Copies of each', { type: 'number', min: 1, max: 100 }),
+            field('delay', 'Delay, such as 5s', { type: 'text' })),
+          h('div', null, check('shuffle', 'deliver out of order'), check('drop', 'never deliver it')))),
+        problem ? h('p.bad', { role: 'alert' }, problem) : null,
+        // Without a subscription the call would fail.
+        action && isTaken ? h('div.actions', null, actionButton(page, { ...action, isQuiet: true }, true), copyMenu(page, 'trigger', commandsOf(page, [action]))) : null),
+      h('div', null,
+        isTaken || !key ? null : h('div.note', null, h('p', null, 'This key has no active subscription, so the event would go nowhere. Create one with a built-in receiver:'), actionButton(page, subscribe('https://demo.sink.localhost/hook', [], key))),
+        key ? outcome(page, key) ?? (matching.length ? section('Goes to', h('ul.steps', null, matching.slice(0, 20).map((one) => h('li', null, foreign(one.url))))) : null) : h('p.empty', null, 'Choose the key whose subscriptions get the event.'))),
   ];
 }
