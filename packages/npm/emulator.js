@@ -3,6 +3,7 @@
 
 const { createHash } = require("node:crypto");
 const { exchange } = require("./exchange.js");
+const { ClientClock } = require("./follow.js");
 
 /** A text with what drives a terminal as escapes, and what GitHub executes: `##[`, and `::name` where a line begins. Line ends are kept. */
 const visible = (text) =>
@@ -83,23 +84,7 @@ class Emulator {
     this.sink = `t${createHash("sha256").update(key).digest("hex").slice(0, 20)}`;
     this.sinkUrl = `https://${this.sink}.sink.localhost/hooks`;
     this.forks = 0;
-    /** The clock of this key. */
-    this.clock = {
-      /** Stops it; with `at`, a timestamp, at that time. */
-      freeze: async (at) => {
-        await this.post("clock", { mode: "frozen" });
-        if (at) await this.post("clock", { set: at });
-      },
-      /** Time passes by itself: while a call of this key waits, the clock moves to the next retry or emission. */
-      auto: () => this.post("clock", { mode: "auto" }),
-      /** Moves it, and is done once everything that became due is: retries, completions, emissions. */
-      advance: async (duration) => {
-        checkDuration("POST clock", "advance", duration);
-        return (await this.post("clock", { advance: duration })).now;
-      },
-      /** It follows the emulator's clock again. */
-      follow: () => this.post("clock", { mode: "follow" }),
-    };
+    this.clock = new KeyClock(this);
   }
 
   /** Any call of the control API, `path` below `/_emulator/`. */
@@ -293,6 +278,79 @@ class Emulator {
     const remedy = cause && (inTest({ text: cause.remedy, advice: cause.advice })[0] ?? cause.remedy);
     const first = cause ? [visible(`cause: ${[cause.sentence, remedy, cause.records[0]].filter(Boolean).join("; ")}`)] : [];
     return [...first, ...(lines.length ? await Promise.all(lines) : [visible(`no request carried the key ${this.key}`)])];
+  }
+}
+
+/** The clock of one key, and once they `follow` it, the timers of the client under test. */
+class KeyClock {
+  constructor(emulator) {
+    this.emulator = emulator;
+    this.client = undefined;
+  }
+
+  change(fields) {
+    return this.emulator.post("clock", fields);
+  }
+
+  /** Stops it; with `at`, a timestamp, at that time. */
+  async freeze(at) {
+    await this.change({ mode: "frozen" });
+    if (at) await this.set(at);
+  }
+
+  /** Time passes by itself: while a call of this key waits, the clock moves to the next retry or emission. */
+  auto() {
+    this.release();
+    return this.change({ mode: "auto" });
+  }
+
+  /** Moves it, and is done once everything that became due is: retries, completions, emissions; and the timers that follow it. */
+  async advance(duration) {
+    checkDuration("POST clock", "advance", duration);
+    return this.move({ advance: duration });
+  }
+
+  /** Sets the time: a step forward is time that passes, a step back changes the time shown alone. */
+  set(at) {
+    return this.move({ set: at });
+  }
+
+  /** The timers of a client follow this clock, which stands still: `vi` of vitest, `jest`, or `mock.timers` of node:test, which fake timers and `Date` until the test ends. Without them, this clock follows the emulator's again. */
+  async follow(timers) {
+    this.release();
+    if (!timers) return this.change({ mode: "follow" });
+    const clock = await this.change({ mode: "frozen" });
+    this.client = new ClientClock(timers, this.emulator.url, Date.parse(clock.now));
+    return clock;
+  }
+
+  /** The client has real timers again. */
+  release() {
+    this.client?.end();
+    this.client = undefined;
+  }
+
+  /** One step for each instant at which the emulator or the client has something due, the emulator first. */
+  async move(whole) {
+    const { client } = this;
+    if (!client) return (await this.change(whole)).now;
+    const milliseconds = (count) => `${count.toFixed(6)}ms`;
+    let rest = whole;
+    for (;;) {
+      const { now, left_ms: left, due_in_ms: due } = await client.rest(() => this.change({ ...rest, step: "0" }));
+      const at = Date.parse(now);
+      if (left === 0) {
+        client.moveTo(at);
+        return now;
+      }
+      // Rounded up, so that the last one reaches the end.
+      const step = Math.ceil(Math.min(due ?? left, client.next(), left));
+      // While the emulator delivers, the client is a millisecond short of its own timers.
+      client.moveTo(at + step - 1);
+      const moved = await this.change({ ...rest, step: milliseconds(step) });
+      client.moveTo(Date.parse(moved.now));
+      if (whole.advance) rest = { advance: milliseconds(moved.left_ms) };
+    }
   }
 }
 

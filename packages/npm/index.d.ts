@@ -31,6 +31,9 @@ export interface Case extends Omit<control.DeliveryCase, "requests"> {
   problem(status: number): string | undefined;
 }
 
+/** What a test runner fakes timers and `Date` with. */
+export type FakeTimers = { advanceTimersByTime(by: number): unknown } | { tick(by?: number): unknown };
+
 /** One key of a running emulator: what the client under test needs, and the control API for that key. */
 export class Emulator {
   constructor(url: string, key: string);
@@ -45,7 +48,9 @@ export class Emulator {
     freeze(at?: string): Promise<void>;
     auto(): Promise<control.PostClockAnswer>;
     advance(duration: string): Promise<string>;
-    follow(): Promise<control.PostClockAnswer>;
+    set(at: string): Promise<string>;
+    /** `vi` of vitest, `jest`, or `mock.timers` of node:test. */
+    follow(timers?: FakeTimers): Promise<control.PostClockAnswer>;
   };
   /** Any call of the control API, `path` below `/_emulator/`. */
   control(method: string, path: string, body?: unknown, contentType?: string): Promise<any>;

@@ -33,7 +33,11 @@ function withEmulator(body, { clock } = {}) {
     if (clock) await emulator.post("clock", { mode: clock });
     const name = `${basename(test.file)}: ${test.name}`;
     try {
-      await body(emulator, ...given);
+      try {
+        await body(emulator, ...given);
+      } finally {
+        emulator.clock.release();
+      }
     } catch (error) {
       // How vitest ends a test that skips itself.
       if (error?.code === "VITEST_PENDING") throw error;

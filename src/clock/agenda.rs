@@ -31,6 +31,7 @@ struct Notes {
     under_way: usize,
     requests: usize,
     outside: usize,
+    held: usize,
     due: BTreeSet<(Instant, u64)>,
     slots: u64,
     fires: Option<Instant>,
@@ -56,6 +57,17 @@ impl Agenda {
     pub fn begin_request(&self) -> Running {
         self.shared.notes.lock().requests += 1;
         Running { agenda: self.clone(), kind: Kind::Request }
+    }
+
+    /// Records that a scenario holds a request back, by a delay or in the middle of its answer.
+    #[must_use]
+    pub fn hold(&self) -> Running {
+        self.shared.notes.lock().held += 1;
+        Running { agenda: self.clone(), kind: Kind::Held }
+    }
+
+    pub fn held(&self) -> usize {
+        self.shared.notes.lock().held
     }
 
     /// A slot for the instant at which a driver must run next; empty at first.
@@ -125,6 +137,7 @@ enum Kind {
     /// A task that waits for an external receiver.
     Outside,
     Request,
+    Held,
 }
 
 impl Running {
@@ -141,6 +154,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.agenda.change(|notes| match self.kind {
             Kind::Request => notes.requests -= 1,
+            Kind::Held => notes.held -= 1,
             kind => {
                 notes.under_way -= 1;
                 notes.outside -= usize::from(kind == Kind::Outside);

@@ -21,7 +21,7 @@ use crate::clock::{Now, check_wall, machine};
 use crate::contract::error::ErrorKind;
 use crate::redact::Redactor;
 use crate::state::engine::ClockDriver;
-use crate::state::journal::record::{Time, WorkspaceId, time};
+use crate::state::journal::record::{Millis, Time, WorkspaceId, time};
 use crate::util::duration::duration_text;
 
 /// A clock.
@@ -38,6 +38,15 @@ pub(crate) struct ClockView {
     /// True if it shows the emulator's time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) follows: Option<bool>,
+    /// With `step`: how much of the move is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) left_ms: Option<Millis>,
+    /// With `step`: whole milliseconds until something is due next; absent if nothing is planned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) due_in_ms: Option<u64>,
+    /// With `step`: how many requests a scenario holds back, by a delay or in the middle of an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) held: Option<usize>,
 }
 
 /// Show the time of the emulator, or of one key.
@@ -81,6 +90,9 @@ pub(crate) struct MoveClock {
     pub(crate) advance: Option<DurationInput>,
     /// The time to set, such as 2026-01-31T09:30:00Z, or `now` for the real time.
     pub(crate) set: Option<Since>,
+    /// The most that this call moves, `0` for nothing: the answer has what is left, and when something is due next. For callers that move
+    /// another clock as well.
+    pub(crate) step: Option<DurationInput>,
     /// How long the call waits until everything due is done; 60s if absent.
     pub(crate) timeout: Option<DurationInput>,
 }
@@ -193,14 +205,31 @@ fn show(Query { query: request }: Query<ShowClock>, cx: &Context) -> Result<Cloc
 async fn change(request: MoveClock, cx: Arc<Context>) -> Result<ClockView, ControlError> {
     // The whole call is validated before anything changes.
     let limit = timeout(request.timeout.as_ref(), TIMEOUT)?;
-    let step = ClockChange::of(&request)?;
+    let change = ClockChange::of(&request)?;
+    let step = request.step.as_ref().map(|step| duration("step", step)).transpose()?;
     let mover = cx.engine.clock_driver(request.key.scope_soon(&cx.control).await?.0);
-    let now = take(step, &cx, &mover, limit).await?;
+    let (now, left) = match change {
+        ClockChange::Mode(_) if step.is_some() => {
+            return Err(ControlError::invalid("step: goes with `advance` or `set`, and not with `mode`"));
+        }
+        ClockChange::Mode(mode) => (take_mode(mode, &cx, &mover, limit).await?, Duration::ZERO),
+        ClockChange::Advance(by) => {
+            let did = |by| format!("advanced by {}, to", duration_text(by));
+            forward(by, step, did, &cx, &mover, limit).await?
+        }
+        ClockChange::Set(at) => set(at, step, &cx, &mover, limit).await?,
+    };
     if let Some(workspace) = &mover.workspace {
         // Following the emulator's clock again may have moved it.
         let _ = cx.engine.fire_soon(workspace).await;
     }
-    Ok(shown(&mover, now, cx.redactor()))
+    let mut clock = shown(&mover, now, cx.redactor());
+    if step.is_some() {
+        (clock.left_ms, clock.held) = (Some(left.into()), Some(mover.held()));
+        // Rounded up, so that it is due after a step of that length.
+        clock.due_in_ms = mover.next_step().map(|next| next.as_nanos().div_ceil(1_000_000) as u64);
+    }
+    Ok(clock)
 }
 
 #[derive(Clone, Copy)]
@@ -224,59 +253,79 @@ impl ClockChange {
     }
 }
 
-/// Takes a step of a clock, and returns its time when everything due on the way is done.
-async fn take(step: ClockChange, cx: &Context, mover: &ClockDriver, limit: Duration) -> Result<Now, ControlError> {
+async fn take_mode(mode: NewMode, cx: &Context, mover: &ClockDriver, limit: Duration) -> Result<Now, ControlError> {
     let (clock, wall) = (mover.clock(), mover.clock().now().wall);
-    // Logged before the step takes effect, so that its line comes first.
-    let log = |did: String| {
-        let key = mover.workspace.as_ref().map(|workspace| &**workspace.name());
-        cx.engine.note(key, format!("clock of {} {did}", cx.whose(key)), false);
-    };
-    Ok(match step {
-        ClockChange::Mode(NewMode::Real) => {
-            log(format!("runs again from {}", time(wall)));
+    Ok(match mode {
+        NewMode::Real => {
+            log(cx, mover, format!("runs again from {}", time(wall)));
             clock.resume()
         }
-        ClockChange::Mode(NewMode::Frozen) => {
-            log(format!("frozen at {}", time(wall)));
+        NewMode::Frozen => {
+            log(cx, mover, format!("frozen at {}", time(wall)));
             clock.freeze()
         }
-        ClockChange::Mode(NewMode::Auto) => {
-            log(format!("stands at {}, and moves while a call waits", time(wall)));
+        NewMode::Auto => {
+            log(cx, mover, format!("stands at {}, and moves while a call waits", time(wall)));
             clock.automate()
         }
-        ClockChange::Mode(NewMode::Follow) if mover.workspace.is_none() => {
+        NewMode::Follow if mover.workspace.is_none() => {
             return Err(ControlError::invalid("mode: the emulator's clock follows no other; name a key"));
         }
-        ClockChange::Mode(NewMode::Follow) => {
-            log("follows the emulator's again".to_owned());
+        NewMode::Follow => {
+            log(cx, mover, "follows the emulator's again".to_owned());
             // The key first catches up with the emulator's time, so that due events happen in order.
             let ahead = cx.engine.registry.clock().now().wall.duration_since(wall);
             advance(mover, Duration::try_from(ahead).unwrap_or_default(), limit).await?;
             clock.follow()
         }
-        ClockChange::Advance(by) => {
-            let to = wall.saturating_add(by).unwrap_or(Timestamp::MAX);
-            log(format!("advanced by {}, to {}", duration_text(by), time(to)));
-            advance(mover, by, limit).await?
-        }
-        // As far ahead as back, so that each step can be undone.
-        ClockChange::Set(at) if at.duration_since(wall).unsigned_abs() > MAX_STEP => {
-            return Err(ControlError::invalid(format!("set: {} is more than ten years from the clock", time(at))));
-        }
-        // A step back only changes the time shown; nothing is undone.
-        ClockChange::Set(at) if at < wall => {
-            log(format!("set back to {}", time(at)));
-            clock.set_wall_time(at)
-        }
-        ClockChange::Set(at) => {
-            log(format!("set forward to {}", time(at)));
-            // A step forward is time that passes.
-            advance(mover, Duration::try_from(at.duration_since(wall)).unwrap_or_default(), limit).await?;
-            // A running clock is later than `at` by the time that the step took.
-            clock.now()
-        }
     })
+}
+
+async fn set(
+    at: Timestamp,
+    step: Option<Duration>,
+    cx: &Context,
+    mover: &ClockDriver,
+    limit: Duration,
+) -> Result<(Now, Duration), ControlError> {
+    let (clock, wall) = (mover.clock(), mover.clock().now().wall);
+    // As far ahead as back, so that each step can be undone.
+    if at.duration_since(wall).unsigned_abs() > MAX_STEP {
+        return Err(ControlError::invalid(format!("set: {} is more than ten years from the clock", time(at))));
+    }
+    // A step back only changes the time shown; nothing is undone.
+    if at < wall {
+        log(cx, mover, format!("set back to {}", time(at)));
+        return Ok((clock.set_wall_time(at), Duration::ZERO));
+    }
+    // A step forward is time that passes.
+    let by = Duration::try_from(at.duration_since(wall)).unwrap_or_default();
+    let (_, left) = forward(by, step, |_| "set forward to".to_owned(), cx, mover, limit).await?;
+    // A running clock is later than `at` by the time that the step took.
+    Ok((clock.now(), left))
+}
+
+/// Moves a clock forward, at most by `step`; returns its time when everything due on the way is done, and what is left of the move.
+async fn forward(
+    by: Duration,
+    step: Option<Duration>,
+    did: impl FnOnce(Duration) -> String,
+    cx: &Context,
+    mover: &ClockDriver,
+    limit: Duration,
+) -> Result<(Now, Duration), ControlError> {
+    let moved = step.map_or(by, |step| step.min(by));
+    if !moved.is_zero() || step.is_none() {
+        let to = mover.clock().now().wall.saturating_add(moved).unwrap_or(Timestamp::MAX);
+        log(cx, mover, format!("{} {}", did(moved), time(to)));
+    }
+    Ok((advance(mover, moved, limit).await?, by.saturating_sub(moved)))
+}
+
+/// Logged before a change takes effect, so that its line comes first.
+fn log(cx: &Context, mover: &ClockDriver, did: String) {
+    let key = mover.workspace.as_ref().map(|workspace| &**workspace.name());
+    cx.engine.note(key, format!("clock of {} {did}", cx.whose(key)), false);
 }
 
 /// Advances a clock and returns when everything due is done. If the caller hangs up, the step continues, so that a clock never stops
@@ -315,5 +364,8 @@ pub(super) fn shown(mover: &ClockDriver, now: Now, redactor: Redactor<'_>) -> Cl
         workspace: workspace.map(|workspace| workspace.id().into()),
         key: workspace.map(|workspace| redactor.key(workspace.name()).into_owned()),
         follows: workspace.map(|workspace| workspace.clock().follows()),
+        left_ms: None,
+        due_in_ms: None,
+        held: None,
     }
 }

@@ -345,7 +345,15 @@ pub(super) enum Pace {
 pub(super) fn paced(body: Bytes, pace: Pace, workspace: &Workspace) -> ResponseBody {
     let (clock, slot) = (workspace.clock().clone(), workspace.agenda().slot());
     let running = clock.is_auto().then(|| workspace.agenda().begin_request());
-    let paced = PacedBody { rest: body, has_begun: false, pace, clock, slot, _running: running };
+    let paced = PacedBody {
+        rest: body,
+        has_begun: false,
+        pace,
+        clock,
+        slot,
+        _running: running,
+        _held: workspace.agenda().hold(),
+    };
     ResponseBody::stream(unfold(paced, PacedBody::next))
 }
 
@@ -358,6 +366,7 @@ struct PacedBody {
     slot: Slot,
     /// An automatic clock stands still while the body is sent.
     _running: Option<Running>,
+    _held: Running,
 }
 
 impl PacedBody {

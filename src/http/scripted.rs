@@ -56,6 +56,7 @@ impl RequestContext {
         }
         let mut slot = workspace.agenda().slot();
         slot.set(Some(due));
+        let _held = workspace.agenda().hold();
         workspace.clock().sleep_until(due).await;
         self.identity.running = Some(self.workspace().agenda().begin());
     }

@@ -200,22 +200,23 @@ def kubernetes():
 
 
 def testcontainers():
-    """The examples for Python and Node, unchanged, against podman's socket."""
+    """The examples for Python and Node against podman's socket: a webhook reaches the test's own process."""
     socket, folder = work / "podman.sock", work / "testcontainers"
     service = subprocess.Popen(["podman", "system", "service", "--time=0", f"unix://{socket}"], env=environment, stderr=subprocess.DEVNULL)
     until("podman's socket is there", socket.exists)
     folder.mkdir()
-    (folder / "test_container.py").write_text(example("test_container.py"))
-    (folder / "container.test.mjs").write_text(example("container.test.mjs"))
+    for name in ("test_webhook.py", "webhook.test.mjs"):
+        # Debian's podman takes `host-gateway` for an address. It has a name for the host itself.
+        (folder / name).write_text(example(f"testcontainers/{name}").replace("http://host.docker.internal", "http://host.containers.internal"))
     (folder / "node_modules").symlink_to(modules)
     # Their reaper is its own image, which would be downloaded. Here the machine may be a container itself, which Python would ask
     # for its gateway.
     settings = {"DOCKER_HOST": f"unix://{socket}", "TESTCONTAINERS_RYUK_DISABLED": "true", "TESTCONTAINERS_HOST_OVERRIDE": "127.0.0.1",
                 "TESTCONTAINERS_CONNECTION_MODE": "docker_host"}
     result = run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", ".", folder=folder, settings=settings)
-    check("Testcontainers for Python runs its example against podman", "1 passed" in result.stdout, result)
-    result = run("node", "--test", "--test-reporter=tap", "container.test.mjs", folder=folder, settings=settings)
-    check("Testcontainers for Node runs its example against podman", "# pass 1\n" in result.stdout, result)
+    check("Testcontainers for Python: a webhook from a container of podman reaches the test", "1 passed" in result.stdout, result)
+    result = run("node", "--test", "--test-reporter=tap", "webhook.test.mjs", folder=folder, settings=settings)
+    check("Testcontainers for Node: a webhook from a container of podman reaches the test", "# pass 1\n" in result.stdout, result)
     service.terminate()
     service.wait()
 

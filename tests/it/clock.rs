@@ -53,6 +53,37 @@ async fn a_three_day_retry_schedule_is_over_when_the_call_returns() {
 }
 
 #[tokio::test]
+async fn a_move_in_steps_says_what_is_left_and_when_something_is_due() {
+    let builder = builder().scenario_text("[[rule]]\nwhen = { operation = 'system.status' }\ndelay = '30s'\n");
+    let (emulator, mut receiver) = with_receiver(builder, &[500, 200]).await;
+    let emulator = std::sync::Arc::new(emulator);
+    ask(&emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
+    let step = async |of: Value, step: &str| {
+        let mut of = of;
+        of["step"] = json!(step);
+        let moved = move_clock(&emulator, &of).await;
+        [&moved["now"], &moved["left_ms"], &moved["due_in_ms"], &moved["held"]].map(Clone::clone)
+    };
+    let at = |second| json!(format!("2026-01-31T09:30:{second}.000Z"));
+    assert_eq!(step(json!({ "advance": "40s" }), "0").await, [at("00"), json!(40_000.0), json!(1_000), json!(0)]);
+    assert_eq!(step(json!({ "advance": "40s" }), "1s").await, [at("01"), json!(39_000.0), Value::Null, json!(0)]);
+    receiver.next().await;
+    receiver.next().await;
+    let waiting = tokio::spawn({
+        let emulator = std::sync::Arc::clone(&emulator);
+        async move { get_as(&emulator, KEY, "/v1/system/status").await }
+    });
+    while view(&emulator, "run").await["due"].as_array().is_none_or(Vec::is_empty) {}
+    let until = json!({ "set": "2026-01-31T09:30:40Z" });
+    assert_eq!(step(until.clone(), "0").await, [at("01"), json!(39_000.0), json!(30_000), json!(1)]);
+    assert_eq!(step(until.clone(), "30s").await, [at("31"), json!(9_000.0), Value::Null, json!(0)]);
+    assert_eq!(waiting.await.expect("an answer").status, 200);
+    assert_eq!(step(until, "1h").await, [at("40"), json!(0.0), Value::Null, json!(0)]);
+    let both = json!({ "mode": "real", "step": "1s" });
+    refused(&emulator, "POST", "clock", &both, 422, "step: goes with `advance` or `set`").await;
+}
+
+#[tokio::test]
 async fn a_running_clock_moves_on_and_can_be_stopped() {
     let emulator = started(Emulator::builder().seed(7)).await;
     let before: jiff::Timestamp = checked_at(&emulator, KEY).await.parse().expect("a timestamp");

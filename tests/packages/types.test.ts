@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import test, { after, before, beforeEach, describe, it, suite } from "node:test";
+import test, { after, before, beforeEach, describe, it, mock, suite } from "node:test";
 import { ControlError, Emulator, withEmulator } from "wrs-emulator";
 import type { WebhookEvent, control } from "wrs-emulator";
 
@@ -34,4 +34,8 @@ test("records", withEmulator(async (wrs) => {
   const [delivery] = await wrs.waitForDeliveries({ status: "delivered" });
   const requests: control.Request[] = await wrs.waitForRequests();
   assert.ok(delivery.url.startsWith("https://") && requests.every(({ status }) => status === 200));
+}));
+test("one clock", withEmulator(async (wrs) => {
+  await wrs.clock.follow(mock.timers);
+  assert.equal(await wrs.clock.set("2030-01-01T00:00:00Z"), await wrs.clock.advance("0s"));
 }));

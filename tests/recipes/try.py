@@ -184,9 +184,21 @@ class Parse {
 
 def java_syntax(text, _):
     (work / "Parse.java").write_text(PARSER)
-    (work / "ContainerTest.java").write_text(text)
-    run(["java", "Parse.java", "ContainerTest.java"])
+    (work / "WebhookTest.java").write_text(text)
+    run(["java", "Parse.java", "WebhookTest.java"])
     return "its syntax was checked by javac; NOT compiled, as its package is not fetched"
+
+
+def formatted(*command):
+    """Checks a file by a formatter, which reads its syntax and has nothing to change."""
+
+    def check(text, name):
+        file = work / pathlib.Path(name).name
+        file.write_text(text)
+        run([*command, file.name], holds=lambda printed: printed == "")
+        return f"its syntax was checked by {command[0]}; NOT compiled, as its packages are not fetched"
+
+    return check
 
 
 def java_file(text, name):
@@ -214,18 +226,21 @@ CHECKS = {
     "pre-commit-config.yaml": pre_commit_config,
     "compose.yaml": compose,
     "kubernetes.yaml": kubernetes,
-    "ContainerTest.java": java_syntax,
+    "testcontainers/WebhookTest.java": java_syntax,
+    "testcontainers/webhook_test.go": formatted("gofmt", "-l"),
+    "testcontainers/webhook.rs": formatted("rustfmt", "--check", "--edition", "2024", "--config", "max_width=120"),
     "WrsEmulator.java": java_file,
     "QuotaTest.java": java_test,
 }
 # Run by `cargo test`, tests/fleet/run.sh, tests/container/engine.py, and tests/clients/pages.py with the pages about receivers and testing.
-ELSEWHERE = {"nginx.conf", "test_container.py", "container.test.mjs", "receiver.py", "receiver.mjs", "Receiver.java",
+ELSEWHERE = {"nginx.conf", "testcontainers/test_webhook.py", "testcontainers/webhook.test.mjs", "receiver.py", "receiver.mjs", "Receiver.java",
              "receiver.go", "receiver.php", "receiver.rb", "status.test.mjs", "status.sh"}
 
 
 def main():
     examples = root / "docs/examples"
-    assert {path.name for path in examples.iterdir()} == CHECKS.keys() | ELSEWHERE, "a file of docs/examples has no check"
+    files = {str(path.relative_to(examples)) for path in examples.rglob("*") if path.is_file()}
+    assert files == CHECKS.keys() | ELSEWHERE, "a file of docs/examples has no check"
     for name, check in CHECKS.items():
         print(f"✓ {name}: {check((examples / name).read_text(), name)}", flush=True)
     print(f"{len(CHECKS)} passed, 0 failed")

@@ -7,17 +7,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import datetime
 import hashlib
 import html
 import importlib.metadata
 import json
+import math
 import os
 import pathlib
 import re
 import shutil
 import ssl
 import subprocess
+import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -372,30 +377,96 @@ class Case:
 
 
 class Clock:
-    """The clock of one key."""
+    """The clock of one key, and once they follow it, the date and the sleeps of the client under test."""
 
     def __init__(self, emulator: Emulator) -> None:
         self.emulator = emulator
+        self.followers = contextlib.ExitStack()
+        self.client: Any = None
+        self.moving = threading.Lock()
 
-    def freeze(self, at: Optional[str] = None) -> Optional[records.PostClockAnswer]:
+    def freeze(self, at: Optional[str] = None) -> None:
         """Stops the clock; with `at`, a timestamp, at that time."""
         if at is not None and not isinstance(at, str):
             raise refused("POST clock", f'write the time as a timestamp, such as "2026-01-31T12:00:00Z"; found {at!r}')
         self.emulator.post("clock", mode="frozen")
-        return self.emulator.post("clock", set=at) if at else None
+        if at:
+            self.set(at)
 
     def auto(self) -> records.PostClockAnswer:
         """Time passes by itself: while a call of this key waits, the clock moves to the next retry or emission."""
+        self.release()
         return self.emulator.post("clock", mode="auto")
 
     def advance(self, duration: str) -> str:
         """Moves the clock and returns once everything that became due is done: retries, completions, emissions."""
         check_durations("POST clock", advance=duration)
-        return self.emulator.post("clock", advance=duration)["now"]
+        return self.move(advance=duration)
 
-    def follow(self) -> records.PostClockAnswer:
-        """The clock follows the emulator's again."""
-        return self.emulator.post("clock", mode="follow")
+    def set(self, at: str) -> str:
+        """Sets the time: a step forward is time that passes, a step back changes the time shown alone."""
+        return self.move(set=at)
+
+    def follow(self, date: Any = None) -> records.PostClockAnswer:
+        """The date of the client follows this clock, which stands still: the traveller or the fixture of time-machine, or the frozen time of
+        freezegun. `time.sleep` then advances both, and so does `asyncio.sleep` in this thread, until the test ends. Without a date, this
+        clock follows the emulator's again."""
+        self.release()
+        if date is None:
+            return self.emulator.post("clock", mode="follow")
+        if not hasattr(date, "move_to"):
+            raise TypeError("clock.follow: expected the traveller of time_machine.travel(...), the fixture time_machine, or what freezegun.freeze_time(...) gives")
+        clock = self.emulator.post("clock", mode="frozen")
+        date.move_to(moment(clock["now"]))
+        self.client = date
+        self.replace_sleeps()
+        return clock
+
+    def release(self) -> None:
+        """The client sleeps again, and keeps its date itself."""
+        self.client = None
+        self.followers.close()
+
+    def replace_sleeps(self) -> None:
+        sleep, sleep_async, thread = time.sleep, asyncio.sleep, threading.get_ident()
+
+        def advance(seconds: float) -> None:
+            # Somebody who sleeps while the clock moves, such as a receiver, is waited for.
+            if self.moving.locked():
+                sleep(seconds)
+            elif seconds > 0:
+                self.advance(f"{seconds:.6f}s")
+
+        async def advance_async(delay: float, result: Any = None) -> Any:
+            # The event loop of a server in another thread sleeps between two looks at its sockets.
+            if delay <= 0 or threading.get_ident() != thread:
+                return await sleep_async(delay, result)
+            await asyncio.get_running_loop().run_in_executor(None, advance, delay)
+            return result
+
+        for module, own, replacement in ((time, sleep, advance), (asyncio, sleep_async, advance_async)):
+            setattr(module, "sleep", replacement)
+            self.followers.callback(setattr, module, "sleep", own)
+
+    def move(self, **change: str) -> str:
+        """In steps, one for each instant at which the emulator has something due; the client has the date of a step before its deliveries."""
+        client = self.client
+        if client is None:
+            return self.emulator.post("clock", **change)["now"]
+        with self.moving:
+            clock = self.emulator.post("clock", **change, step="0")
+            while clock["left_ms"]:
+                step = min(clock.get("due_in_ms", math.inf), math.ceil(clock["left_ms"]))
+                client.move_to(moment(clock["now"]) + datetime.timedelta(milliseconds=step))
+                if "advance" in change:
+                    change = {"advance": f"{clock['left_ms']:.6f}ms"}
+                clock = self.emulator.post("clock", **change, step=f"{step}ms")
+            client.move_to(moment(clock["now"]))
+        return clock["now"]
+
+
+def moment(timestamp: str) -> datetime.datetime:
+    return datetime.datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
 
 
 def binary() -> str:

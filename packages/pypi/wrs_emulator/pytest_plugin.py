@@ -125,11 +125,14 @@ def prepare(item):
 def wrs(wrs_url, request):
     """The emulator with a key of this test's own, made from its name: the same test always has the same key."""
     try:
-        return prepare(request.node)
+        emulator, problem = prepare(request.node), None
     except (ControlError, ConnectionError) as error:
         problem = f"wrs-emulator: {error}"
-    # Without the source of this plugin.
-    pytest.fail(problem, pytrace=False)
+    if problem:
+        # Without the source of this plugin.
+        pytest.fail(problem, pytrace=False)
+    yield emulator
+    emulator.clock.release()
 
 
 @pytest.hookimpl(hookwrapper=True)

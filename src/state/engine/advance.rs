@@ -102,6 +102,11 @@ impl ClockDriver {
         Some(next.since(self.clock().instant()))
     }
 
+    /// How many requests scenarios hold back.
+    pub fn held(&self) -> usize {
+        self.driven_workspaces().iter().map(|workspace| workspace.agenda().held()).sum()
+    }
+
     fn next_of(&self, waiting: &Waiting) -> Option<Duration> {
         waiting.peek().map(|Reverse((due, _))| due.since(self.clock().instant()))
     }
