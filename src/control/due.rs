@@ -9,6 +9,7 @@ use super::context::KeyScope;
 use super::fields::{Due, DueKind};
 use crate::clock::{Instant, Now};
 use crate::redact::Redactor;
+use crate::scenario::Emit;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::journal::record::time;
 use crate::state::workspace::Workspace;
@@ -48,12 +49,12 @@ fn keep_earliest(due: &mut Vec<TimedDue>, many: usize) {
     }
 }
 
-/// The earliest planned events of the types that are meant, and attempts at the deliveries that are meant; and how many there are in all.
+/// The earliest planned events and rotations that are meant, and attempts at the deliveries that are meant; and how many there are in all.
 fn deliveries_due(
     control: &Control,
     scope: &KeyScope,
     redactor: Redactor<'_>,
-    is_type: &dyn Fn(&str) -> bool,
+    is_emitted: &dyn Fn(&Emit) -> bool,
     is_meant: &dyn Fn(&DeliveryRecord) -> bool,
 ) -> (Vec<TimedDue>, usize) {
     let mut workspaces: HashMap<Arc<str>, (Arc<Workspace>, Now)> = HashMap::new();
@@ -61,12 +62,13 @@ fn deliveries_due(
     for workspace in scope.workspaces(control) {
         let now = workspace.clock().now();
         let state = workspace.lock();
-        let planned = || state.timeline.all().filter(|planned| is_type(&planned.emit.event));
+        let planned = || state.timeline.all().filter(|planned| is_emitted(&planned.emit));
         count += planned().count();
         for planned in planned().take(MAX_DUE) {
             let emit = &planned.emit;
-            let message = format!("{} of scenario `{}`: {}", emit.label, emit.scenario, emit.event);
-            let (wait, due) = entry(&workspace, now, planned.at, DueKind::Event, message, redactor);
+            let message = format!("{} of scenario `{}`: {}", emit.label, emit.scenario, emit.what());
+            let kind = if emit.event().is_some() { DueKind::Event } else { DueKind::Rotation };
+            let (wait, due) = entry(&workspace, now, planned.at, kind, message, redactor);
             found.push((wait, Due { scenario: Some(emit.scenario.to_string()), ..due }));
         }
         drop(state);
@@ -102,14 +104,15 @@ pub(super) fn yet_to_deliver(
     is_type: &dyn Fn(&str) -> bool,
     is_meant: &dyn Fn(&DeliveryRecord) -> bool,
 ) -> Vec<Due> {
-    let (mut found, _) = deliveries_due(control, scope, redactor, is_type, is_meant);
+    let is_emitted = |emit: &Emit| emit.event().is_some_and(is_type);
+    let (mut found, _) = deliveries_due(control, scope, redactor, &is_emitted, is_meant);
     for workspace in scope.workspaces(control) {
         if found.len() >= 2 * MAX_DUE {
             break;
         }
         let now = workspace.clock().now();
-        for (at, emit) in control.timed_ahead(&workspace, is_type).into_iter().take(MAX_DUE) {
-            let message = format!("{} of scenario `{}`: {}", emit.label, emit.scenario, emit.event);
+        for (at, emit) in control.timed_ahead(&workspace, &is_emitted).into_iter().take(MAX_DUE) {
+            let message = format!("{} of scenario `{}`: {}", emit.label, emit.scenario, emit.what());
             let (wait, due) = entry(&workspace, now, at, DueKind::Event, message, redactor);
             found.push((wait, Due { scenario: Some(emit.scenario.to_string()), ..due }));
         }

@@ -111,6 +111,8 @@ pub(crate) enum DueKind {
     Attempt,
     /// An event that a scenario has planned.
     Event,
+    /// A rotation of secrets that a scenario has planned.
+    Rotation,
     /// Something else that waits for the clock, such as a delayed answer or a scenario's timer.
     Timer,
 }
