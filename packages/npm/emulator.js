@@ -177,7 +177,7 @@ class Emulator {
     }
   }
 
-  /** An event as a receiver would get it, for a handler that the test calls itself: `secret` (that of the key's subscription if absent), `data`, `set`, `tamper` (body, signature, secret, timestamp, future_timestamp, headers), `scheme`, `url`. Nothing is sent. */
+  /** An event as a receiver would get it, for a handler that the test calls itself: `secret` (that of the key's subscription if absent), `data`, `set`, `tamper` (body, signature, secret, old_secret, timestamp, future_timestamp, headers), `scheme`, `url`. Nothing is sent. */
   async signed(type, fields = {}) {
     const { id, headers, body } = await this.post("events/sign", { type, ...fields });
     return { id, headers, body: Buffer.from(body) };

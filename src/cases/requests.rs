@@ -120,6 +120,9 @@ impl ProbeRequest {
 
 /// True if a case means anything under the scheme: what must be refused can be detected, what must be accepted verifies.
 pub fn is_applicable(case: &Case, signing: &ProbeSigning, occasion: Occasion<'_>) -> bool {
+    if case.needs_two_secrets() && signing.secrets.len() < 2 {
+        return false;
+    }
     let verifies = |sending| make(sending, signing, occasion).verifies(signing, occasion.now.as_second());
     match case.expects {
         Expectation::Refused => !case.requests.iter().any(verifies),
@@ -263,6 +266,8 @@ fn signed(how: SignatureVariant, signing: &ProbeSigning, message: &Message<'_>) 
             keys.push(another_key(&keys[0]));
             sign(scheme, &keys, message)
         }
+        SignatureVariant::NewestAlone => sign(scheme, &keys[..1], message),
+        SignatureVariant::OldestAlone => sign(scheme, &keys[keys.len() - 1..], message),
         _ => sign(scheme, &keys, message),
     };
     let signatures = std::mem::take(&mut signed.signatures);
@@ -299,7 +304,9 @@ fn signed(how: SignatureVariant, signing: &ProbeSigning, message: &Message<'_>) 
         | SignatureVariant::TimestampText
         | SignatureVariant::BodyDropped
         | SignatureVariant::RotationFirst
-        | SignatureVariant::RotationLast => {}
+        | SignatureVariant::RotationLast
+        | SignatureVariant::NewestAlone
+        | SignatureVariant::OldestAlone => {}
     }
     signed
 }

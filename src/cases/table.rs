@@ -65,6 +65,12 @@ impl Expectation {
 }
 
 impl Case {
+    /// True if it needs two secrets of the receiver: the one before a rotation, and the one after it.
+    pub fn needs_two_secrets(&self) -> bool {
+        let is_alone = |signing| matches!(signing, SignatureVariant::NewestAlone | SignatureVariant::OldestAlone);
+        self.requests.iter().any(|sending| is_alone(sending.signing))
+    }
+
     /// True if it differs from another case only in how it is sent.
     pub fn is_of_the_wire(&self) -> bool {
         let is_usual = |letters| matches!(letters, HeaderLetters::Lower);
@@ -142,6 +148,10 @@ pub enum SignatureVariant {
     RotationFirst,
     /// By another secret as well, whose signature comes last.
     RotationLast,
+    /// By the newest of several secrets alone.
+    NewestAlone,
+    /// By the oldest of several secrets alone.
+    OldestAlone,
 }
 
 const POST: &str = "contract, Events: \"the service sends an HTTP POST with a JSON body (the Event envelope)\"";
@@ -229,6 +239,10 @@ pub const CASES: &[Case] = &[
         HEADERS, "the header is a list: accept the delivery if any signature matches", &[sent(SignatureVariant::RotationFirst)]),
     case("rotation-reversed", Accepted, "two signatures: by the secret that you have, then by another",
         HEADERS, "the header is a list: accept the delivery if any signature matches", &[sent(SignatureVariant::RotationLast)]),
+    case("new-secret-alone", Accepted, "a delivery signed by the newest of your secrets alone, as after a rotation",
+        HEADERS, "your receiver knows the old secret only: give it the new one as well, and accept what either verifies", &[sent(SignatureVariant::NewestAlone)]),
+    case("old-secret-alone", Accepted, "a delivery signed by the oldest of your secrets alone, as before a rotation",
+        HEADERS, "your receiver knows the new secret only: let it keep the old one while that signs, and accept what either verifies", &[sent(SignatureVariant::OldestAlone)]),
     case("unknown-event-type", Accepted, "a valid delivery of the type `workflow.probed`",
         NOT_SHOWN, "answer 2xx to types that you do not know, and ignore them", &[about(EventShape::UnknownType)]),
     case("unknown-fields", Accepted, "a valid delivery with unknown fields in the envelope and in data",

@@ -227,7 +227,8 @@ async fn change(request: MoveClock, cx: Arc<Context>) -> Result<ClockView, Contr
     if step.is_some() {
         (clock.left_ms, clock.held) = (Some(left.into()), Some(mover.held()));
         // Rounded up, so that it is due after a step of that length.
-        clock.due_in_ms = mover.next_step().map(|next| next.as_nanos().div_ceil(1_000_000) as u64);
+        let millis = |next: Duration| u64::try_from(next.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        clock.due_in_ms = mover.next_step().map(millis);
     }
     Ok(clock)
 }

@@ -11,14 +11,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{Control, story};
 use crate::advice::{Advice, Hint};
-use crate::clock::machine;
+use crate::clock::{Instant, machine};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::signature::{KeyReading, SchemeName, TOLERANCE_SECONDS, Verified, verify};
 use crate::redact::{Redactor, visible};
 use crate::settings::Profile;
 use crate::state::engine::deliveries::{Cancellation, DeliveryRecord, DeliveryStatus};
 use crate::state::journal::record::time;
-use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace, is_elsewhere};
+use crate::state::workspace::{
+    AttemptOutcome, AttemptRecord, EventRecord, Forgery, LastRotation, Workspace, is_elsewhere,
+};
 use crate::util::duration::{DurationText, duration_text};
 use crate::util::html;
 use crate::webhook::signed::{DELIVERY, signing_keys, signs_by_clock};
@@ -95,7 +97,22 @@ impl<'a> Diagnosis<'a> {
                 story::of_attempt(attempt, self.redactor),
             )
         });
-        attempts.chain(damage_step(&self.delivery.event)).chain(self.next_step()).collect()
+        let damage = damage_step(&self.delivery.event);
+        attempts.chain(damage).chain(self.rotation_step()).chain(self.next_step()).collect()
+    }
+
+    /// The last rotation of the secret, if an attempt came after it.
+    fn rotation_step(&self) -> Option<ExplainedStep> {
+        let workspace = self.control.engine.registry.find(&self.delivery.event.workspace)?;
+        let (rotation, ends) = rotation_before(self.delivery.attempts.last()?, &workspace)?;
+        let now = workspace.clock().now();
+        let (verb, until) = match ends.since(now.instant) {
+            Duration::ZERO => ("signed", now.wall.saturating_sub(now.instant.since(ends))),
+            rest => ("signs", now.wall.saturating_add(rest)),
+        };
+        let (replaced, until) = (replaced(&rotation), time(until.unwrap_or(now.wall)));
+        let detail = format!("{replaced}; the old one {verb} as well until {until}");
+        Some(ExplainedStep::new("secret", StepVerdict::Passed, self.redactor.text(&detail)))
     }
 
     pub(super) fn advice(&self) -> Vec<Hint> {
@@ -276,6 +293,13 @@ impl<'a> Diagnosis<'a> {
             let text = format!("the secret of {subscription} was changed since: does your receiver use the newest?");
             return vec![text.into()];
         };
+        if let Some((rotation, _)) = rotation_before(attempt, workspace) {
+            let text = format!(
+                "the secret of {subscription} was {}: does your receiver know only the old one? It needs both while both sign, and the new one after that",
+                replaced(&rotation)
+            );
+            return vec![Hint { text, advice: Some(Advice::ShowSecret { id: subscription.clone() }) }];
+        }
         let asked = format!(
             "signed correctly with the secret of {subscription}: does your receiver use the same one, and verify the body as received? To see the secret:"
         );
@@ -323,6 +347,18 @@ pub(super) fn advance_clock(by: Duration, workspace: &Workspace, redactor: Redac
 pub(super) fn key_to_name(workspace: &Workspace, redactor: Redactor<'_>) -> String {
     let name = workspace.name();
     if redactor.masks(name) { workspace.id().into() } else { name.to_string() }
+}
+
+/// The last rotation of the secret if it was before this attempt, and when the old one stops signing.
+fn rotation_before(attempt: &AttemptRecord, workspace: &Workspace) -> Option<(LastRotation, Instant)> {
+    let state = workspace.lock();
+    let rotation = state.subscriptions.get(&attempt.delivery.subscription)?.last_rotation()?;
+    (rotation.0.at <= attempt.at).then_some(rotation)
+}
+
+fn replaced(LastRotation { at, by }: &LastRotation) -> String {
+    let by = by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
+    format!("replaced{by} at {}", time(*at))
 }
 
 /// Verifies an attempt with the secrets that its subscription has now.

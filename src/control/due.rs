@@ -9,6 +9,7 @@ use super::context::KeyScope;
 use super::fields::{Due, DueKind};
 use crate::clock::{Instant, Now};
 use crate::redact::Redactor;
+use crate::scenario::Emit;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::journal::record::time;
 use crate::state::workspace::{PlannedEvent, Workspace};
@@ -49,27 +50,28 @@ fn keep_earliest(due: &mut Vec<TimedDue>, many: usize) {
     }
 }
 
-/// The earliest planned events and timed emissions of the types that are meant, and attempts at the deliveries that are meant; and how many
+/// The earliest planned events, rotations and timed emissions that are meant, and attempts at the deliveries that are meant; and how many
 /// there are in all.
 fn deliveries_due(
     control: &Control,
     scope: &KeyScope,
     redactor: Redactor<'_>,
-    is_type: &dyn Fn(&str) -> bool,
+    is_emitted: &dyn Fn(&Emit) -> bool,
     is_meant: &dyn Fn(&DeliveryRecord) -> bool,
 ) -> (Vec<TimedDue>, usize) {
     let mut workspaces: HashMap<Arc<str>, (Arc<Workspace>, Now)> = HashMap::new();
     let (mut found, mut count) = (Vec::new(), 0);
     for workspace in scope.workspaces(&control.engine) {
         let now = workspace.clock().now();
-        let mut ahead = control.engine.timed_ahead(&workspace, is_type);
+        let mut ahead = control.engine.timed_ahead(&workspace, is_emitted);
         let planned = |planned: &PlannedEvent| (planned.at, Arc::clone(&planned.emit));
-        ahead.extend(workspace.lock().timeline.all().filter(|planned| is_type(&planned.emit.event)).map(planned));
+        ahead.extend(workspace.lock().timeline.all().filter(|planned| is_emitted(&planned.emit)).map(planned));
         count += ahead.len();
         ahead.sort_by_key(|(at, _)| *at);
         for (at, emit) in ahead.into_iter().take(MAX_DUE) {
-            let message = format!("{} of scenario `{}`: {}", emit.label, emit.scenario, emit.event);
-            let (wait, due) = entry(&workspace, now, at, DueKind::Event, message, redactor);
+            let message = format!("{} of scenario `{}`: {}", emit.label, emit.scenario, emit.what());
+            let kind = if emit.event().is_some() { DueKind::Event } else { DueKind::Rotation };
+            let (wait, due) = entry(&workspace, now, at, kind, message, redactor);
             found.push((wait, Due { scenario: Some(emit.scenario.to_string()), ..due }));
         }
         keep_earliest(&mut found, 2 * MAX_DUE);
@@ -105,7 +107,8 @@ pub(super) fn yet_to_deliver(
     is_type: &dyn Fn(&str) -> bool,
     is_meant: &dyn Fn(&DeliveryRecord) -> bool,
 ) -> Vec<Due> {
-    let (mut found, _) = deliveries_due(control, scope, redactor, is_type, is_meant);
+    let is_emitted = |emit: &Emit| emit.event().is_some_and(is_type);
+    let (mut found, _) = deliveries_due(control, scope, redactor, &is_emitted, is_meant);
     found.sort_by_key(|(wait, _)| *wait);
     found.into_iter().map(|(_, due)| due).collect()
 }

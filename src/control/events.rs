@@ -458,7 +458,7 @@ async fn fire_emission(request: &FireBody, cx: &Context, name: &str) -> Result<F
         let message = format!("no emission of the active scenarios is named `{}`; {known}", quoted(name));
         return Err(ControlError::not_found(message));
     };
-    let damage = fire_request_of(&emit).damage(&config.profile);
+    let damage = emit.event().and_then(|_| fire_request_of(&emit).damage(&config.profile));
     cx.engine.plan_emission(&workspace, &emit, workspace.clock().instant());
     let _ = cx.engine.fire_soon(&workspace).await;
     let damage = damage.as_deref().map(str::to_owned);

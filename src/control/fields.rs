@@ -110,6 +110,8 @@ pub(crate) enum DueKind {
     Attempt,
     /// An event of a scenario.
     Event,
+    /// A rotation of secrets that a scenario has planned.
+    Rotation,
     /// Something else that waits for the clock, such as a delayed answer.
     Timer,
 }

@@ -16,7 +16,7 @@ use super::fields::{KeyOrSample, List};
 use super::render::{TableRow, Text, cell, table};
 use crate::advice::{Advice, Audience};
 use crate::cases::{CASES, Case, Occasion, ProbeRequest, ProbeSigning, check_events, is_applicable, make};
-use crate::contract::signature::{SchemeName, SchemeNames};
+use crate::contract::signature::{SchemeName, SchemeNames, Tamper};
 use crate::settings::Profile;
 use crate::state::engine::event_content;
 use crate::state::journal::record::EventId;
@@ -161,13 +161,15 @@ impl TableRow for DeliveryCase {
 /// Secrets, newest first, the URL that may be signed, and the settings with the scheme.
 struct Signer {
     secrets: Vec<Secret>,
+    /// What is forged once these have signed.
+    tamper: Option<Tamper>,
     url: String,
     profile: Profile,
 }
 
 impl ListCases {
     /// What signs: the secret, or the one of a subscription.
-    fn signer(&self, workspace: &Workspace, profile: &Profile) -> Result<Signer, ControlError> {
+    fn signer(&self, workspace: &Workspace, profile: &Profile, tamper: Option<Tamper>) -> Result<Signer, ControlError> {
         if let Some(url) = self.url.as_ref().filter(|url| !is_url(url)) {
             return Err(ControlError::unexpected("url", "the URL of a receiver, in ASCII", url));
         }
@@ -178,7 +180,7 @@ impl ListCases {
         let url =
             |of_subscription: Option<&str>| self.url.as_deref().or(of_subscription).unwrap_or(IN_PROCESS).to_owned();
         if let Some(secret) = &self.secret {
-            return Ok(Signer { secrets: vec![Secret::new(secret.trim())], url: url(None), profile });
+            return Ok(Signer { secrets: vec![Secret::new(secret.trim())], tamper, url: url(None), profile });
         }
         let now = workspace.clock().now();
         let state = workspace.lock();
@@ -188,7 +190,11 @@ impl ListCases {
             })?,
             None => state.subscriptions.iter().find(|record| !record.disabled).ok_or_else(no_secret)?,
         };
-        Ok(Signer { secrets: record.signing_secrets(now), url: url(Some(&record.url)), profile })
+        let (secrets, tamper) = match record.forging_secret(tamper) {
+            Some(old) => (vec![old], None),
+            None => (record.signing_secrets(now), tamper),
+        };
+        Ok(Signer { secrets, tamper, url: url(Some(&record.url)), profile })
     }
 }
 
@@ -210,12 +216,13 @@ fn sign_event(Body { body: request }: Body<SignEvent>, cx: &Context) -> Result<S
     let SignEvent { event_type, data, set, tamper, key, secret, subscription, scheme, url } = request;
     let workspace = cx.engine.workspace(key.meant())?;
     let by = ListCases { key, secret, subscription, scheme, url };
-    let Signer { secrets, url, profile } = by.signer(&workspace, &cx.engine.profile_for(Some(workspace.name())))?;
+    let profile = cx.engine.profile_for(Some(workspace.name()));
+    let signer = by.signer(&workspace, &profile, tamper_named(tamper.as_deref())?)?;
+    let Signer { secrets, tamper, url, profile } = signer;
     let now = workspace.clock().now();
     let mut event = FireRequest { event_type, data, set: set.into_iter().collect(), ..FireRequest::default() };
     let content = event_content(&mut event, &profile, now, &mut workspace.lock().sources);
     let (id, body, _) = content.map_err(|problem| ControlError::invalid(problem.to_string()))?;
-    let tamper = tamper_named(tamper.as_deref())?;
     let unsigned = Unsigned { id: &id, event_type: &event.event_type, body: &body, url: &url, tamper, delivery: None };
     let signed = sign_delivery(unsigned, &secrets, &profile, signature_time(workspace.clock(), now, &profile));
     let signed = signed.map_err(ControlError::invalid)?;
@@ -234,7 +241,8 @@ fn text_of(body: &[u8]) -> String {
 
 fn cases(Body { body: by }: Body<ListCases>, cx: &Context) -> Result<List<DeliveryCase>, ControlError> {
     let workspace = cx.engine.workspace(by.key.meant())?;
-    let Signer { secrets, url, profile } = by.signer(&workspace, &cx.engine.profile_for(Some(workspace.name())))?;
+    let Signer { secrets, url, profile, .. } =
+        by.signer(&workspace, &cx.engine.profile_for(Some(workspace.name())), None)?;
     check_events(&profile).map_err(ControlError::invalid)?;
     let scheme = profile.schemes().swap_remove(0);
     let reading = profile.webhooks.secret_key;

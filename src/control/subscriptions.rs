@@ -553,10 +553,8 @@ fn rotate(RotateSecret { path, body }: RotateSecret, cx: &Context) -> Result<Rot
     }
     let grace = profile.webhooks.rotation_grace;
     let mut state = workspace.lock();
-    let (schemes, reading) = (profile.schemes(), profile.webhooks.secret_key);
-    let generate = || Secret::generate(&schemes, reading, &mut state.sources.random);
-    let secret = given.map_or_else(generate, Secret::new);
-    let rotated = state.subscriptions.rotate(&id, &secret, grace.get(), now);
+    let secret = given.map_or_else(|| state.new_secret(&profile), Secret::new);
+    let rotated = state.subscriptions.rotate(&id, &secret, grace.get(), now, None);
     let record = state.subscriptions.get(&id);
     let (Some(rotated), Some(record)) = (rotated, record) else { return Err(unknown(&id)) };
     rotated.map_err(refused)?;

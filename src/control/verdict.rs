@@ -605,7 +605,8 @@ impl<'a> ScenarioRun<'a> {
                     continue;
                 }
                 entries.add(|| {
-                    let (events, name) = (counted(planned, "event"), player.name(self.redactor));
+                    let noun = if emit.event().is_some() { "event" } else { "rotation" };
+                    let (events, name) = (counted(planned, noun), player.name(self.redactor));
                     let (emission, scenario) = (&emit.label, &self.scenario.name);
                     let message = format!(
                         "{emission} of scenario `{scenario}` has {events} yet to come for {name}; `--settle` of `exec` waits for them, and so does `--wait` of `verdict`"

@@ -108,7 +108,7 @@ fn accepted(delivery: &DeliveryRecord, forgeries: &[Tamper]) -> Assessment {
 }
 
 fn accepted_forged(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Assessment {
-    accepted(delivery, &[Tamper::Body, Tamper::Signature, Tamper::Secret])
+    accepted(delivery, &[Tamper::Body, Tamper::Signature, Tamper::Secret, Tamper::OldSecret])
 }
 
 fn accepted_stale(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Assessment {

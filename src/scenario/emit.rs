@@ -1,11 +1,12 @@
-//! The events that a scenario fires: checked emissions, and which of them are due.
+//! What a scenario does by itself: checked emissions, which fire events or rotate secrets, and which of them are due.
 //!
-//! Knows nothing of HTTP, deliveries or files: the driver fires due events and keeps the counts.
+//! Knows nothing of HTTP, deliveries or files: the driver does what is due and keeps the counts.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use rand::seq::SliceRandom;
+use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::action::Delay;
@@ -19,7 +20,7 @@ const MAX_AT_A_TIME: usize = 1_000;
 #[derive(Clone, Debug)]
 pub struct Emit {
     pub name: Option<Arc<str>>,
-    pub event: String,
+    pub effect: EmitEffect,
     pub trigger: Trigger,
     /// May hold templates; the profile's data for the type if absent.
     pub data: Option<Map<String, Value>>,
@@ -30,6 +31,24 @@ pub struct Emit {
     pub scenario: Arc<str>,
     pub label: Arc<str>,
     pub fingerprint: u64,
+}
+
+#[derive(Clone, Debug)]
+pub enum EmitEffect {
+    /// Fires an event of this type.
+    Event(String),
+    Rotation(Rotation),
+}
+
+/// Replaces the secrets of subscriptions.
+#[derive(Clone, Debug)]
+pub struct Rotation {
+    /// Those whose URL matches this glob; all if absent.
+    pub subscription: Option<(Box<str>, Regex)>,
+    /// How long the old secret keeps signing; as the profile says if absent.
+    pub grace: Option<Duration>,
+    /// Generated if absent.
+    pub secret: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,6 +77,19 @@ pub struct DeliveryFaults {
 }
 
 impl Emit {
+    /// The type of the event that it fires.
+    pub fn event(&self) -> Option<&str> {
+        match &self.effect {
+            EmitEffect::Event(event) => Some(event),
+            EmitEffect::Rotation(_) => None,
+        }
+    }
+
+    /// What it does, for people.
+    pub fn what(&self) -> &str {
+        self.event().unwrap_or("rotates secrets")
+    }
+
     /// The time after activation at which it is set off; `number` counts the times from 0. `None` after the last time, and
     /// if its trigger is not a time.
     pub fn fires_at(&self, number: u64) -> Option<Duration> {

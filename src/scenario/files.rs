@@ -270,7 +270,10 @@ fn labelled(scenario: &Scenario) -> Vec<(String, u64)> {
         _ => format!("{kind} `{}`", shorten(label, 80)),
     };
     let rules = scenario.rules.iter().map(|rule| (named("rule", "rule ", &rule.label), rule.fingerprint));
-    let emits = scenario.emits.iter().map(|emit| (named("emission", "emit ", &emit.label), emit.fingerprint));
+    let emits = scenario.emits.iter().map(|emit| {
+        let (kind, short) = if emit.event().is_some() { ("emission", "emit ") } else { ("rotation", "rotate ") };
+        (named(kind, short, &emit.label), emit.fingerprint)
+    });
     rules.chain(emits).collect()
 }
 

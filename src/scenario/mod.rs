@@ -30,7 +30,7 @@ pub use action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedQuota, Scripted
 pub use content::{Activation, Stale};
 pub(crate) use decide::RuleTrace;
 pub use decide::{RuleSet, TriedRules};
-pub use emit::{DeliveryFaults, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
+pub use emit::{DeliveryFaults, DueEmits, Emit, EmitEffect, Rotation, Trigger, after_answer, due_emits, emit_named};
 pub use files::Reload;
 pub use generation::{EffectiveConfig, ScenarioSnapshot, generation_text};
 pub use library::{Restored, RestoredList, ScenarioStore};

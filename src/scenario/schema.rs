@@ -171,8 +171,9 @@ mod tests {
 
     /// Each entry of the lists of a file, by itself; a file without lists is one.
     fn entries(table: toml::Table) -> Vec<toml::Table> {
-        let (lists, rest): (Vec<_>, Vec<_>) =
-            table.into_iter().partition(|(key, value)| ["rule", "emit"].contains(&key.as_str()) && value.is_array());
+        let (lists, rest): (Vec<_>, Vec<_>) = table
+            .into_iter()
+            .partition(|(key, value)| ["rule", "emit", "rotate"].contains(&key.as_str()) && value.is_array());
         let each = lists.into_iter().flat_map(|(key, list)| {
             let list = list.as_array().cloned().unwrap_or_default();
             list.into_iter().map(move |entry| toml::Table::from_iter([(key.clone(), toml::Value::Array(vec![entry]))]))

@@ -24,7 +24,7 @@ macro_rules! shipped {
 }
 
 /// Sorted by name.
-static SHIPPED: [Shipped; 18] = shipped![
+static SHIPPED: [Shipped; 19] = shipped![
     "always-401",
     "always-422",
     "always-429",
@@ -36,6 +36,7 @@ static SHIPPED: [Shipped; 18] = shipped![
     "magic-keys",
     "quota-exhaustion",
     "rate-limit-burst",
+    "secret-rotation",
     "slow-responses",
     "unsupported-event",
     "webhook-duplicates-out-of-order",

@@ -27,7 +27,7 @@ use crate::util::header_lines::HeaderLines;
 use crate::webhook::client::{Client, Post};
 use crate::webhook::egress::{Destination, DialProblem, DialTarget, Egress, is_here};
 use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;
-use crate::webhook::signed::{SignedDelivery, sign_delivery, signature_time, verify_delivery};
+use crate::webhook::signed::{SignedDelivery, Unsigned, sign_delivery, signature_time, verify_delivery};
 
 pub const CONCURRENT_ATTEMPTS: usize = 256;
 const WORKSPACE_SHARE_DIVISOR: usize = 4;
@@ -198,11 +198,24 @@ impl Deliverer {
         let profile = self.profile_of(workspace);
         let now = workspace.clock().now();
         let at = signature_time(workspace.clock(), now, &profile);
-        let secrets = workspace.lock().subscriptions.signing_secrets(&job.delivery.subscription, now);
+        let (secrets, old) = {
+            let state = workspace.lock();
+            let record = state.subscriptions.get(&job.delivery.subscription).filter(|record| !record.disabled);
+            let old = record.and_then(|record| record.forging_secret(job.event.tamper));
+            (record.map(|record| record.signing_secrets(now)), old)
+        };
+        // During its grace period the old secret forges nothing.
+        let is_genuine =
+            old.as_ref().is_some_and(|old| secrets.iter().flatten().any(|secret| secret.reveal() == old.reveal()));
         let gone =
             || failed(FailureReason::SubscriptionGone, "the subscription was deleted or disabled before this attempt");
         let signed = secrets.ok_or_else(gone).and_then(|secrets| {
-            let sent = sign_delivery((&job).into(), &secrets, &profile, at).map_err(|problem| {
+            let mut unsigned = Unsigned::from(&job);
+            let by = old.as_ref().map_or(&secrets[..], |old| {
+                unsigned.tamper = None;
+                std::slice::from_ref(old)
+            });
+            let sent = sign_delivery(unsigned, by, &profile, at).map_err(|problem| {
                 failed(FailureReason::SecretUnreadable, &format!("{problem} (webhooks.secret_key)"))
             });
             Ok((sent?, secrets))
@@ -226,7 +239,7 @@ impl Deliverer {
         let is_detectable = |scheme| job.event.tamper.is_some_and(|tamper| tamper.is_detectable(scheme));
         let record = AttemptRecord {
             delivery: job.delivery,
-            forged: profile.schemes().iter().all(is_detectable),
+            forged: !is_genuine && profile.schemes().iter().all(is_detectable),
             event: job.event,
             number: job.attempt,
             at: now.wall.checked_sub(took_by_clock).unwrap_or(now.wall),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 use wrs_emulator::Emulator;
+use wrs_emulator::contract::signature::{CustomScheme, KeyReading, Scheme, SchemeName, SigningKey, verify};
 use wrs_emulator::state::engine::sink::Receipt;
 
 use crate::support::{
@@ -397,6 +398,57 @@ async fn webhook_forged() {
     };
     assert!(receipts[..4].iter().all(|receipt| age(receipt) == 0) && age(&receipts[4]) > 300, "only one is stale");
     advance(&emulator, 60_000, 6).await;
+}
+
+#[tokio::test]
+async fn secret_rotation() {
+    let emulator = play("secret-rotation").await;
+    let subscribed = subscribe_sink(&emulator, "app").await;
+    let signatures =
+        |receipt: &Receipt| header(receipt, "webhook-signature").map_or(0, |value| value.split(' ').count());
+    advance(&emulator, 250, 1).await;
+    let planned = view(&emulator, "run?limit=0").await["due"].clone();
+    let rotation = planned.as_array().expect("what is due").iter().find(|due| due["what"] == "rotation");
+    assert_eq!(
+        rotation.expect("a planned rotation")["message"],
+        "rotate 1 of scenario `secret-rotation`: rotates secrets",
+        "{planned}"
+    );
+    advance(&emulator, 1_750, 2).await;
+    advance(&emulator, 13_000, 3).await;
+    advance(&emulator, 1_000, 4).await;
+    let receipts = emulator.control().received("app");
+    assert_eq!(receipts.iter().map(signatures).collect::<Vec<_>>(), [1, 2, 1, 1]);
+    let holds: Vec<bool> = receipts.iter().map(|receipt| receipt.verified.is_ok()).collect();
+    assert_eq!(holds, [true, true, true, false], "the old secret has ended");
+    // With the scenario's secret the receiver of a user would verify the second and the third, and with its first one the second alone.
+    let verifies = |receipt: &Receipt, secret: &str| {
+        let scheme = Scheme::new(SchemeName::Standard, &CustomScheme::default());
+        let keys = [SigningKey::read(secret, &scheme, KeyReading::Auto).expect("a key")];
+        let sent = |name: &str| header(receipt, name).map(str::to_owned);
+        let at = receipt.at.as_second();
+        verify(&scheme, &keys, &sent, "", &receipt.body, at, 300).is_ok()
+    };
+    let (first, second) =
+        (subscribed["secret"].as_str().expect("a secret"), "whsec_dGhlIHNlY3JldCBhZnRlciB0aGUgcm90YXRpb24gMDE=");
+    assert_eq!(receipts.iter().map(|receipt| verifies(receipt, first)).collect::<Vec<_>>(), [true, true, false, true]);
+    assert_eq!(
+        receipts.iter().map(|receipt| verifies(receipt, second)).collect::<Vec<_>>(),
+        [false, true, true, false]
+    );
+
+    let listed = view(&emulator, "deliveries").await;
+    let forged = &listed["data"][0];
+    assert_eq!((&forged["forgery"], &forged["status"]), (&json!("refused"), &json!("exhausted")));
+    let id = listed["data"][1]["id"].as_str().expect("an id");
+    let steps = view(&emulator, &format!("explain/{id}")).await["steps"].clone();
+    let secret = steps.as_array().expect("steps").iter().find(|step| step["check"] == "secret").expect("the rotation");
+    assert_eq!(
+        secret["detail"],
+        "replaced by scenario `secret-rotation`, rotate 1 at 2026-01-31T09:30:01.000Z; the old one signed as well until 2026-01-31T09:30:11.000Z"
+    );
+    let verdict = view(&emulator, "verdict").await;
+    assert_eq!((&verdict["counts"]["forged"], &verdict["counts"]["unfinished"]), (&json!(0), &json!(0)), "{verdict}");
 }
 
 #[tokio::test]

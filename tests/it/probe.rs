@@ -158,6 +158,22 @@ fn a_sound_receiver_of_any_scheme_passes() {
 }
 
 #[test]
+fn a_receiver_that_knows_one_of_two_secrets_is_named() {
+    let other = "whsec_dGhlIHNlY3JldCBhZnRlciB0aGUgcm90YXRpb24gMDE=";
+    let address = receiver(sound);
+    for (newest, oldest, refused) in [(other, SECRET, "new-secret-alone"), (SECRET, other, "old-secret-alone")] {
+        let (code, report) = report(address, &["--secret", newest, "--secret", oldest]);
+        let expected = BTreeMap::from([("duplicate", "incomplete"), (refused, "refused-valid")]);
+        assert_eq!((code, others(&report)), (Some(1), expected));
+        let case = report["cases"].as_array().expect("cases").iter().find(|case| case["name"] == refused);
+        let remedy = case.expect("the case")["remedy"].as_str().expect("a remedy");
+        assert!(remedy.starts_with("your receiver knows the "), "{remedy}");
+    }
+    let (_, report) = report(address, &["--only", "new-secret-alone"]);
+    assert_eq!(report["not_applicable"], serde_json::json!(["new-secret-alone"]));
+}
+
+#[test]
 fn broken_receivers_are_named_for_what_they_do() {
     let forgeries = names("4xx");
     let forged = |outcome: &'static str| -> Vec<(&str, &str)> {
@@ -406,7 +422,8 @@ fn a_receiver_that_refuses_the_valid_delivery_is_diagnosed() {
         let signed = request.is_signed(&request.expected(&request.body, KeyReading::Utf8WithPrefix));
         Answers(if signed && request.is_recent() { 200 } else { 401 })
     });
-    for name in names("2xx") {
+    // One secret was given.
+    for name in names("2xx").into_iter().filter(|name| !name.ends_with("-secret-alone")) {
         assert_eq!(others(&wrong).get(name.as_str()), Some(&"refused-valid"), "{name}");
     }
     for name in names("4xx") {

@@ -178,7 +178,7 @@ delivery = { duplicate = 2 }
 async fn firing_can_forge_double_reorder_and_lose() {
     let emulator = started(builder()).await;
     crate::support::subscribe_sink(&emulator, "app").await;
-    for tamper in ["body", "signature", "secret", "timestamp", "future_timestamp", "headers"] {
+    for tamper in ["body", "signature", "secret", "old_secret", "timestamp", "future_timestamp", "headers"] {
         let fired = crate::support::fire(&emulator, &json!({ "type": "workflow.completed", "tamper": tamper })).await;
         assert_eq!(fired["deliveries"][0]["forgery"], "refused", "{tamper}");
         let receipt = emulator.control().received("app").pop().expect("a receipt");

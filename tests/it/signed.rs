@@ -51,7 +51,7 @@ async fn each_forgery_is_refused_and_the_subscription_signs_where_no_secret_is_g
         .await;
     let secret = subscribe(&emulator, &hook("https://app.example.com/hooks")).await.json()["secret"].clone();
     let secret = secret.as_str().expect("a secret").to_owned();
-    for tamper in ["body", "signature", "secret", "timestamp", "future_timestamp", "headers"] {
+    for tamper in ["body", "signature", "secret", "old_secret", "timestamp", "future_timestamp", "headers"] {
         let request = json!({ "type": "workflow.completed", "tamper": tamper });
         let event = ask(&emulator, "POST", "events/sign", &request).await;
         let outcome = verified(&event, &["--secret", &secret]);

@@ -355,6 +355,31 @@ async fn settings_come_before_the_scenarios_that_need_them() {
     assert_eq!(control(&third, "POST", "events", &json!({ "emit": "by hand" })).await.status, 200);
 }
 
+/// A rotation that is planned, and one that has happened, come back.
+#[tokio::test]
+async fn rotations_come_back() {
+    let story = "[[rotate]]\nat = { after = '10s' }\nsubscription = 'https://app.*/**'\ngrace = '1m'\n";
+    let (first, second) =
+        (started(builder().scenario_text(story)).await, started(builder().scenario_text(story)).await);
+    for name in ["app", "other"] {
+        subscribe_sink(&first, name).await;
+    }
+    // Restores the state in the other emulator, lets time pass there, and shows how many secrets sign there.
+    let after = async |seconds: u64| {
+        let saved = view(&first, "snapshot?key=*").await;
+        assert_eq!(control(&second, "PUT", "snapshot", &saved).await.status, 200);
+        ask(&second, "POST", "clock", &json!({ "advance": format!("{seconds}s") })).await;
+        let listed = view(&second, "subscriptions").await["data"].clone();
+        let count = |row: &Value| row["signing_secrets"].as_u64().expect("a count");
+        listed.as_array().expect("subscriptions").iter().map(count).collect::<Vec<_>>()
+    };
+    assert_eq!(after(9).await, [1, 1]);
+    assert_eq!(after(10).await, [2, 1]);
+    ask(&first, "POST", "clock", &json!({ "advance": "10s" })).await;
+    assert_eq!(after(59).await, [2, 1]);
+    assert_eq!(after(60).await, [1, 1]);
+}
+
 #[tokio::test]
 async fn what_cannot_be_loaded_is_refused_and_changes_nothing() {
     let emulator = start().await;

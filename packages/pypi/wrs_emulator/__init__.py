@@ -251,7 +251,7 @@ class Emulator:
 
     def signed(self, event_type: str, data: Optional[Dict[str, Any]] = None, **fields: Any) -> Signed:
         """An event as a receiver would get it, for a handler that the test calls itself: `secret` (that of the key's subscription if
-        absent), `tamper` (body, signature, secret, timestamp, future_timestamp, headers), `set`, `scheme`, `url`. Nothing is sent."""
+        absent), `tamper` (body, signature, secret, old_secret, timestamp, future_timestamp, headers), `set`, `scheme`, `url`. Nothing is sent."""
         answer = self.post("events/sign", type=event_type, data=data, **fields)
         return Signed(answer["id"], answer["headers"], answer["body"].encode())
 

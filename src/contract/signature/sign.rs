@@ -84,6 +84,8 @@ named! {
         Signature = "signature",
         /// Another secret signs.
         Secret = "secret",
+        /// The secret before the last rotation signs; another one if there was no rotation.
+        OldSecret = "old_secret",
         /// The timestamp is an hour old, and the signature covers it.
         Timestamp = "timestamp",
         /// The timestamp is an hour ahead, and the signature covers it.
@@ -128,7 +130,7 @@ pub fn sign_forged(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, 
         Tamper::FutureTimestamp => {
             sign(scheme, keys, &Message { timestamp: message.timestamp.saturating_add(OFF_SECONDS), ..*message })
         }
-        Tamper::Secret => sign(scheme, &keys.iter().map(another_key).collect::<Vec<_>>(), message),
+        Tamper::Secret | Tamper::OldSecret => sign(scheme, &keys.iter().map(another_key).collect::<Vec<_>>(), message),
         Tamper::Signature => {
             let mut signed = sign(scheme, keys, message);
             let forged: Vec<String> =

@@ -264,7 +264,7 @@ impl Parser<'_> {
         }))
     }
 
-    fn pattern(&mut self, span: Span, pattern: &str) -> Option<regex::Regex> {
+    pub(super) fn pattern(&mut self, span: Span, pattern: &str) -> Option<regex::Regex> {
         // The smallest limit that suffices tells what the compiled expression takes, which nothing else does.
         for limit in [MAX_PATTERN >> 7, MAX_PATTERN >> 4, MAX_PATTERN] {
             self.pattern_bytes += limit;

@@ -1,4 +1,4 @@
-//! `[[emit]]` and `given`: text to checked emissions and state.
+//! `[[emit]]`, `[[rotate]]` and `given`: text to checked emissions and state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use crate::contract::rules::check_webhook_url;
 use crate::contract::signature::{SigningKey, Tamper};
 use crate::contract::types::SubscribeRequest;
 use crate::scenario::Given;
-use crate::scenario::emit::{DeliveryFaults, Emit, Trigger};
+use crate::scenario::emit::{DeliveryFaults, Emit, EmitEffect, Rotation, Trigger};
+use crate::scenario::matcher::glob_pattern;
 use crate::util::wording::quoted;
 
 /// Maximum number of events of one trigger, or of one `every`.
@@ -39,7 +40,7 @@ impl TableKind for Emit {
         let event = keys.required("event", EVENT, "the event type", Parser::event);
         let trigger = keys.required(
             "on",
-            Kind::NameOr(|| vec!["activation", "command"], TableKeys::of::<Trigger>),
+            TRIGGER,
             "what sets it off: \"activation\", \"command\", { every = … }, { after = … }, or an answered request",
             Parser::trigger,
         );
@@ -75,7 +76,7 @@ impl TableKind for Emit {
             label: name.clone().unwrap_or_else(|| format!("emit {}", table.position).into()),
             fingerprint: parser.emit_prints.of(table.fields),
             name,
-            event,
+            effect: EmitEffect::Event(event),
             trigger,
             data,
             delay,
@@ -85,6 +86,50 @@ impl TableKind for Emit {
         })
     }
 }
+
+/// An emission that is written as `[[rotate]]`.
+pub(super) struct Rotate(Emit);
+
+impl TableKind for Rotate {
+    const DEFINITION: &'static str = "rotate";
+    const PLACE: &'static str = "a `[[rotate]]`";
+
+    fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
+        let name: Option<Arc<str>> =
+            keys.name("name", "what `trigger --emit NAME` and listings call it").map(Arc::from);
+        let trigger = keys.required("at", TRIGGER, "what sets it off, as `on` of an `[[emit]]`", Parser::trigger);
+        let delay = keys.delay("delay", "from the trigger to the rotation");
+        let subscription = keys.optional(
+            "subscription",
+            Kind::Name,
+            "which subscriptions: a URL, in which `*` is any text without a slash and `**` any text; all if left out",
+            |parser, table, key| {
+                let glob = table.text(key)?;
+                Some((glob.into(), parser.pattern(table.span_of(key), &glob_pattern(glob))?))
+            },
+        );
+        let grace =
+            keys.duration("grace", "how long the old secret keeps signing; if left out, `webhooks.rotation_grace`");
+        let secret = keys.optional("secret", Kind::Name, "the new secret; generated if left out", Parser::secret);
+
+        let (parser, table) = keys.input()?;
+        Some(Self(Emit {
+            scenario: Arc::clone(&parser.scenario),
+            label: name.clone().unwrap_or_else(|| format!("rotate {}", table.position).into()),
+            fingerprint: parser.rotate_prints.of(table.fields),
+            name,
+            effect: EmitEffect::Rotation(Rotation { subscription, grace, secret }),
+            trigger: trigger?,
+            data: None,
+            delay,
+            times: None,
+            interval: Duration::ZERO,
+            delivery: DeliveryFaults::default(),
+        }))
+    }
+}
+
+const TRIGGER: Kind = Kind::NameOr(|| vec!["activation", "command"], TableKeys::of::<Trigger>);
 
 /// An emission's `on`.
 impl TableKind for Trigger {
@@ -98,7 +143,7 @@ impl TableKind for Trigger {
                 &["every", "after"],
                 &["operation", "method", "path", "query", "header", "body", "key", "status"],
                 "there is one trigger",
-                "write a second `[[emit]]`",
+                "write a second table",
             ),
             KeyRule::NotEmpty,
         ]
@@ -142,7 +187,7 @@ impl TableKind for DeliveryFaults {
             tamper: keys.one_of(
                 "tamper",
                 || Tamper::ALL.map(Tamper::name).to_vec(),
-                "the part to falsify: body, signature, secret, timestamp, `future_timestamp` or headers",
+                "the part to falsify: body, signature, secret, `old_secret`, timestamp, `future_timestamp` or headers",
                 Tamper::from_name,
             ),
             duplicate: keys.integer("duplicate", 1..=100, "copies of each delivery in all"),
@@ -200,6 +245,14 @@ impl Parser<'_> {
         emits
     }
 
+    pub(super) fn rotations(&mut self, file: &Table<'_, '_>, key: &'static str) -> Vec<Arc<Emit>> {
+        let tables = self.open_tables::<Rotate>(file, key);
+        let read = tables.iter().filter_map(|table| self.read_table(table));
+        let rotations = read.map(|Rotate(emit)| Arc::new(emit)).collect();
+        self.check_names("rotation", &tables);
+        rotations
+    }
+
     /// A type of event that the profile knows.
     fn event(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<String> {
         table.text(key).filter(|event| self.is_event(event, table.span_of(key))).map(str::to_owned)
@@ -218,7 +271,7 @@ impl Parser<'_> {
         false
     }
 
-    /// The trigger at `on`: its name, or a table.
+    /// The trigger at `on` or `at`: its name, or a table.
     fn trigger(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<Trigger> {
         match table.text(key) {
             Some("activation") => Some(Trigger::Activation),

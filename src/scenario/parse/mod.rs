@@ -29,6 +29,7 @@ use crate::settings::{Draft, Layer, Layered};
 use crate::util::toml_messages::{SyntaxProblem, is_json, syntax_problems};
 use crate::util::wording::quoted;
 use conditions::Matcher;
+use emits::Rotate;
 use keys::{KeyReader, TableKind};
 use kinds::{KeyRule, SETTINGS, TableKeys, ValueKind as Kind};
 use reader::{Parser, Table};
@@ -58,6 +59,7 @@ pub(super) fn tables() -> Vec<TableKeys> {
         TableKeys::of::<Emit>(),
         TableKeys::of::<Trigger>(),
         TableKeys::of::<DeliveryFaults>(),
+        TableKeys::of::<Rotate>(),
     ]
 }
 
@@ -192,9 +194,15 @@ impl TableKind for Scenario {
             "an event that is fired",
             |parser, table, key| Some(parser.emits(table, key)),
         );
+        let rotations = keys.optional(
+            "rotate",
+            Kind::Tables(TableKeys::of::<Rotate>),
+            "a rotation of signing secrets",
+            |parser, table, key| Some(parser.rotations(table, key)),
+        );
 
         let (parser, table) = keys.input()?;
-        let is_empty = ["profile", "given", "rule", "emit"].iter().all(|key| !table.has(key));
+        let is_empty = ["profile", "given", "rule", "emit", "rotate"].iter().all(|key| !table.has(key));
         // An unknown key is most likely the one that is missing.
         if is_empty && !parser.has_errors() {
             let message = "the scenario changes nothing";
@@ -208,7 +216,7 @@ impl TableKind for Scenario {
             overlay,
             given: given.unwrap_or_default(),
             rules: rules.unwrap_or_default(),
-            emits: emits.unwrap_or_default(),
+            emits: emits.into_iter().chain(rotations).flatten().collect(),
             // What is known of the whole text is filled in by [`Parser::scenario`].
             text: Arc::default(),
             origin: ScenarioOrigin::Inline,

@@ -148,6 +148,7 @@ pub(crate) struct Parser<'t> {
     pub(crate) scripted: BTreeSet<u16>,
     pub(super) rule_prints: Fingerprints,
     pub(super) emit_prints: Fingerprints,
+    pub(super) rotate_prints: Fingerprints,
 }
 
 impl<'t> Parser<'t> {
@@ -169,6 +170,7 @@ impl<'t> Parser<'t> {
             scripted: BTreeSet::new(),
             rule_prints: Fingerprints::new(scenario, "rule"),
             emit_prints: Fingerprints::new(scenario, "emit"),
+            rotate_prints: Fingerprints::new(scenario, "rotate"),
         }
     }
 

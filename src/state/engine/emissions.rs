@@ -14,18 +14,19 @@ use super::{Engine, FireProblem};
 use crate::clock::{Instant, Now};
 use crate::contract::rules::{CheckedSubscribe, check_webhook_url};
 use crate::contract::types::SubscribeRequest;
-use crate::scenario::{EffectiveConfig, Emit, due_emits};
+use crate::scenario::{EffectiveConfig, Emit, EmitEffect, Rotation, due_emits};
 use crate::settings::Profile;
 use crate::state::workspace::{
-    FireRequest, FiringBudget, MAX_AT_ONCE, Origin, PER_SECOND, PlannedEvent, Workspace, WorkspaceState,
+    FireRequest, FiringBudget, MAX_AT_ONCE, Origin, PER_SECOND, PlannedEvent, Secret, Workspace, WorkspaceState,
 };
+use crate::util::duration::duration_text;
 
 /// Maximum number of events fired before the lock and the thread are released for others.
 const MAX_AT_A_TIME: usize = 16;
 
 pub fn fire_request_of(emit: &Emit) -> FireRequest {
     FireRequest {
-        event_type: emit.event.clone(),
+        event_type: emit.event().unwrap_or_default().to_owned(),
         data: emit.data.clone(),
         tamper: emit.delivery.tamper,
         extra_copies: emit.delivery.duplicate.unwrap_or(1).saturating_sub(1),
@@ -166,6 +167,10 @@ impl Engine {
         for PlannedEvent { emit, leaves, .. } in
             happened.into_iter().filter(|planned| planned.activation == config.activation)
         {
+            if let EmitEffect::Rotation(rotation) = &emit.effect {
+                self.rotate_secrets(workspace, &emit, rotation, &config.profile);
+                continue;
+            }
             let request = FireRequest { due: leaves, ..fire_request_of(&emit) };
             self.fire_planned(workspace, request, &config.profile, || {
                 format!("scenario {}, {}", emit.scenario, emit.label)
@@ -198,8 +203,8 @@ impl Engine {
         goes_on
     }
 
-    /// The emissions of these event types that time has yet to set off in a workspace, each with the instant at which it does so next.
-    pub fn timed_ahead(&self, workspace: &Workspace, is_type: &dyn Fn(&str) -> bool) -> Vec<(Instant, Arc<Emit>)> {
+    /// The emissions, of those that are meant, that time has yet to set off in a workspace, each with the instant at which it does so next.
+    pub fn timed_ahead(&self, workspace: &Workspace, is_meant: &dyn Fn(&Emit) -> bool) -> Vec<(Instant, Arc<Emit>)> {
         let (config, now) = (self.config_for(Some(workspace.name())), workspace.clock().instant());
         let mut state = workspace.lock();
         let Some(began) = state.started_at(config.activation) else { return Vec::new() };
@@ -208,7 +213,37 @@ impl Engine {
             let found = due_emits([emit], now.since(began), |fingerprint| state.counters.get(fingerprint).applied);
             Some((began.plus(found.next?), Arc::clone(emit)))
         };
-        config.emits.iter().filter(|emit| is_type(&emit.event)).filter_map(next).collect()
+        config.emits.iter().filter(|emit| is_meant(emit)).filter_map(next).collect()
+    }
+
+    /// Replaces the secrets of the subscriptions that a rotation is for.
+    fn rotate_secrets(&self, workspace: &Workspace, emit: &Emit, rotation: &Rotation, profile: &Profile) {
+        let Rotation { subscription, grace, secret } = rotation;
+        let (grace, now) = (grace.unwrap_or(profile.webhooks.rotation_grace.get()), workspace.clock().now());
+        let by = format!("scenario `{}`, {}", emit.scenario, emit.label);
+        let is_meant = |url: &str| subscription.as_ref().is_none_or(|(_, pattern)| pattern.is_match(url));
+        let mut state = workspace.lock();
+        let meant = state.subscriptions.iter().filter(|record| is_meant(&record.url));
+        let meant: Vec<(String, String)> = meant.map(|record| (record.id.clone(), record.url.clone())).collect();
+        let mut notes = Vec::new();
+        for (id, url) in meant {
+            let secret = secret.clone().map_or_else(|| state.new_secret(profile), Secret::new);
+            let rotated = state.subscriptions.rotate(&id, &secret, grace, now, Some(&by));
+            notes.push(if let Some(Err(problem)) = rotated {
+                (format!("{by}: the secret of {id} was not replaced: {}", problem.message), true)
+            } else {
+                let grace = duration_text(grace);
+                (format!("{by}: the secret of {id} for {url} was replaced; the old one signs for {grace}"), false)
+            });
+        }
+        drop(state);
+        if notes.is_empty() {
+            let which = subscription.as_ref().map_or_else(String::new, |(glob, _)| format!(" for `{glob}`"));
+            notes.push((format!("{by}: no secret was replaced: there is no subscription{which}"), true));
+        }
+        for (message, is_warning) in notes {
+            self.note(Some(workspace.name()), message, is_warning);
+        }
     }
 
     fn fire_planned(

@@ -31,7 +31,7 @@ pub use snapshot::{
     Snapshot, SnapshotProblem,
 };
 pub use sources::RandomSources;
-pub use subscriptions::{Secret, Subscribed, SubscriptionRecord};
+pub use subscriptions::{LastRotation, Secret, Subscribed, SubscriptionRecord};
 pub use timeline::{FiringBudget, MAX_AT_ONCE, PER_SECOND, PlannedEvent, Timeline};
 
 use crate::clock::agenda::{Agenda, Slot};
@@ -207,6 +207,10 @@ impl WorkspaceState {
 
     pub fn subscribe(&mut self, checked: CheckedSubscribe, profile: &Profile, now: Now) -> Result<Subscribed, Error> {
         self.subscriptions.subscribe(checked, profile, now, &mut self.sources)
+    }
+
+    pub fn new_secret(&mut self, profile: &Profile) -> Secret {
+        Secret::generate(&profile.schemes(), profile.webhooks.secret_key, &mut self.sources.random)
     }
 
     /// True if a further request may make it larger for good: it has a counter for each rule, and maybe a log of its requests.

@@ -19,7 +19,7 @@ use crate::clock::{Instant, Now};
 use crate::contract::error::{Error, FieldProblem};
 use crate::contract::ids::IdKind;
 use crate::contract::rules::CheckedSubscribe;
-use crate::contract::signature::{KeyReading, Scheme, SchemeName, SecretProblem, SigningKey};
+use crate::contract::signature::{KeyReading, Scheme, SchemeName, SecretProblem, SigningKey, Tamper};
 use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::{Subscription, SubscriptionStatus};
 use crate::settings::{Profile, Upsert};
@@ -104,6 +104,16 @@ pub struct SubscriptionRecord {
     secret: Secret,
     /// The secret before the last rotation, and when it stops signing.
     previous: Option<(Secret, Instant)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_rotation: Option<LastRotation>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LastRotation {
+    pub at: Timestamp,
+    /// The scenario that replaced the secret, in words; `None` after a command.
+    pub by: Option<String>,
 }
 
 mod target {
@@ -236,7 +246,7 @@ impl Subscriptions {
                 record.disabled = false;
                 if let Some(secret) = supplied {
                     record.secret = secret;
-                    record.previous = None;
+                    (record.previous, record.last_rotation) = (None, None);
                 }
             });
             let record = changed.map_err(no_room)?;
@@ -260,6 +270,7 @@ impl Subscriptions {
             created_at: now.wall,
             secret,
             previous: None,
+            last_rotation: None,
         };
         let body = body(&record, shown.as_ref(), profile);
         self.budget.room().map_err(no_room)?;
@@ -306,11 +317,19 @@ impl Subscriptions {
     }
 
     /// Replaces a subscription's secret; the old one keeps signing until `grace` is over. `None` if there is no subscription.
-    pub(crate) fn rotate(&mut self, id: &str, secret: &Secret, grace: Duration, now: Now) -> Option<Result<(), Error>> {
+    pub(crate) fn rotate(
+        &mut self,
+        id: &str,
+        secret: &Secret,
+        grace: Duration,
+        now: Now,
+        by: Option<&str>,
+    ) -> Option<Result<(), Error>> {
         let serial = *self.serial_by_id.get(id)?;
         let changed = self.change(serial, |record| {
             let old = std::mem::replace(&mut record.secret, secret.clone());
-            record.previous = (!grace.is_zero()).then(|| (old, now.instant.plus(grace)));
+            record.previous = Some((old, now.instant.plus(grace)));
+            record.last_rotation = Some(LastRotation { at: now.wall, by: by.map(str::to_owned) });
         });
         Some(changed.map(drop).map_err(no_room))
     }
@@ -329,6 +348,17 @@ impl SubscriptionRecord {
     pub fn signing_secrets(&self, now: Now) -> Vec<Secret> {
         let previous = self.previous.iter().filter(|(_, until)| now.instant < *until).map(|(secret, _)| secret.clone());
         std::iter::once(self.secret.clone()).chain(previous).collect()
+    }
+
+    /// The secret that signs alone instead, if a delivery is to be forged so.
+    pub fn forging_secret(&self, tamper: Option<Tamper>) -> Option<Secret> {
+        let previous = self.previous.as_ref().filter(|_| tamper == Some(Tamper::OldSecret));
+        previous.map(|(secret, _)| secret.clone())
+    }
+
+    /// The last rotation, and when the old secret stops signing.
+    pub fn last_rotation(&self) -> Option<(LastRotation, Instant)> {
+        self.last_rotation.clone().zip(self.previous.as_ref().map(|(_, until)| *until))
     }
 }
 

@@ -6,7 +6,7 @@ import { foreign, h } from './element.js';
 import { actionButton, commandsOf, copyMenu, keyChoice, keyOf, link, mark, section, statusMark } from './parts.js';
 import { count, messageOf, oneLine, reasonOf } from './text.js';
 
-const TAMPERS = ['', 'body', 'signature', 'secret', 'timestamp', 'future_timestamp', 'headers'];
+const TAMPERS = ['', 'body', 'signature', 'secret', 'old_secret', 'timestamp', 'future_timestamp', 'headers'];
 
 /** Event types that are known. @param {Page} page @returns {string[]} */
 function types(page) {
