@@ -67,36 +67,6 @@ Examples:
 `wrs-emulator --help-all` shows every command and option, and what the exit
 status means; `wrs-emulator COMMAND --help` shows one command.";
 
-/// What `--help` shows of the program; `--help-all` shows the others as well.
-const FIRST_COMMANDS: [&str; 12] = [
-    "serve",
-    "exec",
-    "start",
-    "trigger",
-    "listen",
-    "explain",
-    "verdict",
-    "scenarios",
-    "clock",
-    "run",
-    "profile",
-    "doctor",
-];
-const FIRST_OPTIONS: [&str; 12] = [
-    "listen",
-    "profile",
-    "set",
-    "seed",
-    "clock",
-    "quiet",
-    "forward",
-    "scenarios",
-    "scenario",
-    "help",
-    "help-all",
-    "version",
-];
-
 const NOTES: &str = "\
 Keys: --key, else WRS_API_KEY (not for clock, review, run and verdict); else
 listen, reset, sign, subscriptions create and trigger use sk_test_local,

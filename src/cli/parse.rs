@@ -13,12 +13,41 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use super::call_command::with_calls;
 use super::failure::{Failure, colored, note, report, set_json, warn};
 use super::stream::Stream;
-use super::{FIRST_COMMANDS, FIRST_OPTIONS};
 use crate::contract::{DEFAULT_PORT, nearest};
 use crate::control::commands;
 use crate::util::wording::shell_word;
 
 const PREFIX: &str = "WRS_EMULATOR";
+
+/// What `--help` shows of the program; `--help-all` shows the others as well.
+const FIRST_COMMANDS: [&str; 12] = [
+    "serve",
+    "exec",
+    "start",
+    "trigger",
+    "listen",
+    "explain",
+    "verdict",
+    "scenarios",
+    "clock",
+    "run",
+    "profile",
+    "doctor",
+];
+const FIRST_OPTIONS: [&str; 12] = [
+    "listen",
+    "profile",
+    "set",
+    "seed",
+    "clock",
+    "quiet",
+    "forward",
+    "scenarios",
+    "scenario",
+    "help",
+    "help-all",
+    "version",
+];
 
 /// Groups of commands, each with the command that runs when the group is named alone.
 pub(super) fn defaults() -> impl Iterator<Item = (&'static str, &'static str)> {
