@@ -189,7 +189,7 @@ impl Reading {
                     Entry::Request(record) => facts.push(Fact::Request(row(&record))),
                     Entry::Event(record) => facts.push(Fact::Event(event(&record))),
                     Entry::Attempt(record) => facts.push(Fact::Attempt(attempt(&record))),
-                    Entry::Gone => facts.push(Fact::Missed),
+                    Entry::Cleared => facts.push(Fact::Missed),
                     Entry::Notice(notice) => {
                         if let Some(whose) = notice.message.strip_prefix("reset: ") {
                             let key = whose.split_whitespace().find(|word| word.starts_with("sk_test_"));
