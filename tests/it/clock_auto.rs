@@ -169,6 +169,8 @@ async fn an_emission_that_never_ends_stops_the_clock_with_a_warning() {
     let waiting = control(&emulator, "POST", "requests/wait", &wanted);
     let view = "GET /_emulator/stream?kind=notice HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let mut viewer = Peer::sending(&emulator, view).await;
+    // It is registered, so that it misses nothing.
+    viewer.until("200 OK").await;
     tokio::select! {
         answer = waiting => panic!("{answer:?}"),
         _ = viewer.until("the key's clock stands still: it moved 1000 times while a call waited") => {}
