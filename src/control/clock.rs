@@ -90,8 +90,8 @@ pub(crate) struct MoveClock {
     pub(crate) advance: Option<DurationInput>,
     /// The time to set, such as 2026-01-31T09:30:00Z, or `now` for the real time.
     pub(crate) set: Option<Since>,
-    /// The most that this call moves, `0` for nothing: the answer has what is left, and when something is due next. For callers that move
-    /// another clock as well.
+    /// How far this call moves at most; `0` moves nothing. The answer says how much is left, and when something is due next: for callers
+    /// that move another clock alongside.
     pub(crate) step: Option<DurationInput>,
     /// How long the call waits until everything due is done; 60s if absent.
     pub(crate) timeout: Option<DurationInput>,

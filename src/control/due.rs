@@ -64,9 +64,12 @@ fn deliveries_due(
     for workspace in scope.workspaces(&control.engine) {
         let now = workspace.clock().now();
         let mut ahead = control.engine.timed_ahead(&workspace, is_emitted);
-        let planned = |planned: &PlannedEvent| (planned.at, Arc::clone(&planned.emit));
-        ahead.extend(workspace.lock().timeline.all().filter(|planned| is_emitted(&planned.emit)).map(planned));
-        count += ahead.len();
+        let state = workspace.lock();
+        let planned = || state.timeline.all().filter(|planned| is_emitted(&planned.emit));
+        count += ahead.len() + planned().count();
+        // There may be a hundred thousand, the earliest first.
+        ahead.extend(planned().take(MAX_DUE).map(|PlannedEvent { at, emit, .. }| (*at, Arc::clone(emit))));
+        drop(state);
         ahead.sort_by_key(|(at, _)| *at);
         for (at, emit) in ahead.into_iter().take(MAX_DUE) {
             let message = format!("{} of scenario `{}`: {}", emit.label, emit.scenario, emit.what());

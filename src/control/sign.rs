@@ -161,7 +161,7 @@ impl TableRow for DeliveryCase {
 /// Secrets, newest first, the URL that may be signed, and the settings with the scheme.
 struct Signer {
     secrets: Vec<Secret>,
-    /// What is forged once these have signed.
+    /// What to falsify after signing.
     tamper: Option<Tamper>,
     url: String,
     profile: Profile,

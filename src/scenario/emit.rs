@@ -85,7 +85,7 @@ impl Emit {
         }
     }
 
-    /// What it does, for people.
+    /// Its effect in words.
     pub fn what(&self) -> &str {
         self.event().unwrap_or("rotates secrets")
     }
