@@ -128,8 +128,10 @@ pub(super) struct EndedCommand {
     pub(super) log: Option<LogThread>,
     pub(super) target: Target,
     pub(super) status: ExitStatus,
-    /// The signal that was passed on to the command.
+    /// The last signal that came while the command ran.
     pub(super) signalled: Option<u8>,
+    /// A signal that came after it had ended, while its output was passed on.
+    pub(super) interrupted: Option<u8>,
     pub(super) facts: ExecFacts,
 }
 
@@ -178,7 +180,7 @@ impl<'a> Runner<'a> {
                 return Err(failure);
             }
         };
-        let (status, mut signalled) = wait_for(child, signals, adopted, serve.grace)
+        let (status, signalled) = wait_for(child, signals, adopted, serve.grace)
             .await
             .map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
         let duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
@@ -186,6 +188,7 @@ impl<'a> Runner<'a> {
         emulator.control().end_receivers();
         let masks = masks.ended(&emulator);
         let mut facts = ExecFacts { duration_ms, ..ExecFacts::of(command, status, &masks) };
+        let mut interrupted = None;
         if let Some(tee) = tee.map(Arc::new) {
             let passing = Arc::clone(&tee);
             let passed_on = tokio::task::spawn_blocking(move || passing.pass_on());
@@ -193,11 +196,11 @@ impl<'a> Runner<'a> {
             tokio::select! {
                 _ = passed_on => {}
                 () = tokio::time::sleep(2 * GRACE), if signalled.is_some() => {}
-                number = signals.wait() => signalled = Some(number),
+                number = signals.wait() => interrupted = Some(number),
             }
             facts.output = Some(tee.kept(target.control_token.as_deref(), &masks));
         }
-        Ok(EndedCommand { emulator, log, target, status, signalled, facts })
+        Ok(EndedCommand { emulator, log, target, status, signalled, interrupted, facts })
     }
 }
 
@@ -212,15 +215,15 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     let mut adopted = Adopted::watch()?;
     let streams = if runner.report_file.is_some() { Streams::OwnAndKept } else { Streams::Own };
     let ended = runner.command(settings, &port_file, streams, &mut signals, &mut adopted).await?;
-    let EndedCommand { emulator, log, target, status, signalled, mut facts } = ended;
+    let EndedCommand { emulator, log, target, status, signalled, interrupted, mut facts } = ended;
     adopted.reap_all();
     facts.fail_on = judging.names();
     // After a signal nothing is waited for.
-    let was_signalled = signalled.is_some();
-    let ended = (!was_signalled).then(|| exit_code(status));
-    let waits_for_report = runner.report_file.is_some() && !was_signalled;
-    let (judged, signalled) = tokio::select! {
-        judged = judge(args, target.clone(), judging, file.as_mut(), waits_for_report, ended) => (judged, None),
+    let waits = signalled.or(interrupted).is_none();
+    let ended = waits.then(|| exit_code(status));
+    let waits_for_report = runner.report_file.is_some() && waits;
+    let (judged, interrupted) = tokio::select! {
+        judged = judge(args, target.clone(), judging, file.as_mut(), waits_for_report, ended) => (judged, interrupted),
         number = signals.wait() => (Ok(None), Some(number)),
     };
     let verdict = judged.as_ref().ok().and_then(Option::as_ref);
@@ -233,7 +236,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
         Some(file) => write_report(file, &target, facts).await,
         None => Ok(()),
     };
-    let (stopped, signalled) = stop(emulator, log, &mut signals, signalled).await;
+    let (stopped, interrupted) = stop(emulator, log, &mut signals, interrupted).await;
     let kept = args.report.as_ref().filter(|_| reported.is_ok() && !args.serve.quiet);
     let failures: Vec<Failure> = [judged.map(drop), reported, stopped].into_iter().filter_map(Result::err).collect();
     for failure in &failures {
@@ -242,8 +245,8 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     if let Some(path) = kept {
         note(&format!("the report is in `{}`", path.display()));
     }
-    let was_killed = was_signalled && ending_signal(status) == Some(KILL.into());
-    let code = match (signalled, exit_code(status), failures.last()) {
+    let was_killed = signalled.is_some() && ending_signal(status) == Some(KILL.into());
+    let code = match (interrupted, exit_code(status), failures.last()) {
         (_, code, _) if was_killed => code,
         (Some(number), ..) => 128 + number,
         (None, 0, Some(failure)) => failure.status,

@@ -166,7 +166,8 @@ async fn run_under(
     let settings = Settings { profile: reading.profile.clone(), ..settings };
     let no_file = PortFile::default();
     let ended = runner.command(settings, &no_file, streams, &mut signals, &mut Adopted::ignored()).await?;
-    let EndedCommand { emulator, log, target, status, signalled, mut facts } = ended;
+    let EndedCommand { emulator, log, target, status, signalled, interrupted, mut facts } = ended;
+    let signalled = signalled.or(interrupted);
     let judging = args.judging()?;
     facts.fail_on = judging.names();
     let settle = if signalled.is_some() { Duration::ZERO } else { args.settle };
