@@ -3,7 +3,7 @@
 `GET /v1/system/status` as JSON, the same load generator (`wrk`, a thread for each processor, 64 keep-alive connections), each server alone
 on the machine, in turn, with its defaults.
 
-    cargo build --profile dist && cargo bench --profile dist --bench bare_hyper --bench deliveries --no-run
+    cargo build --profile dist && cargo bench --profile dist --bench bare_hyper --bench instructions --no-run
     npm install --prefix target/compare $(cat benches/compare/packages.txt)
     cargo install httpmock --version 0.9.0 --features standalone --locked --root target/compare
     cargo install oha --version 1.16.0 --locked --root target/compare

@@ -101,7 +101,7 @@ class BareHyper(Server):
         self.binary = max(built, key=lambda path: path.stat().st_mtime, default=None)
 
     def missing(self):
-        return None if self.binary else "run `cargo bench --bench bare_hyper --no-run`"
+        return None if self.binary else "run `cargo bench --profile dist --bench bare_hyper --no-run`"
 
     def command(self, folder, port, _rules):
         headers = [["content-type", "application/json"], ["x-emulator-generation", "1"]]
@@ -337,14 +337,14 @@ class Httpmock(Server):
 
 
 class Receiver:
-    """Takes posts and counts them: the receiver of `cargo bench --bench deliveries`."""
+    """Takes posts and counts them: the receiver of `cargo bench --bench instructions`."""
 
     def __init__(self, root, folder):
-        built = [path for path in (root / "target/dist/deps").glob("deliveries-*") if path.suffix == ""]
+        built = [path for path in (root / "target/dist/deps").glob("instructions-*") if path.suffix == ""]
         if not built:
-            raise FileNotFoundError("run `cargo bench --bench deliveries --no-run`")
+            raise FileNotFoundError("run `cargo bench --profile dist --bench instructions --no-run`")
         binary = max(built, key=lambda path: path.stat().st_mtime)
-        self.process = subprocess.Popen([binary, "--receiver", folder, "http"])
+        self.process = subprocess.Popen([binary, "--receiver", folder])
         while not (folder / "port").exists():
             time.sleep(0.01)
         self.url = f"http://127.0.0.1:{(folder / 'port').read_text()}/"
