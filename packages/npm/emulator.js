@@ -257,7 +257,7 @@ class Emulator {
     // Halves of surrogate pairs, which are no UTF-8, become question marks.
     const [name, message, end] = texts.map((text) => text && Buffer.from(text).toString());
     // The error of a wait that timed out is about what did not happen.
-    const isOwn = error instanceof ControlError && error.status !== 408;
+    const isOwn = error instanceof ControlError && error.status !== 408 && error.code !== "not_none";
     const refused = isOwn ? { call: error.call.split("?")[0], status: error.status, code: error.code, message: error.reason } : undefined;
     return this.post("outcome", { test: name, outcome: failure ? "failed" : "passed", message, output: end, refused });
   }

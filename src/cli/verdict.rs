@@ -163,7 +163,7 @@ pub(super) enum ProblemKind {
     Unmatched,
     /// A delivery failed.
     Undelivered,
-    /// A deliberately forged delivery was accepted: the receiver does not verify.
+    /// A deliberately forged delivery was accepted.
     Forged,
     /// A scenario was not played to its end.
     Unfinished,
@@ -205,8 +205,8 @@ impl ProblemKind {
             }
             Self::Undelivered => ("delivery failed", "deliveries failed", "every delivery arrived"),
             Self::Forged => (
-                "forged delivery was accepted (2xx): your receiver does not verify it",
-                "forged deliveries were accepted (2xx): your receiver does not verify them",
+                "forged delivery was accepted (2xx), which your receiver must refuse",
+                "forged deliveries were accepted (2xx), which your receiver must refuse",
                 "no forged delivery was accepted",
             ),
             Self::Unfinished => (

@@ -8,7 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Control;
-use super::diagnosis::Diagnosis;
+use super::conclusion::signed_text;
+use super::diagnosis::{Diagnosis, is_clock_off, sign_by_machine};
 use super::refusal;
 use super::render::{bytes_of, cell};
 use super::story::{self, AFTER_429};
@@ -238,7 +239,7 @@ impl Judge<'_> {
             of.entry(&delivery.event.workspace).or_default().push(delivery);
         }
         let mut causes = Causes::default();
-        let are_all_silent = runs.is_whole && runs.arrived == 0 && runs.failed.len() > 1;
+        let are_all_silent = runs.is_whole && runs.arrived == 0 && runs.signed == 0 && runs.failed.len() > 1;
         for run in runs.failed.iter().take(MAX_TESTS) {
             let own = of.get(&**run.workspace.name()).map_or(&[][..], Vec::as_slice);
             let then: Vec<DeliveryRecord> = own.iter().filter_map(|delivery| run.as_it_was(delivery)).collect();
@@ -261,7 +262,7 @@ impl Judge<'_> {
         for fact in others.all {
             causes.add(Cause::of(&fact, None));
         }
-        if runs.is_whole && runs.arrived == 0 && causes.all.is_empty() {
+        if runs.is_whole && runs.arrived == 0 && runs.signed == 0 && causes.all.is_empty() {
             let refused = self.control.last_refused.lock().clone();
             causes.all.push(refused.map_or_else(Cause::silent, |call| Cause::of_control_call(&call, false)));
         }
@@ -361,6 +362,10 @@ impl Judge<'_> {
         if are_all_silent && is_silent {
             return Cause::silent();
         }
+        let signed = run.workspace.lock().signed_in_process();
+        if is_silent && signed > 0 {
+            return self.of_signed(run, said, signed);
+        }
         if !is_silent {
             let made = counted(run.requests.len(), "request");
             let sentence = match run.requests.len() {
@@ -398,6 +403,20 @@ impl Judge<'_> {
         };
         let plain = Cause::plain(CauseKind::Silent, run.test.test.clone(), sentence);
         Cause { remedy: Some(remedy.to_owned()), count: records.len(), records, ..plain }
+    }
+
+    /// Why a test failed that called its handler in its own process.
+    fn of_signed(&self, run: &TestRun, said: String, signed: usize) -> Cause {
+        let workspace = &run.workspace;
+        let now = workspace.clock().now().wall.as_second();
+        let profile = self.control.engine.profile_for(Some(workspace.name()));
+        let off = is_clock_off(workspace, &profile, now).then(|| sign_by_machine(now)).flatten();
+        let hint = off.unwrap_or_else(|| {
+            Hint::from("does the handler verify with the secret that signed, over the body as it is, and what does its own log say?")
+        });
+        let sentence = format!("{said}; {}, and the test made no request", signed_text(signed));
+        let plain = Cause::plain(CauseKind::Runner, run.test.test.clone(), sentence);
+        Cause { remedy: Some(hint.text), advice: hint.advice, ..plain }
     }
 
     /// A text without credentials, and not too long.
@@ -504,10 +523,10 @@ impl Judge<'_> {
         );
         let (kind, what, part, remedy) = if delivery.forgery() == Some(Forgery::Accepted) {
             let status = deciding.and_then(|attempt| attempt.outcome.status()).unwrap_or_default();
-            let what = format!("{to} accepted a forged delivery with {status}");
+            let forged = if story::is_of_time(delivery) { "a delivery with a wrong time" } else { "a forged delivery" };
+            let what = format!("{to} accepted {forged} with {status}");
             let part = delivery.event.damage.as_deref().unwrap_or("forged").to_owned();
-            let remedy = "verify the signature over the bytes received, before anything else, and answer 401 if it does not match";
-            (CauseKind::Forged, what, part, Hint::from(remedy))
+            (CauseKind::Forged, what, part, Hint::from(story::after_accepted(delivery)))
         } else if delivery.status != DeliveryStatus::Delivered && !story::is_on_purpose(delivery) {
             let what = format!("to {to}: {}", story::failure_of(delivery, self.redactor));
             let advice = Diagnosis::new(self.control, delivery, self.redactor).first_advice();

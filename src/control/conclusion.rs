@@ -33,14 +33,33 @@ pub(crate) enum Tone {
     Quiet,
 }
 
-/// Judges the causes of a run and puts those first that failed it. `tests` is how many reported how they ended, `judged` how many requests and
-/// deliveries there were, and `exec` the command that has ended, if the run is one of `exec`.
-pub(super) fn conclude(
-    causes: &mut [Cause],
-    tests: usize,
-    judged: (usize, usize),
-    exec: Option<&ExecFacts>,
-) -> Headline {
+/// What a run consists of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Judged {
+    pub(super) requests: usize,
+    pub(super) deliveries: usize,
+    /// Events that were signed for handlers in the tests' own processes.
+    pub(super) signed: usize,
+}
+
+impl Judged {
+    fn is_nothing(self) -> bool {
+        self.requests == 0 && self.deliveries == 0
+    }
+
+    pub(super) fn text(self) -> String {
+        let text = format!("{} and {}", counted(self.requests, "request"), counted(self.deliveries, "delivery"));
+        if self.signed > 0 { format!("{text}, {}", signed_text(self.signed)) } else { text }
+    }
+}
+
+/// How many events were signed for handlers that a test calls itself.
+pub(super) fn signed_text(events: usize) -> String {
+    format!("{} signed in process", counted(events, "event"))
+}
+
+/// Judges the causes of a run and puts those first that failed it. `tests` is how many reported how they ended, and `exec` the command that has ended, if the run is one of `exec`.
+pub(super) fn conclude(causes: &mut [Cause], tests: usize, judged: Judged, exec: Option<&ExecFacts>) -> Headline {
     let others = causes.iter().filter(|cause| cause.kind != CauseKind::Finding);
     let named: HashSet<String> = others.flat_map(|cause| cause.findings.iter().cloned()).collect();
     for cause in &mut *causes {
@@ -81,7 +100,7 @@ fn has_failed_run(cause: &Cause, tests: usize, exec: Option<&ExecFacts>) -> bool
         || (exec.exit_status != 0 && tests == 0 && cause.may_fail_a_command())
 }
 
-fn headline(causes: &[Cause], (requests, deliveries): (usize, usize), exec: Option<&ExecFacts>) -> Headline {
+fn headline(causes: &[Cause], judged: Judged, exec: Option<&ExecFacts>) -> Headline {
     let of = |standing| causes.iter().filter(move |cause| cause.standing == standing);
     let (failed, warnings) = (of(Standing::Failed).count(), of(Standing::Warning).count());
     let (first, warning) = (of(Standing::Failed).next(), of(Standing::Warning).next());
@@ -89,7 +108,6 @@ fn headline(causes: &[Cause], (requests, deliveries): (usize, usize), exec: Opti
         0 | 1 => String::new(),
         count => format!(", and {}", counted(count - 1, what)),
     };
-    let judged = format!("{} and {}", counted(requests, "request"), counted(deliveries, "delivery"));
     let because = |first: &Cause| format!("Failed: {}{}", first.sentence, others(failed, "other cause"));
     let (tone, sentence) = match (exec, first, warning) {
         (Some(ExecFacts { problem: Some(problem), .. }), ..) => {
@@ -106,11 +124,13 @@ fn headline(causes: &[Cause], (requests, deliveries): (usize, usize), exec: Opti
             (Tone::Warn, format!("Passed, but {}{}", warning.sentence, others(warnings, "other warning")))
         }
         // That proves nothing.
-        (Some(_), None, None) if requests == 0 && deliveries == 0 => (Tone::Warn, format!("Passed, but {NO_REQUEST}")),
-        (Some(_), None, None) => (Tone::Ok, format!("Passed: {judged}, nothing went wrong")),
-        (None, None, None) if requests == 0 && deliveries == 0 => (Tone::Quiet, "Nothing happened yet".to_owned()),
-        (None, None, None) => (Tone::Quiet, format!("{judged}, nothing went wrong")),
-        (None, None, Some(_)) => (Tone::Quiet, format!("{judged}; {} to look at", counted(warnings, "thing"))),
+        (Some(_), None, None) if judged.is_nothing() && judged.signed == 0 => {
+            (Tone::Warn, format!("Passed, but {NO_REQUEST}"))
+        }
+        (Some(_), None, None) => (Tone::Ok, format!("Passed: {}, nothing went wrong", judged.text())),
+        (None, None, None) if judged.is_nothing() => (Tone::Quiet, "Nothing happened yet".to_owned()),
+        (None, None, None) => (Tone::Quiet, format!("{}, nothing went wrong", judged.text())),
+        (None, None, Some(_)) => (Tone::Quiet, format!("{}; {} to look at", judged.text(), counted(warnings, "thing"))),
     };
     Headline { tone, sentence }
 }
@@ -155,7 +175,7 @@ mod tests {
         (tone, sentence): (Tone, &str),
     ) {
         let mut causes = causes.to_vec();
-        let headline = conclude(&mut causes, tests, (5, 0), exec);
+        let headline = conclude(&mut causes, tests, Judged { requests: 5, ..Judged::default() }, exec);
         let found: Vec<String> =
             causes.iter().map(|cause| format!("{} {}", name_of(cause.standing), cause.sentence)).collect();
         assert_eq!(found, expected);
@@ -237,9 +257,16 @@ mod tests {
             check(&[], 0, Some(&exec(facts)), &[], sentence);
         }
         check(&[], 0, None, &[], (Tone::Quiet, "5 requests and 0 deliveries, nothing went wrong"));
-        assert_eq!(conclude(&mut [], 0, (0, 0), None).sentence, "Nothing happened yet");
-        let idle = conclude(&mut [], 0, (0, 0), Some(&exec(json!({}))));
+        assert_eq!(conclude(&mut [], 0, Judged::default(), None).sentence, "Nothing happened yet");
+        let idle = conclude(&mut [], 0, Judged::default(), Some(&exec(json!({}))));
         assert_eq!(idle.sentence, "Passed, but 0 requests arrived; does your code read WRS_BASE_URL?");
         assert_eq!(idle.tone, Tone::Warn);
+        // Such a suite need not call the emulator.
+        let in_process = Judged { signed: 3, ..Judged::default() };
+        let signed = conclude(&mut [], 0, in_process, Some(&exec(json!({}))));
+        assert_eq!(
+            signed.sentence,
+            "Passed: 0 requests and 0 deliveries, 3 events signed in process, nothing went wrong"
+        );
     }
 }

@@ -169,8 +169,13 @@ impl<'a> Diagnosis<'a> {
     /// A receiver that was sent a forged delivery has passed or failed a test.
     fn judged_receiver(&self) -> Option<Hint> {
         Some(Hint::from(match self.delivery.forgery()? {
-            Forgery::Accepted => "the receiver accepted a delivery that it must refuse: does it verify signatures?",
-            Forgery::Refused => "the receiver refused the delivery, as it must",
+            Forgery::Accepted => {
+                format!(
+                    "the receiver accepted a delivery that it must refuse: {}",
+                    story::after_accepted(self.delivery)
+                )
+            }
+            Forgery::Refused => "the receiver refused the delivery, as it must".to_owned(),
         }))
     }
 
@@ -251,28 +256,19 @@ impl<'a> Diagnosis<'a> {
         if of_receiver.is_some_and(|off| off.unsigned_abs() <= usual) {
             return None;
         }
-        let of_machine = machine::wall_time().as_second().abs_diff(signed_at);
-        if signs_by_clock(workspace.clock(), &profile) && of_machine > TOLERANCE_SECONDS.unsigned_abs() {
+        if is_clock_off(workspace, &profile, signed_at) {
             return Some(OffClock::Emulator(signed_at));
         }
         of_receiver.zip(*date).map(|(off, date)| OffClock::Receiver(off, date))
     }
 
     fn clocks(&self, workspace: &Workspace) -> Option<Hint> {
-        let seconds = |off: u64| duration_text(Duration::from_secs(off));
         Some(match self.off_clocks(workspace)? {
-            OffClock::Emulator(signed_at) => Hint {
-                text: format!(
-                    "signed at {} by the emulator's clock, {} off this machine's: a receiver that checks the time refuses that; to sign by the machine's clock:",
-                    time(jiff::Timestamp::from_second(signed_at).ok()?),
-                    seconds(machine::wall_time().as_second().abs_diff(signed_at))
-                ),
-                advice: Some(Advice::set("webhooks.timestamp", "real")),
-            },
+            OffClock::Emulator(signed_at) => sign_by_machine(signed_at)?,
             OffClock::Receiver(off, date) => Hint::from(format!(
                 "the `Date` of the receiver's answer was {}, {} {} the time of the signature: a receiver that checks the time refuses that; is its clock right?",
                 time(date),
-                seconds(off.unsigned_abs()),
+                seconds_text(off.unsigned_abs()),
                 if off < 0 { "behind" } else { "ahead of" }
             )),
         })
@@ -332,6 +328,26 @@ impl<'a> Diagnosis<'a> {
             secret_key: (reading != KeyReading::Auto).then(|| reading.to_string()),
         })
     }
+}
+
+/// True if signatures have the time of the key's clock, and a receiver that compares it with this machine's refuses that.
+pub(super) fn is_clock_off(workspace: &Workspace, profile: &Profile, signed_at: i64) -> bool {
+    let off = machine::wall_time().as_second().abs_diff(signed_at);
+    signs_by_clock(workspace.clock(), profile) && off > TOLERANCE_SECONDS.unsigned_abs()
+}
+
+/// What to set if it is.
+pub(super) fn sign_by_machine(signed_at: i64) -> Option<Hint> {
+    let text = format!(
+        "signed at {} by the emulator's clock, {} off this machine's: a receiver that checks the time refuses that; to sign by the machine's clock:",
+        time(jiff::Timestamp::from_second(signed_at).ok()?),
+        seconds_text(machine::wall_time().as_second().abs_diff(signed_at))
+    );
+    Some(Hint { text, advice: Some(Advice::set("webhooks.timestamp", "real")) })
+}
+
+fn seconds_text(seconds: u64) -> String {
+    duration_text(Duration::from_secs(seconds))
 }
 
 /// Moves the clock of a key.

@@ -227,6 +227,7 @@ fn sign_event(Body { body: request }: Body<SignEvent>, cx: &Context) -> Result<S
     let signed = sign_delivery(unsigned, &secrets, &profile, signature_time(workspace.clock(), now, &profile));
     let signed = signed.map_err(ControlError::invalid)?;
     let headers = HeaderLines::of(&signed.headers);
+    workspace.lock().count_signed(1);
     Ok(SignedEvent {
         id: id.into(),
         headers: headers.iter().map(|(name, value)| (name.to_owned(), value.into_owned())).collect(),
@@ -288,6 +289,7 @@ fn cases(Body { body: by }: Body<ListCases>, cx: &Context) -> Result<List<Delive
             format!("the cases have {bytes} bytes, and at most {MAX_CASES_BYTES} are answered: shorten `events.data`");
         return Err(ControlError::invalid(message));
     }
+    workspace.lock().count_signed(data.len());
     Ok(List { data })
 }
 

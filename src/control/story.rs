@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use hyper::StatusCode;
 
 use super::render::cell;
+use crate::contract::signature::Tamper;
 use crate::redact::Redactor;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::journal::record::{AttemptResult, Bytes};
@@ -259,6 +260,20 @@ pub(crate) fn went_well(is_accepted: bool, forgery: Option<Forgery>) -> bool {
 pub(super) fn accepted_forgery(delivery: &DeliveryRecord) -> String {
     let status = delivery.attempts.last().and_then(|attempt| attempt.outcome.status()).unwrap_or_default();
     format!("answered {status}; {}", delivery.event.damage.as_deref().unwrap_or("forged"))
+}
+
+/// True if the only thing wrong with a forged delivery is its time.
+pub(super) fn is_of_time(delivery: &DeliveryRecord) -> bool {
+    matches!(delivery.event.tamper, Some(Tamper::Timestamp | Tamper::FutureTimestamp))
+}
+
+/// What a receiver that accepted this forged delivery has to do.
+pub(super) fn after_accepted(delivery: &DeliveryRecord) -> &'static str {
+    if is_of_time(delivery) {
+        "the signature is right and the time is not: compare the timestamp with the clock, and answer 401 if it is more than five minutes off"
+    } else {
+        "verify the signature over the bytes received, before anything else, and answer 401 if it does not match"
+    }
 }
 
 /// True if a delivery failed as intended: it was dropped on purpose, or forged and refused.

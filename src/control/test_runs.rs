@@ -65,6 +65,8 @@ pub(super) struct TestRuns {
     pub(super) counts: HashMap<String, usize>,
     /// How many requests of all keys there are.
     pub(super) arrived: usize,
+    /// How many events were signed for handlers in the tests' own processes.
+    pub(super) signed: usize,
     /// True if nothing was evicted from the journal.
     pub(super) is_whole: bool,
 }
@@ -77,6 +79,8 @@ impl TestRuns {
         let of_tests: HashSet<&str> =
             all.iter().filter(|it| it.lock().test().is_some()).map(|it| &**it.name()).collect();
         let is_whole = control.engine.journal.fill().evicted == 0;
+        let signed =
+            all.iter().filter(|it| scope.covers(Some(it.name()))).map(|it| it.lock().signed_in_process()).sum();
         let mut failed: HashMap<&str, TestRun> = HashMap::new();
         for workspace in all.iter().filter(|it| scope.covers(Some(it.name()))) {
             let test = workspace.lock().test().map(|test| shown_without_output(test, redactor));
@@ -166,7 +170,7 @@ impl TestRuns {
         });
         let mut failed: Vec<TestRun> = failed.into_values().collect();
         failed.sort_by(|a, b| (&a.test.test, a.workspace.name()).cmp(&(&b.test.test, b.workspace.name())));
-        Self { failed, requests, foreign, strangers, counts, arrived, is_whole }
+        Self { failed, requests, foreign, strangers, counts, arrived, signed, is_whole }
     }
 
     /// Requests without a valid key while a test ran.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::call::{Call, ControlCall, Query, Tag};
 use super::causes::{Cause, CauseKind, Judge, NO_REQUEST};
-use super::conclusion::{Headline, conclude};
+use super::conclusion::{Headline, Judged, conclude, signed_text};
 use super::context::{Context, KeyScope, wait_limit};
 use super::diagnosis::Diagnosis;
 use super::exec_facts::ExecFacts;
@@ -95,6 +95,9 @@ pub(crate) struct Verification {
     pub(crate) coverage: Coverage,
     pub(crate) judged_requests: usize,
     pub(crate) judged_deliveries: usize,
+    /// Events that were signed for handlers in the tests' own processes, without being sent.
+    #[serde(default)]
+    pub(crate) signed_in_process: usize,
     /// Forged deliveries that were refused, as they should be; they are not undelivered.
     pub(crate) refused_forgeries: usize,
     /// Entries that were evicted from the journal.
@@ -165,6 +168,9 @@ impl Verification {
     pub(super) fn concluded(mut self, is_of_key: bool) -> Self {
         let no_requests = match self.causes.iter().find(|cause| cause.kind == CauseKind::ControlCall) {
             Some(refused) => format!("0 requests arrived; {}", refused.sentence),
+            None if self.signed_in_process > 0 => {
+                format!("0 requests arrived; {}", signed_text(self.signed_in_process))
+            }
             None if is_of_key => {
                 "0 requests arrived with this key; does your code read WRS_BASE_URL and WRS_API_KEY?".to_owned()
             }
@@ -193,8 +199,12 @@ impl Verification {
 
     /// Judges which causes failed the run, after the command of `exec` if there was one.
     pub(crate) fn conclude(&mut self, exec: Option<&ExecFacts>) {
-        let judged = (self.judged_requests, self.judged_deliveries);
+        let judged = self.judged();
         self.headline = conclude(&mut self.causes, self.tests, judged, exec);
+    }
+
+    fn judged(&self) -> Judged {
+        Judged { requests: self.judged_requests, deliveries: self.judged_deliveries, signed: self.signed_in_process }
     }
 
     /// The tests of keys, in words, by key.
@@ -243,8 +253,7 @@ impl Text for Verification {
         if more > 0 {
             text.push_str(&format!("… and {}; {}\n", counted(more, "more cause"), reader.all_causes(None)));
         }
-        let (requests, deliveries) = (self.judged_requests, self.judged_deliveries);
-        text + &format!("judged: {} and {}\n", counted(requests, "request"), counted(deliveries, "delivery"))
+        text + &format!("judged: {}\n", self.judged().text())
     }
 }
 
@@ -347,6 +356,7 @@ pub(super) fn judge(
         // A poll is no sign that the code under test called.
         judged_requests: runs.requests.iter().filter(|request| !request.is_incidental()).count(),
         judged_deliveries: deliveries.len(),
+        signed_in_process: runs.signed,
         refused_forgeries: answered(Forgery::Refused).count(),
         forgotten_entries: control.engine.journal.fill().evicted,
         forgotten_deliveries: control.engine.deliveries.evicted(),

@@ -31,10 +31,10 @@ fn an_accepted_forgery_fails_its_trigger_and_the_verdict_in_every_format() {
             .call(&TRIGGER)
             .exits(1)
             .prints(&["answered 204; accepted, but must be refused"])
-            .says(&["1 forged delivery was accepted (2xx): your receiver does not verify"]);
+            .says(&["1 forged delivery was accepted (2xx), which your receiver must refuse"]);
     }
     let sentence =
-        "2 forged deliveries were accepted (2xx): your receiver does not verify them; `wrs-emulator explain dlv_";
+        "2 forged deliveries were accepted (2xx), which your receiver must refuse; `wrs-emulator explain dlv_";
     let failed = served.call(&["verdict", "--fail-on", "forged"]);
     let shown = text(&failed.stdout);
     assert!(failed.status.code() == Some(1) && shown.starts_with(&format!("✗ forged: {sentence}")), "{shown}");

@@ -49,7 +49,7 @@ fn a_forgery_is_explained_from_the_report_that_exec_leaves() {
         let ended = forged(&["--fail-on", "forged,findings", "--report", &report], "true").exits(1);
         let said = text(&ended.stderr);
         assert!(
-            said.contains("✗ forged: 1 forged delivery was accepted (2xx): your receiver does not verify it; "),
+            said.contains("✗ forged: 1 forged delivery was accepted (2xx), which your receiver must refuse; "),
             "{said}"
         );
         let explain = command(&said, "explain dlv_");

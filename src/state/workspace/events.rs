@@ -268,7 +268,7 @@ pub enum DeliveryStatus {
 #[schemars(inline)]
 #[serde(rename_all = "snake_case")]
 pub enum Forgery {
-    // It answered 2xx, so it does not verify signatures.
+    // It answered 2xx.
     Accepted,
     // It answered 4xx, as it should.
     Refused,

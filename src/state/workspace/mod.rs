@@ -76,6 +76,8 @@ pub struct WorkspaceState {
     started: (u64, Instant),
     /// How the test with this key ended, if its runner reported that.
     test: Option<TestOutcome>,
+    /// How many events were signed for handlers that a test calls in its own process.
+    signed_in_process: usize,
 }
 
 impl Workspace {
@@ -94,6 +96,7 @@ impl Workspace {
             counters: RuleCounters::default(),
             started: (0, Instant::default()),
             test: None,
+            signed_in_process: 0,
         };
         let (gone, was_reset) = (Flag::default(), AtomicBool::new(false));
         let queue = Mutex::new((Queue::default(), agenda.slot()));

@@ -84,4 +84,13 @@ impl WorkspaceState {
     pub fn test(&self) -> Option<&TestOutcome> {
         self.test.as_ref()
     }
+
+    /// Counts events that were signed for a handler in the test's own process: such a test need not make a request.
+    pub fn count_signed(&mut self, events: usize) {
+        self.signed_in_process = self.signed_in_process.saturating_add(events);
+    }
+
+    pub fn signed_in_process(&self) -> usize {
+        self.signed_in_process
+    }
 }
