@@ -5,36 +5,26 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::ArgMatches;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args};
 
-use super::arguments::LAST;
 use super::failure::{Failure, FailureCode};
 use super::output::{cell, show};
 use super::run::workspace_of;
 use super::verdict::reader_of_file;
 use crate::advice::Audience;
 use crate::control::api::{
-    Attempt, AttemptResult, Cause, DeliveryWhole, Event, ExecFacts, Explained, Explanation, NEWEST, RecordedRun,
-    RunRecord, RunRequest, WorkspaceId,
+    Attempt, AttemptResult, CallCommand, Cause, DeliveryWhole, Event, ExecFacts, Explained, Explanation, NEWEST,
+    RecordedRun, RunRecord, RunRequest, WorkspaceId,
 };
 use crate::control::render::Text as _;
 use crate::control::story;
 use crate::control::{ExplainedStep, StepVerdict};
 use crate::util::wording::quoted;
 
-/// What the command has besides the arguments of its call.
-#[derive(Debug, Args)]
-pub(super) struct ExplainArgs {
-    /// Read a file made by `run save` or `exec --report` instead of a running emulator; `-` is stdin.
-    #[arg(long, value_name = "RUN", display_order = LAST - 1)]
-    from: Option<PathBuf>,
-}
-
-/// The file to read instead of asking an emulator, if this is the command and it names one.
-pub(super) fn file<'a>(command: &str, matches: &'a ArgMatches) -> Option<&'a Path> {
-    let from = (command == "explain").then(|| matches.get_one::<PathBuf>("from")).flatten();
-    from.map(PathBuf::as_path)
+/// The file to read instead of asking an emulator, if one is named.
+pub(super) fn file<'a>(command: &CallCommand, matches: &'a ArgMatches) -> Option<&'a Path> {
+    command.reads_runs.then(|| matches.get_one::<PathBuf>("from")).flatten().map(PathBuf::as_path)
 }
 
 /// Prints the explanation of a record in a file.

@@ -133,6 +133,10 @@ impl ControlCall for Body<WaitForDeliveries> {
             .with(Options { media: Some(JSON_OR_TEXT), ..MAY_ASK_FOR_NONE })
     }
 
+    fn timeout(&self) -> Option<&DurationInput> {
+        self.body.timeout.as_ref()
+    }
+
     fn commands() -> Vec<CallCommand> {
         let about = "Wait until deliveries match; on timeout, show the nearest ones and what differs, and exit 1";
         let examples = &[

@@ -62,17 +62,15 @@ impl ControlCall for Explain {
     }
 
     fn commands() -> Vec<CallCommand> {
-        vec![CallCommand::new(
-            "explain",
-            &[
-                "explain  the newest request or delivery",
-                "explain req_01k...  why this answer",
-                "explain evt_01k...  where the event went, and where not",
-                "explain dlv_01k...  what the receiver answered, and what to try",
-                "explain req_01k... --from report.html  of a saved run",
-            ],
-            |request: Self| request.sent(),
-        )]
+        let examples = &[
+            "explain  the newest request or delivery",
+            "explain req_01k...  why this answer",
+            "explain evt_01k...  where the event went, and where not",
+            "explain dlv_01k...  what the receiver answered, and what to try",
+            "explain req_01k... --from report.html  of a saved run",
+        ];
+        let command = CallCommand::new("explain", examples, |request: Self| request.sent());
+        vec![CallCommand { reads_runs: true, ..command }.after("forwards")]
     }
 }
 
