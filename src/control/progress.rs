@@ -58,12 +58,12 @@ const MAX_KEYS: usize = 100;
 pub(super) fn progress(
     control: &Control,
     scope: &KeyScope,
-    generation: &ScenarioSnapshot,
+    snapshot: &ScenarioSnapshot,
     redactor: Redactor<'_>,
 ) -> (BTreeMap<Arc<str>, Vec<ScenarioProgress>>, usize) {
     let (mut found, mut omitted) = (BTreeMap::<Arc<str>, Vec<ScenarioProgress>>::new(), 0);
-    let keys = keys_by_activation(control, scope, generation);
-    for config in configs(generation, scope) {
+    let keys = keys_by_activation(control, scope, snapshot);
+    for config in configs(snapshot, scope) {
         for player in players(control, scope, &keys, config.activation) {
             let planned = player.planned(config.activation);
             for scenario in config.active.iter() {
