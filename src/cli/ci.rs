@@ -28,7 +28,7 @@ pub(super) enum Ci {
 }
 
 impl Ci {
-    pub(super) fn of_environment() -> Option<Self> {
+    pub(super) fn from_environment() -> Option<Self> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         if variable("GITHUB_ACTIONS").is_some_and(|value| value == "true") {
             return Some(Self::GitHub(variable("GITHUB_STEP_SUMMARY").map(PathBuf::from)));

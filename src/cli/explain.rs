@@ -86,9 +86,9 @@ fn find(
     deliveries: Vec<RunRecord<DeliveryWhole>>,
     events: Vec<RunRecord<Event>>,
 ) -> Option<Explanation> {
-    let request = || requests.into_iter().find(|it| it.request.row.id.0 == id).map(of_request);
-    let delivery = || deliveries.into_iter().find(|it| it.record.id.0 == id).map(of_delivery);
-    let event = || events.into_iter().find(|it| it.record.id.0 == id).map(of_event);
+    let request = || requests.into_iter().find(|it| it.request.row.id.0 == id).map(request_explanation);
+    let delivery = || deliveries.into_iter().find(|it| it.record.id.0 == id).map(delivery_explanation);
+    let event = || events.into_iter().find(|it| it.record.id.0 == id).map(event_explanation);
     request().or_else(delivery).or_else(event)
 }
 
@@ -108,17 +108,19 @@ fn newest(
     let deliveries = deliveries.into_iter().filter(|it| is_of(&it.record.workspace));
     let delivery = deliveries.max_by(|one, other| at(one).cmp(&at(other)));
     match (request, delivery) {
-        (Some(request), Some(delivery)) if at(&delivery) > request.request.row.at.0 => Some(of_delivery(delivery)),
-        (Some(request), _) => Some(of_request(request)),
-        (None, delivery) => delivery.map(of_delivery),
+        (Some(request), Some(delivery)) if at(&delivery) > request.request.row.at.0 => {
+            Some(delivery_explanation(delivery))
+        }
+        (Some(request), _) => Some(request_explanation(request)),
+        (None, delivery) => delivery.map(delivery_explanation),
     }
 }
 
-fn of_request(RunRequest { request, explanation }: RunRequest) -> Explanation {
+fn request_explanation(RunRequest { request, explanation }: RunRequest) -> Explanation {
     Explanation { request: Some(request), ..explanation }
 }
 
-fn of_delivery(RunRecord { record, summary, advice }: RunRecord<DeliveryWhole>) -> Explanation {
+fn delivery_explanation(RunRecord { record, summary, advice }: RunRecord<DeliveryWhole>) -> Explanation {
     let attempts = record.attempts.0.iter().map(|attempt| step(attempt, &record));
     let steps = attempts.chain(record.damage.as_deref().map(damage)).collect();
     Explanation {
@@ -132,7 +134,7 @@ fn of_delivery(RunRecord { record, summary, advice }: RunRecord<DeliveryWhole>) 
     }
 }
 
-fn of_event(RunRecord { record, summary, .. }: RunRecord<Event>) -> Explanation {
+fn event_explanation(RunRecord { record, summary, .. }: RunRecord<Event>) -> Explanation {
     let went = record.deliveries.iter().map(|target| {
         let detail = format!("delivery {} to {}", target.id, target.url);
         ExplainedStep::new(target.subscription.to_string(), StepVerdict::Passed, detail)

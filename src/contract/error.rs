@@ -69,7 +69,7 @@ impl ErrorKind {
     }
 
     /// The kind that has this status.
-    pub fn of_status(status: u16) -> Option<Self> {
+    pub fn from_status(status: u16) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.status() == status)
     }
 

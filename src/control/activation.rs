@@ -8,7 +8,7 @@ use super::call::{Body, Call, ControlCall, Tag};
 use super::command::CallCommand;
 use super::context::Context;
 use super::fields::KeyOrAll;
-use super::render::{Text, cell, joined, of_key};
+use super::render::{Text, cell, for_key, joined};
 use super::scenarios::{KeyList, lines, named, own_lists, refused, scenario_name};
 use super::{Control, ControlError};
 use crate::advice::{Advice, Audience};
@@ -89,7 +89,7 @@ const MAX_NAMED: usize = 5;
 
 impl Text for Activated {
     fn text(&self, reader: &Audience) -> String {
-        let whose = of_key(self.key.as_deref());
+        let whose = for_key(self.key.as_deref());
         let active = match self.active.as_deref() {
             None => format!("the list of all keys is active{whose}"),
             Some([]) => format!("no scenario is active{whose}"),

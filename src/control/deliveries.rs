@@ -149,14 +149,14 @@ impl ControlCall for Body<WaitForDeliveries> {
 }
 
 fn event_id(text: &str) -> Result<String, String> {
-    of_id(text, "evt_", "an event")
+    parse_id(text, "evt_", "an event")
 }
 
 fn subscription_id(text: &str) -> Result<String, String> {
-    of_id(text, "sub_", "a subscription")
+    parse_id(text, "sub_", "a subscription")
 }
 
-fn of_id(text: &str, prefix: &str, what: &str) -> Result<String, String> {
+fn parse_id(text: &str, prefix: &str, what: &str) -> Result<String, String> {
     let is_one = text.starts_with(prefix).then(|| text.to_owned());
     is_one.ok_or_else(|| format!("expected the id of {what}, such as {prefix}01k..."))
 }

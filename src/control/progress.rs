@@ -69,7 +69,7 @@ pub(super) fn progress(
             for scenario in config.active.iter() {
                 let shown = found.entry(Arc::clone(&scenario.name)).or_default();
                 if shown.len() < MAX_KEYS {
-                    shown.push(of_player(scenario, &player, &planned, redactor));
+                    shown.push(player_progress(scenario, &player, &planned, redactor));
                 } else {
                     omitted += 1;
                 }
@@ -79,7 +79,7 @@ pub(super) fn progress(
     (found, omitted)
 }
 
-fn of_player(
+fn player_progress(
     scenario: &Scenario,
     player: &ScenarioPlayer,
     planned: &HashMap<u64, u64>,

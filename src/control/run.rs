@@ -400,14 +400,14 @@ impl Records {
         let requests = newest(&history.requests, most, |(_, record)| requests::whole(record, redactor));
         let deliveries = newest(&found, most, |(_, delivery)| RunRecord {
             record: deliveries::whole(delivery, registry, redactor),
-            summary: story::of_delivery(delivery, redactor),
+            summary: story::delivery_summary(delivery, redactor),
             advice: (delivery.status != DeliveryStatus::Delivered && !story::is_on_purpose(delivery))
                 .then(|| Diagnosis::new(control, delivery, redactor).first_advice())
                 .flatten(),
         });
         let events = newest(&history.events, most, |event| RunRecord {
             record: events::shown(event, registry, redactor),
-            summary: story::of_event(event),
+            summary: story::event_summary(event),
             advice: None,
         });
         let notices = newest(&history.notices, most, |notice| stream::shown(notice));
@@ -426,7 +426,7 @@ impl Records {
         };
         let explained = |(request, (_, record)): (RequestWhole, &(u64, Arc<RequestRecord>))| RunRequest {
             request,
-            explanation: explain::of_request(control, record, AdviceTime::Later, redactor),
+            explanation: explain::explain_request(control, record, AdviceTime::Later, redactor),
         };
         let requests = requests.into_iter().zip(&history.requests).map(explained).collect();
         Self { requests, deliveries, events, notices, omitted, next_cursor }
