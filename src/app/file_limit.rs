@@ -21,7 +21,7 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    pub(super) fn of_process(connections: usize, listeners: usize) -> Self {
+    pub(super) fn for_process(connections: usize, listeners: usize) -> Self {
         Self::new(limit(), connections, listeners)
     }
 

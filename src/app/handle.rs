@@ -142,8 +142,8 @@ impl ControlHandle {
 
     /// The names of the scenarios active for every key without its own list, and the number of scenario files.
     pub(crate) fn scenarios(&self) -> (Vec<String>, usize) {
-        let generation = self.engine.library.load();
-        (generation.active().names.iter().map(ToString::to_string).collect(), generation.file_count())
+        let snapshot = self.engine.library.load();
+        (snapshot.active().names.iter().map(ToString::to_string).collect(), snapshot.file_count())
     }
 
     /// Fires an event at the matching subscriptions of a key.
@@ -156,7 +156,7 @@ impl ControlHandle {
     }
 
     /// Makes these scenarios active, in order, for all keys or for one; an empty list turns scenarios off. Returns the number of
-    /// the new generation. On an error nothing changes.
+    /// the new snapshot. On an error nothing changes.
     pub fn use_scenarios(&self, key: Option<&str>, names: &[&str]) -> Result<u64, Vec<Diagnostic>> {
         // A key that is invalid now may be valid under another profile.
         let name = key.map(|key| self.engine.workspace_name(Some(key)).unwrap_or_else(|_| Arc::from(key)));

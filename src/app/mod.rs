@@ -105,7 +105,7 @@ impl Emulator {
         // Bound only now, so that problems in the settings are reported whether or not the port is free.
         let (listener, address) = bind_listener(settings.listen)?;
         let (control_listener, control_address) = settings.control_listen.map(bind_listener).transpose()?.unzip();
-        let shares = Shares::of_process(settings.limits.connections, 1 + usize::from(control_listener.is_some()));
+        let shares = Shares::for_process(settings.limits.connections, 1 + usize::from(control_listener.is_some()));
         if let Some(message) = shares.warning() {
             engine.note(None, message, false);
         }

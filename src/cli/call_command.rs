@@ -1,24 +1,24 @@
 //! Commands that make one call of the control API: how the list of calls adds them to the command line, and how the answer is printed.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
 
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Args as _, FromArgMatches as _};
+use clap::{Arg, ArgAction, ArgMatches, Args as _, FromArgMatches as _, value_parser};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::arguments::{CallArgs, LAST, examples};
-use super::client::{ControlClient, SHORT};
+use super::client::ControlClient;
 use super::failure::{Failure, FailureCode, note, warn};
 use super::output::{cell, compact, end_line, lines, optional, print, print_as_is, print_json, try_print};
 use crate::clock::machine;
-use crate::control::api::{self, CallCommand, CommandGroup, DurationInput, Missed, Restarted, Sent, StreamedAttempt};
+use crate::control::api::{self, CallCommand, CommandGroup, Missed, Restarted, Sent, StreamedAttempt};
 use crate::control::commands;
 use crate::redact::visible_lines;
-use crate::util::duration::parse_duration;
 
 /// How often an emulator that cannot be reached yet is called again.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -68,6 +68,11 @@ fn define(command: &CallCommand, empty: clap::Command, position: usize) -> clap:
         let follow = Arg::new("follow").long("follow").action(ArgAction::SetTrue).conflicts_with_all(paged);
         defined = defined.arg(follow.help("Print records as they happen, until interrupted"));
     }
+    if command.reads_runs {
+        let help = "Read a file made by `run save` or `exec --report` instead of a running emulator; `-` is stdin";
+        let from = Arg::new("from").long("from").value_name("RUN").value_parser(value_parser!(PathBuf));
+        defined = defined.arg(from.help(help).display_order(LAST - 1));
+    }
     (command.define)(defined).after_help(examples(command.examples)).display_order(position)
 }
 
@@ -97,21 +102,18 @@ pub(super) fn run(command: &CallCommand, matches: &ArgMatches) -> Result<ExitCod
     if sent.segment.as_ref().is_some_and(|(name, _)| is_typed(name)) && !is_typed("key") {
         sent.query.remove("key");
     }
-    if is_typed("all") && is_typed("key") {
-        let hint = "leave one out: `--all` resets every key, `--key KEY` one";
-        return Err(Failure::usage("`--all` and `--key` exclude each other").with_hint(hint));
+    if let Some(([one, other], hint)) = command.excludes.filter(|(options, _)| options.iter().all(|it| is_typed(it))) {
+        return Err(Failure::usage(format!("`--{one}` and `--{other}` exclude each other")).with_hint(hint));
     }
     let mut call = ControlClient::new(&common.target);
     // Longer than the emulator waits, so that its own timeout is reported.
-    if let Some(timeout) = sent.body.get("timeout").and_then(Value::as_str) {
-        call = call.limit(parse_duration(timeout).unwrap_or(SHORT).saturating_add(Duration::from_secs(20)));
+    if let Some(timeout) = sent.timeout {
+        call = call.limit(timeout.saturating_add(Duration::from_secs(20)));
     }
-    let patience = matches.try_get_one::<DurationInput>("wait").ok().flatten();
-    let patience = patience.and_then(|wait| parse_duration(&wait.0).ok()).unwrap_or_default();
     let began = machine::monotonic();
     let text = loop {
         match print_answer(call.clone(), &sent, common.json) {
-            Err(failure) if failure.is_unreachable() && began.elapsed() < patience => sleep(POLL_INTERVAL),
+            Err(failure) if failure.is_unreachable() && began.elapsed() < sent.patience => sleep(POLL_INTERVAL),
             answered => break answered.map_err(|failure| with_nearest(&sent, failure))?,
         }
     };

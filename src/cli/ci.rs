@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::failure::{is_json, warn};
-use super::report::{MAX_CAUSES, ReportCase, RunReport, ShownCause};
+use super::report::{ReportCase, RunReport, ShownCause};
 use super::stream::Stream;
 use crate::clock::machine;
+use crate::control::api::MAX_IN_TEXT;
 use crate::redact::visible_lines;
 use crate::util::file;
 use crate::util::wording::{counted, shorten};
@@ -27,7 +28,7 @@ pub(super) enum Ci {
 }
 
 impl Ci {
-    pub(super) fn of_environment() -> Option<Self> {
+    pub(super) fn from_environment() -> Option<Self> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         if variable("GITHUB_ACTIONS").is_some_and(|value| value == "true") {
             return Some(Self::GitHub(variable("GITHUB_STEP_SUMMARY").map(PathBuf::from)));
@@ -103,7 +104,7 @@ fn annotations(report: &RunReport, level: &str) -> String {
         found.extend(case.causes.iter().map(|cause| (title(case, cause), cause.line())));
     }
     let more = report.more_causes(found.len());
-    found.truncate(MAX_CAUSES);
+    found.truncate(MAX_IN_TEXT);
     // GitHub shows no further annotation.
     if let (Some((_, message)), Some(more)) = (found.last_mut(), more) {
         message.push_str(&format!("\n{more}"));
@@ -178,7 +179,7 @@ mod tests {
         let all_causes = Audience::File("run.json".to_owned()).all_causes(None);
         let report = RunReport { all_causes, ..report(&messages) };
         let lines = annotations(&report, "warning");
-        assert_eq!(lines.lines().count(), MAX_CAUSES);
+        assert_eq!(lines.lines().count(), MAX_IN_TEXT);
         assert!(lines.ends_with(&format!("::cause 9; 2 times; first req_1%0A{more}")), "{lines}");
         let text = report.text(false);
         assert!(text.contains("    cause 9\n") && !text.contains("cause 10") && text.ends_with(more), "{text}");

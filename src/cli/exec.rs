@@ -326,7 +326,7 @@ async fn judge(
     ended: Option<u8>,
 ) -> Result<Option<Verdict>, Failure> {
     let is_requested = !args.fail_on.is_empty() || args.verdict_format.is_some() || file.is_some();
-    let ci = Ci::of_environment();
+    let ci = Ci::from_environment();
     let is_needed = is_requested || waits_for_report;
     let waits = (is_needed || ci.is_some()) && ended.is_some();
     let settle = if waits { args.settle } else { Duration::ZERO };
@@ -336,7 +336,7 @@ async fn judge(
         Err(_) if !is_needed => return Ok(None),
         verdict => verdict?.after(ended),
     };
-    let by_name = args.verdict_file.as_deref().and_then(VerdictFormat::of_file);
+    let by_name = args.verdict_file.as_deref().and_then(VerdictFormat::from_file);
     let format = args.verdict_format.or(by_name).unwrap_or(VerdictFormat::Text);
     // One line under --json, as all messages are.
     let shown = |format| match format {

@@ -5,36 +5,26 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::ArgMatches;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args};
 
-use super::arguments::LAST;
 use super::failure::{Failure, FailureCode};
 use super::output::{cell, show};
 use super::run::workspace_of;
 use super::verdict::reader_of_file;
 use crate::advice::Audience;
 use crate::control::api::{
-    Attempt, AttemptResult, Cause, DeliveryWhole, Event, ExecFacts, Explained, Explanation, NEWEST, RecordedRun,
-    RunRecord, RunRequest, WorkspaceId,
+    Attempt, AttemptResult, CallCommand, Cause, DeliveryWhole, Event, ExecFacts, Explained, Explanation, NEWEST,
+    RecordedRun, RunRecord, RunRequest, WorkspaceId,
 };
 use crate::control::render::Text as _;
 use crate::control::story;
 use crate::control::{ExplainedStep, StepVerdict};
 use crate::util::wording::quoted;
 
-/// What the command has besides the arguments of its call.
-#[derive(Debug, Args)]
-pub(super) struct ExplainArgs {
-    /// Read a file made by `run save` or `exec --report` instead of a running emulator; `-` is stdin.
-    #[arg(long, value_name = "RUN", display_order = LAST - 1)]
-    from: Option<PathBuf>,
-}
-
-/// The file to read instead of asking an emulator, if this is the command and it names one.
-pub(super) fn file<'a>(command: &str, matches: &'a ArgMatches) -> Option<&'a Path> {
-    let from = (command == "explain").then(|| matches.get_one::<PathBuf>("from")).flatten();
-    from.map(PathBuf::as_path)
+/// The file to read instead of asking an emulator, if one is named.
+pub(super) fn file<'a>(command: &CallCommand, matches: &'a ArgMatches) -> Option<&'a Path> {
+    command.reads_runs.then(|| matches.get_one::<PathBuf>("from")).flatten().map(PathBuf::as_path)
 }
 
 /// Prints the explanation of a record in a file.
@@ -96,9 +86,9 @@ fn find(
     deliveries: Vec<RunRecord<DeliveryWhole>>,
     events: Vec<RunRecord<Event>>,
 ) -> Option<Explanation> {
-    let request = || requests.into_iter().find(|it| it.request.row.id.0 == id).map(of_request);
-    let delivery = || deliveries.into_iter().find(|it| it.record.id.0 == id).map(of_delivery);
-    let event = || events.into_iter().find(|it| it.record.id.0 == id).map(of_event);
+    let request = || requests.into_iter().find(|it| it.request.row.id.0 == id).map(request_explanation);
+    let delivery = || deliveries.into_iter().find(|it| it.record.id.0 == id).map(delivery_explanation);
+    let event = || events.into_iter().find(|it| it.record.id.0 == id).map(event_explanation);
     request().or_else(delivery).or_else(event)
 }
 
@@ -118,17 +108,19 @@ fn newest(
     let deliveries = deliveries.into_iter().filter(|it| is_of(&it.record.workspace));
     let delivery = deliveries.max_by(|one, other| at(one).cmp(&at(other)));
     match (request, delivery) {
-        (Some(request), Some(delivery)) if at(&delivery) > request.request.row.at.0 => Some(of_delivery(delivery)),
-        (Some(request), _) => Some(of_request(request)),
-        (None, delivery) => delivery.map(of_delivery),
+        (Some(request), Some(delivery)) if at(&delivery) > request.request.row.at.0 => {
+            Some(delivery_explanation(delivery))
+        }
+        (Some(request), _) => Some(request_explanation(request)),
+        (None, delivery) => delivery.map(delivery_explanation),
     }
 }
 
-fn of_request(RunRequest { request, explanation }: RunRequest) -> Explanation {
+fn request_explanation(RunRequest { request, explanation }: RunRequest) -> Explanation {
     Explanation { request: Some(request), ..explanation }
 }
 
-fn of_delivery(RunRecord { record, summary, advice }: RunRecord<DeliveryWhole>) -> Explanation {
+fn delivery_explanation(RunRecord { record, summary, advice }: RunRecord<DeliveryWhole>) -> Explanation {
     let attempts = record.attempts.0.iter().map(|attempt| step(attempt, &record));
     let steps = attempts.chain(record.damage.as_deref().map(damage)).collect();
     Explanation {
@@ -142,7 +134,7 @@ fn of_delivery(RunRecord { record, summary, advice }: RunRecord<DeliveryWhole>) 
     }
 }
 
-fn of_event(RunRecord { record, summary, .. }: RunRecord<Event>) -> Explanation {
+fn event_explanation(RunRecord { record, summary, .. }: RunRecord<Event>) -> Explanation {
     let went = record.deliveries.iter().map(|target| {
         let detail = format!("delivery {} to {}", target.id, target.url);
         ExplainedStep::new(target.subscription.to_string(), StepVerdict::Passed, detail)

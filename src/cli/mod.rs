@@ -136,8 +136,6 @@ enum Command {
     /// List, add and remove forwards of deliveries.
     #[command(subcommand)]
     Forwards(ForwardsCommand),
-    /// Explain an answer, an event or a delivery.
-    Explain(explain::ExplainArgs),
     /// Report problems: unmatched, undelivered, forged, unfinished.
     Verdict(verdict::VerdictArgs),
     /// Review an integration: its traffic, and how a receiver verifies.
@@ -200,7 +198,7 @@ fn dispatch() -> ExitCode {
         return report(&Failure::io(problem.to_string()));
     }
     if let Some((command, matches)) = call_command::find(&matches) {
-        let done = match explain::file(command.name, matches) {
+        let done = match explain::file(&command, matches) {
             Some(file) => explain::saved(file, matches),
             None => call_command::run(&command, matches),
         };
@@ -243,7 +241,6 @@ fn dispatch() -> ExitCode {
         Some(Command::Assumptions(args)) => assumptions::run(&args),
         Some(Command::Openapi(args)) => profile::openapi(&args),
         Some(Command::Completions(args)) => Ok(completions::completions(&args)),
-        Some(Command::Explain(_)) => unreachable!("its call was found"),
         Some(Command::Mcp(args)) => Ok(mcp::run(args)),
         Some(Command::Doctor(args)) => doctor::run(&args),
     };

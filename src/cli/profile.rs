@@ -16,7 +16,7 @@ use super::failure::{Failure, FailureCode, warn};
 use super::output::{cell, print, print_document, show, show_list};
 use crate::control::api::{Body, ChangeSettings, KeyOrAll, Patched, Query, ShowProfile};
 use crate::control::openapi_document;
-use crate::control::render::of_key;
+use crate::control::render::for_key;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::redact::{Redactor, mask_by};
 use crate::settings::api_document::document;
@@ -286,7 +286,7 @@ fn show_patched(args: &ForwardsArgs, patched: &Patched, lines: impl Iterator<Ite
     if !args.common.json {
         patched.warnings.iter().for_each(|warning| warn(warning));
     }
-    let whose = of_key(patched.key.as_deref());
+    let whose = for_key(patched.key.as_deref());
     show(args.common.json, patched, || lines.map(|line| format!("{line}{whose}\n")).collect())
 }
 

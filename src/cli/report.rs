@@ -66,9 +66,6 @@ impl ShownCause {
     }
 }
 
-/// GitHub shows as many annotations of a step; XML has all causes.
-pub(crate) const MAX_CAUSES: usize = MAX_IN_TEXT;
-
 #[derive(PartialEq)]
 pub(crate) enum CaseResult {
     Passed,
@@ -144,7 +141,7 @@ impl RunReport {
 
     /// How many causes a text leaves out of so many, and what lists them; nothing if it has all.
     pub(crate) fn more_causes(&self, count: usize) -> Option<String> {
-        let more = count.checked_sub(MAX_CAUSES).filter(|more| *more > 0)?;
+        let more = count.checked_sub(MAX_IN_TEXT).filter(|more| *more > 0)?;
         Some(format!("… and {}; {}", counted(more, "more cause"), self.all_causes))
     }
 
@@ -162,7 +159,7 @@ impl RunReport {
                 _ => mark(!case.has_failed(), colors),
             };
             text.push_str(&format!("{mark} {}: {}\n", cell(&case.name), cell(&case.message)));
-            for cause in case.causes.iter().take(MAX_CAUSES.saturating_sub(count)) {
+            for cause in case.causes.iter().take(MAX_IN_TEXT.saturating_sub(count)) {
                 text.push_str(&format!("    {}\n", cell(&cause.sentence)));
                 text.extend(cause.details.iter().map(|line| format!("        {}\n", cell(line))));
             }

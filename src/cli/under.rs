@@ -246,7 +246,7 @@ fn publish(args: &ExecArgs, grid: &ReadingGrid, passes: bool) {
         let mark = mark(passes, colored(&std::io::stdout()));
         print_as_is(&format!("{rows}\n{mark} {}\n", cell(&grid.sentence)));
     }
-    if let Some(ci) = Ci::of_environment() {
+    if let Some(ci) = Ci::from_environment() {
         ci.publish_table(&cell(&grid.sentence), &rows, !passes, args.report.as_deref());
     }
 }

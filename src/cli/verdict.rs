@@ -40,7 +40,7 @@ pub(super) enum VerdictFormat {
 
 impl VerdictFormat {
     /// The format that the ending of a file's name means.
-    pub(super) fn of_file(path: &Path) -> Option<Self> {
+    pub(super) fn from_file(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "xml" => Some(Self::Junit),
             "json" => Some(Self::Json),
@@ -101,7 +101,7 @@ pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
     let format = if args.json { VerdictFormat::Json } else { args.format };
     let text = render(&verdict, format, colored(&std::io::stdout()));
     let text = if args.grid && format == VerdictFormat::Text { text + &grid(&verdict.body.grid) } else { text };
-    match Ci::of_environment() {
+    match Ci::from_environment() {
         // The marks go to stderr, because stdout may be piped to a program.
         Some(Ci::GitLab) if format == VerdictFormat::Text => {
             let (start, end) = Ci::section(verdict.is_red());
@@ -422,10 +422,10 @@ impl Verdict {
 
     /// The causes of a kind's problems, and how many of them failed tests have.
     fn causes(&self, kind: ProblemKind) -> (Vec<&Cause>, usize) {
-        let of_kind =
+        let case_of =
             self.body.causes.iter().filter(|cause| Some(cause.kind) == kind.cause() && !self.is_in_first_case(cause));
         if kind != ProblemKind::Findings {
-            let causes: Vec<&Cause> = of_kind.collect();
+            let causes: Vec<&Cause> = case_of.collect();
             let listed: usize = causes.iter().map(|cause| cause.count.max(1)).sum();
             return (causes, self.count(kind).saturating_sub(listed));
         }
@@ -517,7 +517,7 @@ impl Verdict {
 
     /// The first test that failed, as its runner reported it.
     pub(super) fn failed_test(&self) -> Option<&str> {
-        self.of_tests().next()?.tests.first().map(|test| &*test.test)
+        self.test_causes().next()?.tests.first().map(|test| &*test.test)
     }
 
     /// How many problems of a kind there are, in words.
@@ -530,7 +530,7 @@ impl Verdict {
     }
 
     /// Why the tests that failed did.
-    fn of_tests(&self) -> impl Iterator<Item = &Cause> {
+    fn test_causes(&self) -> impl Iterator<Item = &Cause> {
         self.body.causes.iter().filter(|cause| !cause.tests.is_empty())
     }
 
@@ -583,7 +583,7 @@ impl Verdict {
     fn warnings(&self) -> Vec<String> {
         let mut warnings = self.review.as_ref().map(Review::warnings).unwrap_or_default();
         // Of a failed one, that is the cause.
-        let has_failed = |name: &str| self.of_tests().any(|cause| cause.tests.iter().any(|test| test.key == name));
+        let has_failed = |name: &str| self.test_causes().any(|cause| cause.tests.iter().any(|test| test.key == name));
         let is_silent = |key: &&JudgedKey| key.is_silent() && !has_failed(&key.key);
         if self.body.forgotten_entries == 0 && self.body.forgotten_deliveries == 0 {
             let silent: Vec<&JudgedKey> = self.body.keys.iter().filter(is_silent).collect();
@@ -616,7 +616,7 @@ impl Verdict {
     /// Why the tests failed.
     fn failed_tests(&self) -> Option<ReportCase> {
         let failed = self.body.failed_tests;
-        let causes: Vec<ShownCause> = self.of_tests().map(|cause| self.shown(cause)).collect();
+        let causes: Vec<ShownCause> = self.test_causes().map(|cause| self.shown(cause)).collect();
         let listed: usize = causes.iter().map(|cause| cause.names.len()).sum();
         let lines = match failed.saturating_sub(listed) {
             0 => Vec::new(),
@@ -629,7 +629,7 @@ impl Verdict {
     /// The tests that failed, or the command, then the kinds of problems.
     pub(super) fn report(&self) -> RunReport {
         let first = self.failed_tests().or_else(|| self.failed_command());
-        let kinds = ProblemKind::all().filter(|kind| self.judges(*kind)).map(|kind| self.of_kind(kind));
+        let kinds = ProblemKind::all().filter(|kind| self.judges(*kind)).map(|kind| self.case_of(kind));
         let cases = first.into_iter().chain(kinds).collect();
         let all_causes = self.all_causes();
         RunReport { name: "verdict", cases, warnings: self.warnings(), notes: self.notes(), all_causes }
@@ -639,7 +639,7 @@ impl Verdict {
         self.reader.all_causes(self.key.as_deref())
     }
 
-    fn of_kind(&self, kind: ProblemKind) -> ReportCase {
+    fn case_of(&self, kind: ProblemKind) -> ReportCase {
         let count = self.count(kind);
         let refused = match (kind, self.body.refused_forgeries) {
             (ProblemKind::Undelivered, 1) => "; 1 forged delivery was refused, as intended".to_owned(),

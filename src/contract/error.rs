@@ -69,7 +69,7 @@ impl ErrorKind {
     }
 
     /// The kind that has this status.
-    pub fn of_status(status: u16) -> Option<Self> {
+    pub fn from_status(status: u16) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.status() == status)
     }
 
@@ -96,21 +96,7 @@ settings! {
             observed_by: "a subscription whose body is cut off",
         },
         /// The `code` of each kind of error. `unauthorized` is the only one that the contract publishes.
-        pub codes: BTreeMap<ErrorKind, String> = {
-            "unauthorized": "unauthorized",
-            "validation_error": "validation_error",
-            "rate_limit_exceeded": "rate_limit_exceeded",
-            "not_found": "not_found",
-            "method_not_allowed": "method_not_allowed",
-            "bad_request": "bad_request",
-            "request_timeout": "request_timeout",
-            "payload_too_large": "payload_too_large",
-            "uri_too_long": "uri_too_long",
-            "unsupported_media_type": "unsupported_media_type",
-            "not_implemented": "not_implemented",
-            "headers_too_large": "headers_too_large",
-            "internal_error": "internal_error",
-        } {
+        pub codes: BTreeMap<ErrorKind, String> = (BTreeMap::from(ErrorKind::ALL.map(|kind| (kind, kind.name())))) {
             contract: "unauthorized accompanies 401; other codes are not shown",
             assumed: "validation_error, rate_limit_exceeded, not_found, method_not_allowed and others named after their status",
             values: "kind of error = code, such as not_found = \"missing\"",

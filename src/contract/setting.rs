@@ -49,17 +49,23 @@ pub(crate) fn default_values<S: Section>() -> Table {
 fn nested(settings: Vec<Setting>) -> Table {
     let mut values = Table::new();
     for setting in settings.into_iter().filter(|setting| !setting.default.is_null()) {
-        let mut sections: Vec<&str> = setting.path.split('.').collect();
-        let field = sections.pop().unwrap_or_default();
-        let mut place = &mut values;
-        for section in sections {
-            let inner = place.entry(section).or_insert_with(|| Table::new().into());
-            place = inner.as_table_mut().expect("a section is not a setting");
-        }
         let default = toml::Value::try_from(setting.default).expect("JSON without null is TOML");
-        place.insert(field.to_owned(), default);
+        *place_of(&mut values, setting.path.split('.')) = default;
     }
     values
+}
+
+/// The place that some names lead to; tables on the way to it are made.
+pub(crate) fn place_of<'t, 'n>(table: &'t mut Table, names: impl IntoIterator<Item = &'n str>) -> &'t mut toml::Value {
+    let mut names = names.into_iter();
+    let empty = || toml::Value::Table(Table::new());
+    let first = names.next().unwrap_or_default();
+    names.fold(table.entry(first).or_insert_with(empty), |place, name| {
+        if !place.is_table() {
+            *place = empty();
+        }
+        place.as_table_mut().expect("made above").entry(name).or_insert_with(empty)
+    })
 }
 
 pub(crate) fn default_section<S: Section + DeserializeOwned>() -> S {
@@ -67,7 +73,7 @@ pub(crate) fn default_section<S: Section + DeserializeOwned>() -> S {
 }
 
 /// Declares a struct of settings, each as `field: type = default { contract: …, assumed: …, observed_by: … }`. The default is
-/// written in JSON, as it would be in a file, and is `null` for an `Option` that is not set. `values` says what may be set where the
+/// written in JSON, as it would be in a file, or computed in parentheses, and is `null` for an `Option` that is not set. `values` says what may be set where the
 /// type does not, and `merges: false` that a table replaces the default one. A field without a default is a section.
 macro_rules! settings {
     (

@@ -8,7 +8,7 @@ use super::call::{Body, Call, ControlCall, Tag};
 use super::command::CallCommand;
 use super::context::Context;
 use super::fields::KeyOrAll;
-use super::render::{Text, cell, joined, of_key};
+use super::render::{Text, cell, for_key, joined};
 use super::scenarios::{KeyList, lines, named, own_lists, refused, scenario_name};
 use super::{Control, ControlError};
 use crate::advice::{Advice, Audience};
@@ -89,7 +89,7 @@ const MAX_NAMED: usize = 5;
 
 impl Text for Activated {
     fn text(&self, reader: &Audience) -> String {
-        let whose = of_key(self.key.as_deref());
+        let whose = for_key(self.key.as_deref());
         let active = match self.active.as_deref() {
             None => format!("the list of all keys is active{whose}"),
             Some([]) => format!("no scenario is active{whose}"),
@@ -145,8 +145,8 @@ fn activate(Body { body }: Body<Activate>, cx: &Context) -> Result<Activated, Co
 }
 
 /// True if a scenario exists and, if it comes from a file, matches the present text of the file.
-fn is_as_saved(generation: &ScenarioSnapshot, name: &str) -> bool {
-    let found = generation.find(name).filter(|_| generation.held_back(name).is_none());
+fn is_as_saved(snapshot: &ScenarioSnapshot, name: &str) -> bool {
+    let found = snapshot.find(name).filter(|_| snapshot.held_back(name).is_none());
     found.is_some_and(|scenario| match &scenario.origin {
         ScenarioOrigin::File(path) => read_file(path).is_ok_and(|text| *text == *scenario.text),
         ScenarioOrigin::BuiltIn | ScenarioOrigin::Inline => true,
@@ -154,8 +154,8 @@ fn is_as_saved(generation: &ScenarioSnapshot, name: &str) -> bool {
 }
 
 /// A warning for each of these scenarios whose active version is older than its file.
-fn not_as_saved(generation: &ScenarioSnapshot, names: &[&str]) -> Vec<Diagnostic> {
-    let earlier = names.iter().filter_map(|name| match generation.held_back(name)? {
+fn not_as_saved(snapshot: &ScenarioSnapshot, names: &[&str]) -> Vec<Diagnostic> {
+    let earlier = names.iter().filter_map(|name| match snapshot.held_back(name)? {
         Stale::Broken(problem) => {
             let mut warning = Diagnostic::clone(problem).as_warning();
             warning.message =
@@ -163,7 +163,7 @@ fn not_as_saved(generation: &ScenarioSnapshot, names: &[&str]) -> Vec<Diagnostic
             Some(warning)
         }
         Stale::Deleted => {
-            let file = generation.find(name)?.file_name();
+            let file = snapshot.find(name)?.file_name();
             let message = format!("the file of `{name}` is gone, so its last valid version stays active");
             let warning = Diagnostic::of_file("scenario/active-missing", message, "restore the file");
             Some(warning.as_warning().in_file(file))

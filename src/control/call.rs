@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use super::ControlError;
 use super::command::{CallCommand, Sent};
 use super::context::Context;
+use super::fields::DurationInput;
 use super::render::{AnyText, Text};
 use super::reply::ControlReply;
 use crate::contract::rules::json_type;
@@ -35,9 +36,15 @@ pub(crate) trait ControlCall: DeserializeOwned + JsonSchema + Serialize + Send +
         Vec::new()
     }
 
+    /// How long the emulator waits before it answers, if the request says so.
+    fn timeout(&self) -> Option<&DurationInput> {
+        None
+    }
+
     /// The call as the command line sends it.
     fn sent(&self) -> Sent {
-        Sent::new(Self::call().line, serde_json::to_value(self).expect("texts and numbers always serialise"))
+        let parts = serde_json::to_value(self).expect("texts and numbers always serialise");
+        Sent { timeout: self.timeout().and_then(DurationInput::get), ..Sent::new(Self::call().line, parts) }
     }
 }
 

@@ -243,28 +243,28 @@ impl Judge<'_> {
         for run in runs.failed.iter().take(MAX_TESTS) {
             let own = of.get(&**run.workspace.name()).map_or(&[][..], Vec::as_slice);
             let then: Vec<DeliveryRecord> = own.iter().filter_map(|delivery| run.as_it_was(delivery)).collect();
-            let (cause, taken) = self.of_test(run, runs, &then, are_all_silent);
+            let (cause, taken) = self.test_cause(run, runs, &then, are_all_silent);
             causes.taken.extend(taken);
             causes.add(cause);
         }
         let mut others = Facts::default();
         let is_new = |id: &str| !causes.taken.contains(id);
         let new = runs.requests.iter().filter(|request| is_new(request.transcript.id()));
-        for fact in self.of_requests(new) {
+        for fact in self.request_facts(new) {
             // What a scenario did is as planned, unless a test failed because of it.
             if fact.kind != CauseKind::Scripted && !fact.is_planned {
                 others.add(fact);
             }
         }
         let deliveries = deliveries.iter().filter(|delivery| is_new(&delivery.planned.id));
-        deliveries.filter_map(|delivery| self.of_delivery(delivery)).for_each(|fact| others.add(fact));
+        deliveries.filter_map(|delivery| self.delivery_fact(delivery)).for_each(|fact| others.add(fact));
         let most = causes.all.len() + MAX_CAUSES;
         for fact in others.all {
             causes.add(Cause::of(&fact, None));
         }
         if runs.is_whole && runs.arrived == 0 && runs.signed == 0 && causes.all.is_empty() {
             let refused = self.control.last_refused.lock().clone();
-            causes.all.push(refused.map_or_else(Cause::silent, |call| Cause::of_control_call(&call, false)));
+            causes.all.push(refused.map_or_else(Cause::silent, |call| Cause::from_control_call(&call, false)));
         }
         causes.join(findings);
         causes.all.extend(unfinished.map(|(name, message, key)| Cause {
@@ -290,7 +290,7 @@ impl Judge<'_> {
     }
 
     /// Why a test failed, and the records that show it or went wrong as well.
-    fn of_test(
+    fn test_cause(
         &self,
         run: &TestRun,
         runs: &TestRuns,
@@ -298,8 +298,8 @@ impl Judge<'_> {
         are_all_silent: bool,
     ) -> (Cause, Vec<String>) {
         let mut facts = Facts::default();
-        self.of_requests(run.requests.iter()).into_iter().for_each(|fact| facts.add(fact));
-        deliveries.iter().filter_map(|delivery| self.of_delivery(delivery)).for_each(|fact| facts.add(fact));
+        self.request_facts(run.requests.iter()).into_iter().for_each(|fact| facts.add(fact));
+        deliveries.iter().filter_map(|delivery| self.delivery_fact(delivery)).for_each(|fact| facts.add(fact));
         // Of equal ones the first remains the first.
         facts.all.sort_by_key(|fact| fact.rank(&run.test));
         let test = FailedTest {
@@ -311,12 +311,13 @@ impl Judge<'_> {
         let mut facts = facts.all.into_iter().peekable();
         let is_survived = facts.peek().is_some_and(|fact| fact.is_survived);
         let mut cause = match &run.test.refused {
-            Some(refused) => Cause { tests: vec![test], ..Cause::of_control_call(refused, true) },
+            Some(refused) => Cause { tests: vec![test], ..Cause::from_control_call(refused, true) },
             None => match facts.next_if(|fact| fact.may_fail(&run.test)) {
                 Some(fact) => Cause::of(&fact, Some(test)),
-                None => {
-                    Cause { tests: vec![test], ..self.of_no_fact(run, runs, deliveries, are_all_silent, is_survived) }
-                }
+                None => Cause {
+                    tests: vec![test],
+                    ..self.cause_without_fact(run, runs, deliveries, are_all_silent, is_survived)
+                },
             },
         };
         for fact in facts {
@@ -339,7 +340,7 @@ impl Judge<'_> {
     }
 
     /// Why a test failed, if not of its requests and deliveries. `is_survived`: what went wrong with them was answered well in the end.
-    fn of_no_fact(
+    fn cause_without_fact(
         &self,
         run: &TestRun,
         runs: &TestRuns,
@@ -352,7 +353,7 @@ impl Judge<'_> {
         let all_foreign = runs.foreign_to(run);
         let foreign = all_foreign.last().filter(|_| run.requests.is_empty());
         if let Some(first) = foreign.filter(|_| !run.overlaps)
-            && let Some(fact) = self.of_request(first)
+            && let Some(fact) = self.request_fact(first)
         {
             let sentence = format!("{}; it came without a valid key while the test ran", fact.what);
             let records: Vec<String> = all_foreign.iter().rev().map(|it| it.transcript.id().to_owned()).collect();
@@ -385,7 +386,7 @@ impl Judge<'_> {
         };
         let mut records = Vec::new();
         let while_it_ran = if run.overlaps { "while it and other tests ran" } else { "while it ran" };
-        if let Some(fact) = foreign.and_then(|first| self.of_request(first)) {
+        if let Some(fact) = foreign.and_then(|first| self.request_fact(first)) {
             sentence.push_str(&format!("; {while_it_ran}, {}, because it came without a valid key", fact.what));
             records = fact.records;
         } else if let Some(first) = runs.strangers_to(run).last()
@@ -425,7 +426,7 @@ impl Judge<'_> {
     }
 
     /// What went wrong with requests, given the newest first; the oldest comes first.
-    fn of_requests<'r>(&self, requests: impl Iterator<Item = &'r Arc<RequestRecord>>) -> Vec<Fact> {
+    fn request_facts<'r>(&self, requests: impl Iterator<Item = &'r Arc<RequestRecord>>) -> Vec<Fact> {
         let mut answered_later = HashSet::new();
         let mut facts = Vec::new();
         for request in requests {
@@ -433,7 +434,7 @@ impl Judge<'_> {
             let line = (request.workspace.as_ref().map(|workspace| workspace.name()), method, target);
             // Whatever else is refused is refused again, unless the client changes it.
             let may_pass = matches!(request.status, 0 | 429 | 500..);
-            match self.of_request(request) {
+            match self.request_fact(request) {
                 Some(fact) => facts.push(Fact { is_survived: may_pass && answered_later.contains(&line), ..fact }),
                 None if request.status < 400 => {
                     answered_later.insert(line);
@@ -446,7 +447,7 @@ impl Judge<'_> {
     }
 
     /// What went wrong with a request; `None` if nothing did.
-    fn of_request(&self, request: &RequestRecord) -> Option<Fact> {
+    fn request_fact(&self, request: &RequestRecord) -> Option<Fact> {
         if request.is_incidental() {
             return None;
         }
@@ -494,7 +495,7 @@ impl Judge<'_> {
             return None;
         };
         let remedy = self.shown(&remedy);
-        let remedy = match refusal::of_api(request) {
+        let remedy = match refusal::api_hint(request) {
             Some(hint) => Hint { text: format!("{remedy}; {}", hint.text), ..hint },
             None => remedy.into(),
         };
@@ -515,7 +516,7 @@ impl Judge<'_> {
     }
 
     /// What went wrong with a delivery; `None` if nothing did.
-    fn of_delivery(&self, delivery: &DeliveryRecord) -> Option<Fact> {
+    fn delivery_fact(&self, delivery: &DeliveryRecord) -> Option<Fact> {
         let deciding = delivery.deciding_attempt();
         let to = story::destination(
             &self.redactor.text(delivery.planned.url.as_str()),
@@ -596,7 +597,7 @@ impl Cause {
     }
 
     /// A test cannot go on without its call, whatever else happened. Without requests, any call is why a command sent none.
-    fn of_control_call(RefusedCall { call, status, code, message }: &RefusedCall, is_of_test: bool) -> Self {
+    fn from_control_call(RefusedCall { call, status, code, message }: &RefusedCall, is_of_test: bool) -> Self {
         let (whose, doer) = if is_of_test { ("the test's own", "test") } else { ("a", "command") };
         let sentence = format!("{whose} control call was refused: {call}: {status} {code}: {message}");
         let remedy = Some(format!("correct this call, or what the {doer} does before it"));

@@ -104,6 +104,10 @@ impl ControlCall for Body<MoveClock> {
         Call::waits::<Self, _>(Tag::STATE, "POST clock", |Self { body }, cx| change(body, cx))
     }
 
+    fn timeout(&self) -> Option<&DurationInput> {
+        self.body.timeout.as_ref()
+    }
+
     fn commands() -> Vec<CallCommand> {
         let mode = |name, about, examples, mode| {
             let sent = move |of: OfClock| Self { body: MoveClock { mode: Some(mode), ..of.into() } }.sent();

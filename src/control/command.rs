@@ -1,5 +1,7 @@
 //! A control call as the command line makes it: the call as it is sent, and the command whose arguments are its fields.
 
+use std::time::Duration;
+
 use clap::{ArgMatches, Args};
 use serde_json::{Map, Value};
 
@@ -12,6 +14,10 @@ pub(crate) struct Sent {
     pub(crate) segment: Option<(String, String)>,
     pub(crate) query: Map<String, Value>,
     pub(crate) body: Map<String, Value>,
+    /// How long the emulator waits before it answers, if the request says so.
+    pub(crate) timeout: Option<Duration>,
+    /// How long an emulator that cannot be reached yet is called again.
+    pub(crate) patience: Duration,
 }
 
 impl Sent {
@@ -27,7 +33,7 @@ impl Sent {
         let (mut query, mut body) = (part("query"), part("body"));
         query.extend(body.shift_remove_entry("key"));
         query.retain(|_, value| !value.is_null());
-        Self { method, path, segment, query, body }
+        Self { method, path, segment, query, body, timeout: None, patience: Duration::ZERO }
     }
 }
 
@@ -44,6 +50,11 @@ pub(crate) struct CallCommand {
     pub(crate) sent: Box<MakeCall>,
     /// The events of the stream that `--follow` prints.
     pub(crate) follows: Option<&'static str>,
+    /// True if `--from RUN` asks a saved run instead of an emulator.
+    pub(crate) reads_runs: bool,
+    /// Two options that exclude each other if both are typed, and a hint.
+    // Not by clap, for which a key in the environment conflicts like a typed one.
+    pub(crate) excludes: Option<([&'static str; 2], &'static str)>,
     pub(crate) examples: &'static [&'static str],
     /// Its group, if it is the command that runs when the group is named alone.
     pub(crate) group: Option<CommandGroup>,
@@ -70,6 +81,8 @@ impl CallCommand {
             define: Box::new(|command| A::augment_args(command).long_about(None)),
             sent: Box::new(move |matches| A::from_arg_matches(matches).map(&sent)),
             follows: None,
+            reads_runs: false,
+            excludes: None,
             examples,
             group: None,
             after: None,

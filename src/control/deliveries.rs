@@ -133,6 +133,10 @@ impl ControlCall for Body<WaitForDeliveries> {
             .with(Options { media: Some(JSON_OR_TEXT), ..MAY_ASK_FOR_NONE })
     }
 
+    fn timeout(&self) -> Option<&DurationInput> {
+        self.body.timeout.as_ref()
+    }
+
     fn commands() -> Vec<CallCommand> {
         let about = "Wait until deliveries match; on timeout, show the nearest ones and what differs, and exit 1";
         let examples = &[
@@ -145,14 +149,14 @@ impl ControlCall for Body<WaitForDeliveries> {
 }
 
 fn event_id(text: &str) -> Result<String, String> {
-    of_id(text, "evt_", "an event")
+    parse_id(text, "evt_", "an event")
 }
 
 fn subscription_id(text: &str) -> Result<String, String> {
-    of_id(text, "sub_", "a subscription")
+    parse_id(text, "sub_", "a subscription")
 }
 
-fn of_id(text: &str, prefix: &str, what: &str) -> Result<String, String> {
+fn parse_id(text: &str, prefix: &str, what: &str) -> Result<String, String> {
     let is_one = text.starts_with(prefix).then(|| text.to_owned());
     is_one.ok_or_else(|| format!("expected the id of {what}, such as {prefix}01k..."))
 }

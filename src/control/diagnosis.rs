@@ -94,7 +94,7 @@ impl<'a> Diagnosis<'a> {
             ExplainedStep::new(
                 format!("attempt {}", attempt.number),
                 verdict,
-                story::of_attempt(attempt, self.redactor),
+                story::attempt_summary(attempt, self.redactor),
             )
         });
         let damage = damage_step(&self.delivery.event);

@@ -19,13 +19,10 @@ const MAX_DUE: usize = 50;
 
 /// The earliest entries due in a scope, and how many were left out.
 pub(super) fn due(control: &Control, scope: &KeyScope, redactor: Redactor<'_>) -> (Vec<Due>, usize) {
-    let (mut due, mut count) = deliveries_due(control, scope, redactor, &|_| true, &|_| true);
-    for workspace in scope.workspaces(&control.engine) {
-        let now = workspace.clock().now();
+    let (mut due, mut count, workspaces) = deliveries_due(control, scope, redactor, &|_| true, &|_| true);
+    for (workspace, now, emission) in workspaces.into_values() {
         let attempt = workspace.with_queue(|queue| queue.next_due());
-        let planned = workspace.lock().timeline.next_due();
-        let timed = control.engine.timed_ahead(&workspace, &|_| true).into_iter().map(|(at, _)| at).min();
-        let first = [attempt, planned, timed].into_iter().flatten().min();
+        let first = attempt.into_iter().chain(emission).min();
         let timer = workspace.agenda().next_due().filter(|due| *due > now.instant);
         if let Some(at) = timer.filter(|at| first.is_none_or(|first| *at < first)) {
             count += 1;
@@ -50,16 +47,19 @@ fn keep_earliest(due: &mut Vec<TimedDue>, many: usize) {
     }
 }
 
-/// The earliest planned events, rotations and timed emissions that are meant, and attempts at the deliveries that are meant; and how many
-/// there are in all.
+/// Workspaces by name, each with its time and when the first of its emissions that are meant is due.
+type Workspaces = HashMap<Arc<str>, (Arc<Workspace>, Now, Option<Instant>)>;
+
+/// The earliest planned events, rotations and timed emissions that are meant, and attempts at the deliveries that are meant; how many
+/// there are in all; and the workspaces of the scope.
 fn deliveries_due(
     control: &Control,
     scope: &KeyScope,
     redactor: Redactor<'_>,
     is_emitted: &dyn Fn(&Emit) -> bool,
     is_meant: &dyn Fn(&DeliveryRecord) -> bool,
-) -> (Vec<TimedDue>, usize) {
-    let mut workspaces: HashMap<Arc<str>, (Arc<Workspace>, Now)> = HashMap::new();
+) -> (Vec<TimedDue>, usize, Workspaces) {
+    let mut workspaces = Workspaces::new();
     let (mut found, mut count) = (Vec::new(), 0);
     for workspace in scope.workspaces(&control.engine) {
         let now = workspace.clock().now();
@@ -71,6 +71,7 @@ fn deliveries_due(
         ahead.extend(planned().take(MAX_DUE).map(|PlannedEvent { at, emit, .. }| (*at, Arc::clone(emit))));
         drop(state);
         ahead.sort_by_key(|(at, _)| *at);
+        let first = ahead.first().map(|(at, _)| *at);
         for (at, emit) in ahead.into_iter().take(MAX_DUE) {
             let message = format!("{} of scenario `{}`: {}", emit.label, emit.scenario, emit.what());
             let kind = if emit.event().is_some() { DueKind::Event } else { DueKind::Rotation };
@@ -78,7 +79,7 @@ fn deliveries_due(
             found.push((wait, Due { scenario: Some(emit.scenario.to_string()), ..due }));
         }
         keep_earliest(&mut found, 2 * MAX_DUE);
-        workspaces.insert(Arc::clone(workspace.name()), (workspace, now));
+        workspaces.insert(Arc::clone(workspace.name()), (workspace, now, first));
     }
     let in_scope = |delivery: &DeliveryRecord| workspaces.contains_key(&delivery.event.workspace);
     let pending = control
@@ -86,7 +87,7 @@ fn deliveries_due(
         .deliveries
         .list(None, usize::MAX, |delivery| delivery.next.is_some() && in_scope(delivery) && is_meant(delivery));
     let attempt = |(_, delivery): (u64, DeliveryRecord)| {
-        let (workspace, now) = workspaces.get(&delivery.event.workspace)?;
+        let (workspace, now, _) = workspaces.get(&delivery.event.workspace)?;
         Some((delivery.next?.since(now.instant), delivery.next?, workspace, *now, delivery))
     };
     let mut attempts: Vec<_> = pending.into_iter().rev().filter_map(attempt).collect();
@@ -98,7 +99,7 @@ fn deliveries_due(
         let (wait, due) = entry(workspace, now, at, DueKind::Attempt, message, redactor);
         found.push((wait, Due { delivery: Some(delivery.planned.id.as_str().into()), ..due }));
     }
-    (found, count)
+    (found, count, workspaces)
 }
 
 /// What will deliver without another call: planned events and timed emissions of these types, and attempts at the deliveries that are
@@ -111,7 +112,7 @@ pub(super) fn yet_to_deliver(
     is_meant: &dyn Fn(&DeliveryRecord) -> bool,
 ) -> Vec<Due> {
     let is_emitted = |emit: &Emit| emit.event().is_some_and(is_type);
-    let (mut found, _) = deliveries_due(control, scope, redactor, &is_emitted, is_meant);
+    let (mut found, ..) = deliveries_due(control, scope, redactor, &is_emitted, is_meant);
     found.sort_by_key(|(wait, _)| *wait);
     found.into_iter().map(|(_, due)| due).collect()
 }

@@ -62,17 +62,15 @@ impl ControlCall for Explain {
     }
 
     fn commands() -> Vec<CallCommand> {
-        vec![CallCommand::new(
-            "explain",
-            &[
-                "explain  the newest request or delivery",
-                "explain req_01k...  why this answer",
-                "explain evt_01k...  where the event went, and where not",
-                "explain dlv_01k...  what the receiver answered, and what to try",
-                "explain req_01k... --from report.html  of a saved run",
-            ],
-            |request: Self| request.sent(),
-        )]
+        let examples = &[
+            "explain  the newest request or delivery",
+            "explain req_01k...  why this answer",
+            "explain evt_01k...  where the event went, and where not",
+            "explain dlv_01k...  what the receiver answered, and what to try",
+            "explain req_01k... --from report.html  of a saved run",
+        ];
+        let command = CallCommand::new("explain", examples, |request: Self| request.sent());
+        vec![CallCommand { reads_runs: true, ..command }.after("forwards")]
     }
 }
 
@@ -159,7 +157,7 @@ fn explain(Explain { path, query }: Explain, cx: &Context) -> Result<Explanation
     match id.split_once('_').map(|(prefix, _)| prefix) {
         Some("req") => {
             let request = requests::find(cx, &scope, id)?;
-            let explained = of_request(&cx.control, &request, AdviceTime::Now, redactor);
+            let explained = explain_request(&cx.control, &request, AdviceTime::Now, redactor);
             Ok(Explanation { request: Some(requests::whole(&request, redactor)), ..explained })
         }
         Some("evt") => {
@@ -173,7 +171,7 @@ fn explain(Explain { path, query }: Explain, cx: &Context) -> Result<Explanation
             Ok(Explanation {
                 id: id.to_owned(),
                 kind: Explained::Event,
-                summary: story::of_event(&record),
+                summary: story::event_summary(&record),
                 steps: event_steps(&record),
                 advice: enabling(&record),
                 event: Some(events::shown(&record, registry, redactor)),
@@ -186,7 +184,7 @@ fn explain(Explain { path, query }: Explain, cx: &Context) -> Result<Explanation
             Ok(Explanation {
                 id: id.to_owned(),
                 kind: Explained::Delivery,
-                summary: story::of_delivery(&delivery, redactor),
+                summary: story::delivery_summary(&delivery, redactor),
                 steps: diagnosis.steps(),
                 advice: Some(diagnosis.advice()),
                 delivery: Some(deliveries::whole(&delivery, registry, redactor)),
@@ -198,10 +196,10 @@ fn explain(Explain { path, query }: Explain, cx: &Context) -> Result<Explanation
 }
 
 /// Why a request got its answer, without the request itself.
-pub(super) fn of_request(
+pub(super) fn explain_request(
     control: &Control,
     request: &RequestRecord,
-    reading: AdviceTime,
+    read_at: AdviceTime,
     redactor: Redactor<'_>,
 ) -> Explanation {
     let steps = request_steps(request, redactor);
@@ -211,7 +209,7 @@ pub(super) fn of_request(
         story::rule_beside_api(request).map_or_else(String::new, |rule| format!("; {}", story::rule_text(rule)));
     let summary = format!("{} because {why}{beside}", story::answer_text(request));
     let (rules, note) = rules_of(control, request);
-    let advice = refusal::advice(control, request, reading, redactor);
+    let advice = refusal::advice(control, request, read_at, redactor);
     Explanation {
         id: request.transcript.id().to_owned(),
         summary,

@@ -1,6 +1,7 @@
 //! Types of fields and answers that several calls of the control API have. Independent of the emulator's parts.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{RangedU64ValueParser, TypedValueParser};
@@ -164,6 +165,13 @@ pub(crate) fn not_one_of(fields: &[&str]) -> serde_json::Value {
 #[schemars(inline, extend("pattern" = crate::util::duration::DURATION_PATTERN, "examples" = ["5s"]))]
 #[serde(transparent)]
 pub(crate) struct DurationInput(pub(crate) String);
+
+impl DurationInput {
+    /// `None` if it is not a duration, which the emulator refuses.
+    pub(super) fn get(&self) -> Option<Duration> {
+        parse_duration(&self.0).ok()
+    }
+}
 
 impl FromStr for DurationInput {
     type Err = String;

@@ -12,7 +12,7 @@ use super::call::{Body, Call, ControlCall, Made, Query, Tag};
 use super::command::CallCommand;
 use super::context::Context;
 use super::fields::{KeyFilter, KeyOrAll, List};
-use super::render::{TableRow, Text, cell, joined, of_key, warnings};
+use super::render::{TableRow, Text, cell, for_key, joined, warnings};
 use super::reply::json;
 use super::scenarios::refused;
 use super::{Control, ControlError};
@@ -256,7 +256,7 @@ impl Text for Patched {
         let changes = if self.changes.is_empty() { "nothing".to_owned() } else { joined(&self.changes) };
         let unchanged =
             if self.unchanged.is_empty() { String::new() } else { format!("; {}", joined(&self.unchanged)) };
-        let whose = of_key(self.key.as_deref());
+        let whose = for_key(self.key.as_deref());
         let changed = format!("changed{whose}: {changes}{unchanged} ({})\n", generation_text(self.generation));
         changed + &warnings(&self.warnings)
     }

@@ -58,18 +58,18 @@ const MAX_KEYS: usize = 100;
 pub(super) fn progress(
     control: &Control,
     scope: &KeyScope,
-    generation: &ScenarioSnapshot,
+    snapshot: &ScenarioSnapshot,
     redactor: Redactor<'_>,
 ) -> (BTreeMap<Arc<str>, Vec<ScenarioProgress>>, usize) {
     let (mut found, mut omitted) = (BTreeMap::<Arc<str>, Vec<ScenarioProgress>>::new(), 0);
-    let keys = keys_by_activation(control, scope, generation);
-    for config in configs(generation, scope) {
+    let keys = keys_by_activation(control, scope, snapshot);
+    for config in configs(snapshot, scope) {
         for player in players(control, scope, &keys, config.activation) {
             let planned = player.planned(config.activation);
             for scenario in config.active.iter() {
                 let shown = found.entry(Arc::clone(&scenario.name)).or_default();
                 if shown.len() < MAX_KEYS {
-                    shown.push(of_player(scenario, &player, &planned, redactor));
+                    shown.push(player_progress(scenario, &player, &planned, redactor));
                 } else {
                     omitted += 1;
                 }
@@ -79,7 +79,7 @@ pub(super) fn progress(
     (found, omitted)
 }
 
-fn of_player(
+fn player_progress(
     scenario: &Scenario,
     player: &ScenarioPlayer,
     planned: &HashMap<u64, u64>,

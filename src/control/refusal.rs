@@ -31,29 +31,29 @@ pub(super) enum AdviceTime {
 pub(super) fn advice(
     control: &Control,
     request: &RequestRecord,
-    reading: AdviceTime,
+    read_at: AdviceTime,
     redactor: Redactor<'_>,
 ) -> Option<Vec<Hint>> {
     let mut advice = Vec::new();
     let is_refused = request.status >= 400 || request.broken.is_some();
     if let Some(by) = request.scripted.as_ref().filter(|_| is_refused) {
-        advice.push(of_scenario(control, request, by, reading, redactor));
+        advice.push(scenario_hint(control, request, by, read_at, redactor));
     }
-    if reading == AdviceTime::Now
+    if read_at == AdviceTime::Now
         && matches!(request.reason, Reason::RateLimited)
         && let Some(workspace) = request.workspace.as_ref().filter(|workspace| !workspace.is_gone())
     {
-        advice.push(of_quota(control, workspace, redactor));
+        advice.push(quota_hint(control, workspace, redactor));
     }
     if request.status == 429 {
-        advice.push(of_client(control, request, reading));
+        advice.push(client_hint(control, request, read_at));
     }
-    advice.extend(of_api(request));
+    advice.extend(api_hint(request));
     (!advice.is_empty()).then_some(advice)
 }
 
 /// What makes the emulator answer otherwise where the API refused a request by its own rules.
-pub(super) fn of_api(request: &RequestRecord) -> Option<Hint> {
+pub(super) fn api_hint(request: &RequestRecord) -> Option<Hint> {
     let (text, advice) = match &request.reason {
         Reason::Announced(_, advice) => ("to have it answered in an assumed shape:", advice.as_ref()),
         Reason::Invalid(problems) => {
@@ -65,7 +65,7 @@ pub(super) fn of_api(request: &RequestRecord) -> Option<Hint> {
 }
 
 /// When the quota allows the next request, and how to make that sooner.
-fn of_quota(control: &Control, workspace: &Workspace, redactor: Redactor<'_>) -> Hint {
+fn quota_hint(control: &Control, workspace: &Workspace, redactor: Redactor<'_>) -> Hint {
     let (profile, clock) = (control.engine.profile_for(Some(workspace.name())), workspace.clock());
     let now = clock.now();
     let quota = workspace.lock().quota(&profile, now);
@@ -94,11 +94,11 @@ fn of_quota(control: &Control, workspace: &Workspace, redactor: Redactor<'_>) ->
 }
 
 /// What the rule did. If it gave the answer, also how often it will do so again, and how to turn its scenario off.
-fn of_scenario(
+fn scenario_hint(
     control: &Control,
     request: &RequestRecord,
     by: &DecidingRule,
-    reading: AdviceTime,
+    read_at: AdviceTime,
     redactor: Redactor<'_>,
 ) -> Hint {
     let snapshot = control.engine.library.load();
@@ -120,7 +120,7 @@ fn of_scenario(
         _ => format!("did not give this answer, which is the API's own ({})", by.action),
     };
     let text = format!("scenario `{}` ({place}, line {}), {}, {did}", by.scenario, by.line, by.rule);
-    if reading == AdviceTime::Later || story::rule_beside_api(request).is_some() {
+    if read_at == AdviceTime::Later || story::rule_beside_api(request).is_some() {
         return text.into();
     }
     if request.transcript.headers().any(|(name, _)| name.eq_ignore_ascii_case(SCENARIO.as_str())) {
@@ -162,7 +162,7 @@ fn of_scenario(
 }
 
 /// What a client should do after a 429, and how to make the answer say when.
-fn of_client(control: &Control, request: &RequestRecord, reading: AdviceTime) -> Hint {
+fn client_hint(control: &Control, request: &RequestRecord, read_at: AdviceTime) -> Hint {
     let mut headers = request.transcript.answer_headers();
     if let Some((_, value)) = headers.find(|(name, _)| name.eq_ignore_ascii_case("retry-after")) {
         return format!("{AFTER_429}; this one has `Retry-After: {value}`").into();
@@ -171,7 +171,7 @@ fn of_client(control: &Control, request: &RequestRecord, reading: AdviceTime) ->
     let is_off = control.engine.profile_for(name).rate_limit.retry_after == RetryAfterForm::Off;
     // A scenario's own body or code has no header of the contract's 429.
     let is_of_contract = request.scripted.is_none() || request.quota.as_ref().is_some_and(|quota| !quota.allowed);
-    match (is_of_contract, is_off && reading == AdviceTime::Now) {
+    match (is_of_contract, is_off && read_at == AdviceTime::Now) {
         (true, true) => Hint {
             text: format!(
                 "{AFTER_429}; this one has none, because `rate_limit.retry_after` is off; to send it from now on:"

@@ -74,7 +74,7 @@ pub(crate) fn joined(texts: &[String]) -> String {
 }
 
 /// Whose something is, at the end of a sentence; empty for all keys.
-pub(crate) fn of_key(key: Option<&str>) -> String {
+pub(crate) fn for_key(key: Option<&str>) -> String {
     key.map_or_else(String::new, |key| format!(" for {}", cell(key)))
 }
 

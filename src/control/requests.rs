@@ -136,6 +136,10 @@ impl ControlCall for Body<WaitForRequests> {
             .with(Options { media: Some(JSON_OR_TEXT), ..MAY_ASK_FOR_NONE })
     }
 
+    fn timeout(&self) -> Option<&DurationInput> {
+        self.body.timeout.as_ref()
+    }
+
     fn commands() -> Vec<CallCommand> {
         let about = "Wait until requests match; on timeout, show the nearest ones and what differs, and exit 1";
         let examples = &[

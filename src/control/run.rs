@@ -400,14 +400,14 @@ impl Records {
         let requests = newest(&history.requests, most, |(_, record)| requests::whole(record, redactor));
         let deliveries = newest(&found, most, |(_, delivery)| RunRecord {
             record: deliveries::whole(delivery, registry, redactor),
-            summary: story::of_delivery(delivery, redactor),
+            summary: story::delivery_summary(delivery, redactor),
             advice: (delivery.status != DeliveryStatus::Delivered && !story::is_on_purpose(delivery))
                 .then(|| Diagnosis::new(control, delivery, redactor).first_advice())
                 .flatten(),
         });
         let events = newest(&history.events, most, |event| RunRecord {
             record: events::shown(event, registry, redactor),
-            summary: story::of_event(event),
+            summary: story::event_summary(event),
             advice: None,
         });
         let notices = newest(&history.notices, most, |notice| stream::shown(notice));
@@ -426,7 +426,7 @@ impl Records {
         };
         let explained = |(request, (_, record)): (RequestWhole, &(u64, Arc<RequestRecord>))| RunRequest {
             request,
-            explanation: explain::of_request(control, record, AdviceTime::Later, redactor),
+            explanation: explain::explain_request(control, record, AdviceTime::Later, redactor),
         };
         let requests = requests.into_iter().zip(&history.requests).map(explained).collect();
         Self { requests, deliveries, events, notices, omitted, next_cursor }
@@ -446,12 +446,12 @@ fn newest<T, S: Serialize>(records: impl IntoIterator<Item = T>, most: usize, sh
     records.into_iter().take(most).map(next).take_while(has_room).map(|(record, _)| record).collect()
 }
 
-fn facts(control: &Control, generation: &ScenarioSnapshot, redactor: Redactor<'_>) -> EmulatorFacts {
+fn facts(control: &Control, snapshot: &ScenarioSnapshot, redactor: Redactor<'_>) -> EmulatorFacts {
     let folder = |path: &std::path::PathBuf| redactor.text(&path.display().to_string()).into_owned();
     EmulatorFacts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         seed: control.seed,
-        generation: generation.number,
+        generation: snapshot.number,
         started_at: time(control.started_at),
         base_url: control.base_url.clone(),
         control_url: control.control_url.clone(),
@@ -464,7 +464,7 @@ fn facts(control: &Control, generation: &ScenarioSnapshot, redactor: Redactor<'_
 fn keys(
     control: &Control,
     scope: &KeyScope,
-    generation: &ScenarioSnapshot,
+    snapshot: &ScenarioSnapshot,
     history: &EntriesByKind,
     with_output: bool,
     redactor: Redactor<'_>,
@@ -479,9 +479,9 @@ fn keys(
         let mover = control.engine.clock_driver(Some(Arc::clone(workspace)));
         (!workspace.clock().follows()).then(|| clock::shown(&mover, mover.clock().now(), redactor))
     };
-    let base = generation.config_for(scope.key().as_deref());
+    let base = snapshot.config_for(scope.key().as_deref());
     let key = |workspace: &Arc<Workspace>| {
-        let config = generation.config_for(Some(workspace.name()));
+        let config = snapshot.config_for(Some(workspace.name()));
         let (quota, subscriptions, test) = {
             let state = workspace.lock();
             let quota = state.quota(&config.profile, workspace.clock().now());

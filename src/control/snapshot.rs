@@ -153,7 +153,9 @@ impl ControlCall for Body<Reset> {
             "reset --all  # as after the start: every key, the journal, the clock, scenarios",
         ];
         let sent = |ResetArgs { key, all }| Self { body: Reset { key: if all { "*".into() } else { key } } }.sent();
-        vec![CallCommand::new("reset", examples, sent).about("Forget what a key did, or everything").after("run")]
+        let excludes = (["all", "key"], "leave one out: `--all` resets every key, `--key KEY` one");
+        let command = CallCommand { excludes: Some(excludes), ..CallCommand::new("reset", examples, sent) };
+        vec![command.about("Forget what a key did, or everything").after("run")]
     }
 }
 

@@ -124,7 +124,7 @@ pub(super) fn quota_limit(quota: &QuotaCheck) -> String {
 }
 
 /// Where an event went.
-pub(super) fn of_event(event: &EventRecord) -> String {
+pub(super) fn event_summary(event: &EventRecord) -> String {
     // One subscription may get several copies.
     let reached: BTreeSet<&str> = event.deliveries.iter().map(|delivery| &*delivery.subscription).collect();
     match (reached.len(), reached.len() + event.skipped.len()) {
@@ -134,11 +134,11 @@ pub(super) fn of_event(event: &EventRecord) -> String {
 }
 
 /// What happened to a delivery so far.
-pub(super) fn of_delivery(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> String {
+pub(super) fn delivery_summary(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> String {
     let attempts = delivery.attempts_made();
     let deciding = delivery.deciding_attempt();
     let last = || match deciding {
-        Some(attempt) => format!("{}{}", of_attempt(attempt, redactor), since(delivery, attempt)),
+        Some(attempt) => format!("{}{}", attempt_summary(attempt, redactor), since(delivery, attempt)),
         None if attempts == 0 => "no attempt was made".to_owned(),
         None if delivery.made == 0 => "what the receiver answered is not in the snapshot".to_owned(),
         None => "the receiver's answer was evicted, because the pending deliveries use too much memory".to_owned(),
@@ -153,7 +153,9 @@ pub(super) fn of_delivery(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> 
             let reached = deciding.filter(|attempt| !attempt.outcome.is_unreached());
             let before = reached.or_else(|| delivery.attempts.iter().rev().nth(1));
             match (&delivery.note, before) {
-                (Some(note), Some(attempt)) => format!("{}; then cancelled: {note}", of_attempt(attempt, redactor)),
+                (Some(note), Some(attempt)) => {
+                    format!("{}; then cancelled: {note}", attempt_summary(attempt, redactor))
+                }
                 (Some(note), None) => format!("cancelled: {note}"),
                 (None, _) => format!("cancelled: {}", last()),
             }
@@ -170,9 +172,9 @@ pub(super) fn of_delivery(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> 
 pub(super) fn failure_of(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> String {
     match delivery.deciding_attempt() {
         Some(attempt) if delivery.status != DeliveryStatus::Cancelled || !attempt.outcome.is_unreached() => {
-            of_attempt(attempt, redactor)
+            attempt_summary(attempt, redactor)
         }
-        _ => of_delivery(delivery, redactor),
+        _ => delivery_summary(delivery, redactor),
     }
 }
 
@@ -198,7 +200,7 @@ fn since(delivery: &DeliveryRecord, deciding: &AttemptRecord) -> String {
 }
 
 /// How an attempt ended, and why it failed.
-pub(super) fn of_attempt(attempt: &AttemptRecord, redactor: Redactor<'_>) -> String {
+pub(super) fn attempt_summary(attempt: &AttemptRecord, redactor: Redactor<'_>) -> String {
     let ending = ending(&attempt.outcome, redactor);
     let Some(status) = attempt.outcome.status() else { return ending };
     let why = match status {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ControlError;
 use super::call::{Call, ControlCall, JSON_OR_TEXT, Made, Options, Tag, USUAL};
-use super::command::CallCommand;
+use super::command::{CallCommand, Sent};
 use super::context::Context;
 use super::fields::DurationInput;
 use super::render::Text;
@@ -36,7 +36,8 @@ impl ControlCall for AskHealth {
 
     fn commands() -> Vec<CallCommand> {
         let examples = &["health", "health --wait 10s", "health --url http://emulator:9770"];
-        let command = CallCommand::new("health", examples, |_: HealthArgs| Self {}.sent());
+        let sent = |HealthArgs { wait }| Sent { patience: wait.get().unwrap_or_default(), ..Self {}.sent() };
+        let command = CallCommand::new("health", examples, sent);
         vec![command.about("Exit with 0 when the emulator is ready").after("mcp")]
     }
 }

@@ -303,7 +303,7 @@ pub(super) fn judge(
         ProblemWith { message: format!("{} to {}: {what}", row.event_type, row.url), row, remedy: None }
     };
     let lost = |delivery: &DeliveryRecord| {
-        let what = story::of_delivery(delivery, redactor);
+        let what = story::delivery_summary(delivery, redactor);
         match Diagnosis::new(control, delivery, redactor).remedy() {
             None => problem(delivery, what),
             Some(remedy) => {
@@ -436,7 +436,7 @@ pub(super) struct ScenarioPlayer {
 }
 
 impl ScenarioPlayer {
-    fn of_key(workspace: &Arc<Workspace>, activation: u64) -> Self {
+    fn for_key(workspace: &Arc<Workspace>, activation: u64) -> Self {
         Self { workspace: Some(Arc::clone(workspace)), turns: turns_of(workspace, activation) }
     }
 
@@ -534,7 +534,7 @@ pub(super) fn players(
     let anonymous = Some(control.engine.registry.anonymous());
     let anonymous = anonymous.filter(|it| scope.0.is_none() && it.lock().counters.has_started(activation));
     let without_key = |it: Arc<Workspace>| ScenarioPlayer { workspace: None, turns: turns_of(&it, activation) };
-    own.map(|workspace| ScenarioPlayer::of_key(workspace, activation)).chain(anonymous.map(without_key)).collect()
+    own.map(|workspace| ScenarioPlayer::for_key(workspace, activation)).chain(anonymous.map(without_key)).collect()
 }
 
 /// A scenario, and who may have played it.

@@ -93,7 +93,7 @@ const SLOW: Duration = Duration::from_secs(3);
 
 impl Occurrence {
     /// A sighting in a delivery; the detail begins with its URL.
-    fn of_delivery(confidence: Confidence, delivery: &DeliveryRecord, what: impl Display) -> Self {
+    fn in_delivery(confidence: Confidence, delivery: &DeliveryRecord, what: impl Display) -> Self {
         Self::new(confidence, &delivery.planned.id, format!("{} {what}", delivery.planned.url))
     }
 }
@@ -104,7 +104,7 @@ fn accepted(delivery: &DeliveryRecord, forgeries: &[Tamper]) -> Assessment {
     let forgery = delivery.forgery()?;
     let status = delivery.attempts.last().and_then(|attempt| attempt.outcome.status()).unwrap_or_default();
     let what = || format!("answered {status} to a delivery forged by `{}`", tamper.name());
-    Some((forgery == Forgery::Accepted).then(|| Occurrence::of_delivery(Confidence::Certain, delivery, what())))
+    Some((forgery == Forgery::Accepted).then(|| Occurrence::in_delivery(Confidence::Certain, delivery, what())))
 }
 
 fn accepted_forged(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Assessment {
@@ -128,7 +128,7 @@ fn answers(delivery: &DeliveryRecord) -> impl Iterator<Item = u16> + '_ {
 fn refused_valid(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Assessment {
     let status = answers(delivery).next()?;
     let what = || format!("answered {status} to a delivery with a valid signature");
-    Some(matches!(status, 400 | 401 | 403).then(|| Occurrence::of_delivery(Confidence::Likely, delivery, what())))
+    Some(matches!(status, 400 | 401 | 403).then(|| Occurrence::in_delivery(Confidence::Likely, delivery, what())))
 }
 
 fn refused_duplicate(traffic: &Traffic<'_>) -> Judged {
@@ -140,7 +140,7 @@ fn refused_duplicate(traffic: &Traffic<'_>) -> Judged {
         if let Some(before) = accepted.get(&same) {
             let what = || format!("answered {status} to the event that it had accepted as {before}");
             let is_refused = (400..600).contains(&status);
-            judged.count(Some(is_refused.then(|| Occurrence::of_delivery(Confidence::Certain, delivery, what()))));
+            judged.count(Some(is_refused.then(|| Occurrence::in_delivery(Confidence::Certain, delivery, what()))));
         } else if (200..300).contains(&status) {
             accepted.insert(same, &delivery.planned.id);
         }
@@ -152,7 +152,7 @@ fn redirected(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Assessment {
     let mut statuses = answers(delivery).peekable();
     statuses.peek()?;
     let redirect = statuses.find(|status| (300..400).contains(status));
-    Some(redirect.map(|status| Occurrence::of_delivery(Confidence::Certain, delivery, format!("answered {status}"))))
+    Some(redirect.map(|status| Occurrence::in_delivery(Confidence::Certain, delivery, format!("answered {status}"))))
 }
 
 fn slow(delivery: &DeliveryRecord, traffic: &Traffic<'_>) -> Assessment {
@@ -172,5 +172,5 @@ fn slow(delivery: &DeliveryRecord, traffic: &Traffic<'_>) -> Assessment {
     let mut judged = delivery.attempts.iter().filter_map(|attempt| judge(attempt)).peekable();
     judged.peek()?;
     let worst = judged.flatten().min_by_key(|(confidence, _)| *confidence);
-    Some(worst.map(|(confidence, what)| Occurrence::of_delivery(confidence, delivery, what)))
+    Some(worst.map(|(confidence, what)| Occurrence::in_delivery(confidence, delivery, what)))
 }

@@ -217,7 +217,7 @@ fn apply_patch(mut answer: Answer, patch: &Patch) -> Answer {
 }
 
 fn error_reply(cx: &RequestContext, reply: &ScriptedReply, status: StatusCode) -> Answer {
-    let of_status = ErrorKind::of_status(status.as_u16()).unwrap_or(ErrorKind::InternalError);
+    let of_status = ErrorKind::from_status(status.as_u16()).unwrap_or(ErrorKind::InternalError);
     let kind = reply.error.unwrap_or(of_status);
     let message = reply.message.as_deref().unwrap_or_else(|| kind.message());
     if reply.code.is_none() && reply.error.is_some() {

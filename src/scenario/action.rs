@@ -68,7 +68,7 @@ impl ScriptedReply {
 
     /// True if the answer has the error envelope: no body was given, but an error, a code, a message, or the status of an error.
     pub fn has_envelope(&self) -> bool {
-        let is_error = || ErrorKind::of_status(self.status()).is_some();
+        let is_error = || ErrorKind::from_status(self.status()).is_some();
         self.body.is_none() && (self.error.is_some() || self.code.is_some() || self.message.is_some() || is_error())
     }
 }

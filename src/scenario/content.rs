@@ -1,4 +1,4 @@
-//! The content of a generation: all scenarios, which are active for whom, and the settings changed while running. A change is worked
+//! The content of a snapshot: all scenarios, which are active for whom, and the settings changed while running. A change is worked
 //! out on a copy of it.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};

@@ -97,8 +97,8 @@ impl RuleSet {
     /// True if a request whose path no endpoint has needs a valid key, by the first rule that answers such paths and has its method and
     /// path; `None` if there is none.
     pub fn stub_needs_key(&self, view: &RequestView<'_>) -> Option<bool> {
-        let reading = ParsedRequest::new(view);
-        let rule = self.rules.iter().find(|rule| rule.answers_any_path() && rule.when.has_route_of(&reading))?;
+        let request = ParsedRequest::new(view);
+        let rule = self.rules.iter().find(|rule| rule.answers_any_path() && rule.when.has_route_of(&request))?;
         Some(rule.when.authenticated.unwrap_or(view.path.starts_with("/v1/")))
     }
 
@@ -114,14 +114,14 @@ impl RuleSet {
         since_activation: Duration,
         random: &mut Random,
     ) -> (Option<Decision>, TriedRules) {
-        let (reading, mut tried) = (ParsedRequest::new(view), TriedRules::default());
+        let (request, mut tried) = (ParsedRequest::new(view), TriedRules::default());
         let mut only_of_path = false;
         for (at, rule) in self.rules.iter().enumerate() {
             if only_of_path && !rule.when.no_endpoint {
-                tried.add(rule, || rule.when.failure(&reading).unwrap_or_else(|| NOT_OF_PATH.to_owned()));
+                tried.add(rule, || rule.when.failure(&request).unwrap_or_else(|| NOT_OF_PATH.to_owned()));
                 continue;
             }
-            match rule.apply(&reading, counters, since_activation, random) {
+            match rule.apply(&request, counters, since_activation, random) {
                 Ok(Decision { action, description, .. })
                     if view.operation == Some(Operation::Stub) && action.is_ordinary() =>
                 {
@@ -133,11 +133,11 @@ impl RuleSet {
                 }
                 Ok(decision) => {
                     let next = self.rules[at + 1..].iter().take(MAX_LOOKED_AT);
-                    let later = next.filter(|rule| rule.when.holds(&reading)).take(MAX_LISTED);
+                    let later = next.filter(|rule| rule.when.holds(&request)).take(MAX_LISTED);
                     tried.later.extend(later.map(|rule| RuleTrace::of(rule, NOT_REACHED.to_owned())));
                     return (Some(decision), tried);
                 }
-                Err(held) => tried.add(rule, || rule.held_text(&held, &reading, since_activation)),
+                Err(held) => tried.add(rule, || rule.held_text(&held, &request, since_activation)),
             }
         }
         (None, tried)

@@ -173,9 +173,9 @@ pub fn after_answer<'e>(
     view: &RequestView<'_>,
     answered: u16,
 ) -> Vec<Arc<Emit>> {
-    let reading = ParsedRequest::new(view);
+    let request = ParsedRequest::new(view);
     let fires = |emit: &&Arc<Emit>| match &emit.trigger {
-        Trigger::Answer { when, status } => status.is_none_or(|status| status == answered) && when.holds(&reading),
+        Trigger::Answer { when, status } => status.is_none_or(|status| status == answered) && when.holds(&request),
         _ => false,
     };
     emits.into_iter().filter(fires).cloned().collect()

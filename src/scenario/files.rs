@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::content::{ByName, Stale};
-use super::generation::ScenarioSnapshot;
 use super::library::ScenarioStore;
 use super::parse::{MAX_WEIGHT, parse_scenario};
+use super::snapshot::ScenarioSnapshot;
 use super::watch::{FileTexts, leads_out};
 use super::{Scenario, ScenarioOrigin};
 use crate::clock::Instant;
@@ -26,7 +26,7 @@ const MAX_CHANGES: usize = 8;
 /// The result of reading the scenario files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reload {
-    /// The generation in force after it.
+    /// The number of the snapshot in force after it.
     pub generation: u64,
     pub is_new: bool,
     /// The changes, a line for each file: its path, then its rules and emissions.
@@ -154,7 +154,7 @@ impl<'g> AcceptedFiles<'g> {
 
 impl ScenarioStore {
     /// Replaces the previous contents of all scenario files by these. A file with an error leaves its scenario at the last
-    /// good version; so does a deleted file, as long as a list names the scenario. If none changed, the generation stays.
+    /// good version; so does a deleted file, as long as a list names the scenario. If none changed, the snapshot stays.
     pub fn reload_files(&self, texts: FileTexts, now: Instant) -> Reload {
         let changing = self.changing.lock();
         let before = self.load();
@@ -186,8 +186,8 @@ impl ScenarioStore {
 
     /// The problems of the files at the last reading, and warnings about scenarios whose files are gone.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
-        let generation = self.load();
-        let content = &generation.content;
+        let snapshot = self.load();
+        let content = &snapshot.content;
         let deleted = content.held.iter().filter(|(_, held)| **held == Stale::Deleted).filter_map(|(name, _)| {
             let message = format!("the file of `{name}` was deleted, but an active list still names it; its last good version stays active");
             let hint = "bring the file back, or choose other scenarios";
@@ -210,7 +210,7 @@ fn name_of(path: &Path, was_read: bool) -> Option<String> {
     Some(stem.to_string_lossy().into_owned())
 }
 
-/// The differences between the scenario files of two generations, a line for each file.
+/// The differences between the scenario files of two snapshots, a line for each file.
 fn changes(before: &ByName, after: &ByName) -> Vec<String> {
     let of = |scenario: &Scenario, what: &str| format!("{}: {what}", scenario.file_name());
     let known = after.values().filter_map(|new| match before.get(&new.name) {

@@ -1,6 +1,6 @@
 //! All scenarios of one emulator: what changes them, the active ones and the settings, for all keys or single ones.
 //!
-//! Every change parses and builds everything first and swaps the generation once; if anything is wrong, nothing changes. `files`
+//! Every change parses and builds everything first and swaps the snapshot once; if anything is wrong, nothing changes. `files`
 //! handles files.
 
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value};
 
 use super::content::{Activation, ScenarioSet, SettingPatches, Start};
-use super::generation::ScenarioSnapshot;
 use super::parse::parse_scenario;
+use super::snapshot::ScenarioSnapshot;
 use super::{Scenario, ScenarioOrigin, without_text};
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
@@ -73,12 +73,12 @@ impl ScenarioStore {
         Self { budget: budget.clone(), ..self }
     }
 
-    /// The present generation. Take it once for a request, so that one request sees one state.
+    /// The present snapshot. Take it once for a request, so that one request sees one state.
     pub fn load(&self) -> Guard<Arc<ScenarioSnapshot>> {
         self.current.load()
     }
 
-    /// Adds a scenario from a text, or replaces it. The warnings come with the number of the new generation.
+    /// Adds a scenario from a text, or replaces it. The warnings come with the number of the new snapshot.
     pub fn put_inline(&self, name: &str, text: &str, now: Instant) -> Result<(u64, Vec<Diagnostic>), Vec<Diagnostic>> {
         let mut warnings = Vec::new();
         let number = self.change(now, |content, _| {
@@ -125,8 +125,8 @@ impl ScenarioStore {
 
     /// Remembers the scenarios that are active and those given as text: what [`Self::restart`] goes back to.
     pub fn mark_start(&self) {
-        let generation = self.load();
-        let ScenarioSet { inline, global, .. } = &generation.content;
+        let snapshot = self.load();
+        let ScenarioSet { inline, global, .. } = &snapshot.content;
         self.start.store(Arc::new(Start { inline: inline.clone(), active: global.names.clone() }));
     }
 
@@ -179,8 +179,8 @@ impl ScenarioStore {
     }
 
     pub fn inline_texts(&self) -> BTreeMap<Arc<str>, Arc<str>> {
-        let generation = self.load();
-        let inline = generation.content.inline.values();
+        let snapshot = self.load();
+        let inline = snapshot.content.inline.values();
         inline.map(|scenario| (Arc::clone(&scenario.name), Arc::clone(&scenario.text))).collect()
     }
 
@@ -224,7 +224,7 @@ impl ScenarioStore {
         })
     }
 
-    /// Works a change out and swaps once; a change that changes nothing makes no generation.
+    /// Works a change out and swaps once; a change that changes nothing makes no snapshot.
     fn change(
         &self,
         now: Instant,
@@ -353,9 +353,9 @@ mod tests {
             let text = format!("[profile]\n# {}\n", "x".repeat(900_000));
             library.put_inline(name, &text, NOW).expect("valid");
         }
-        let generation = library.load();
+        let snapshot = library.load();
         let problem =
-            |names: &[&str]| generation.config_named(None, names).err().map(|problems| problems[0].code.clone());
+            |names: &[&str]| snapshot.config_named(None, names).err().map(|problems| problems[0].code.clone());
         assert_eq!(problem(&["a", "b"]), None);
         assert_eq!(problem(&["a", "b", "c"]), Some("scenario/too-many".into()));
         assert_eq!(problem(&["a"; MAX_ACTIVE]), None, "one that is named twice counts once");

@@ -151,16 +151,16 @@ impl<'a> ParsedRequest<'a> {
 }
 
 impl Condition {
-    pub(crate) fn holds(&self, reading: &ParsedRequest<'_>) -> bool {
-        let found = reading.find(&self.subject);
+    pub(crate) fn holds(&self, request: &ParsedRequest<'_>) -> bool {
+        let found = request.find(&self.subject);
         self.tests.iter().all(|test| test.holds(&found))
     }
 
     /// Why the condition does not hold, in words; `None` if it does.
-    pub(crate) fn failure(&self, reading: &ParsedRequest<'_>) -> Option<String> {
-        let found = reading.find(&self.subject);
+    pub(crate) fn failure(&self, request: &ParsedRequest<'_>) -> Option<String> {
+        let found = request.find(&self.subject);
         let failed = self.tests.iter().find(|test| !test.holds(&found))?;
-        let redactor = Redactor::new(reading.view.keys);
+        let redactor = Redactor::new(request.view.keys);
         let is = match (&self.subject, &found) {
             (_, Found::Absent) => "is absent".to_owned(),
             (_, found) if !found.is_short() => "is too long to be shown".to_owned(),
@@ -360,14 +360,14 @@ pub struct When {
 }
 
 impl When {
-    pub(crate) fn holds(&self, reading: &ParsedRequest<'_>) -> bool {
-        self.asks_for(reading.view.operation) && self.conditions.iter().all(|condition| condition.holds(reading))
+    pub(crate) fn holds(&self, request: &ParsedRequest<'_>) -> bool {
+        self.asks_for(request.view.operation) && self.conditions.iter().all(|condition| condition.holds(request))
     }
 
     /// The first condition that does not hold, in words; `None` if all do.
-    pub(crate) fn failure(&self, reading: &ParsedRequest<'_>) -> Option<String> {
-        let of_operation = self.operation_failure(reading.view.operation);
-        of_operation.or_else(|| self.conditions.iter().find_map(|condition| condition.failure(reading)))
+    pub(crate) fn failure(&self, request: &ParsedRequest<'_>) -> Option<String> {
+        let of_operation = self.operation_failure(request.view.operation);
+        of_operation.or_else(|| self.conditions.iter().find_map(|condition| condition.failure(request)))
     }
 
     /// Why a request of this operation cannot match, in words; `None` if it can.
@@ -405,9 +405,9 @@ impl When {
     }
 
     /// True if the request has its method and path, whatever else it asks for.
-    pub(crate) fn has_route_of(&self, reading: &ParsedRequest<'_>) -> bool {
+    pub(crate) fn has_route_of(&self, request: &ParsedRequest<'_>) -> bool {
         let is_route = |condition: &&Condition| matches!(condition.subject, Subject::Method | Subject::Path);
-        self.conditions.iter().filter(is_route).all(|condition| condition.holds(reading))
+        self.conditions.iter().filter(is_route).all(|condition| condition.holds(request))
     }
 
     pub(crate) fn has_parameter(&self, name: &str) -> bool {

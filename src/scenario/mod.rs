@@ -3,7 +3,7 @@
 //! Rules, matchers and parsing are pure: requests, counters, time and chance are arguments. This file reads no files.
 //! Reading order: this file, `rule` (one rule, its counts and its story), `matcher`, `action`, `render` (its templates), `decide`
 //! (which rule applies), `emit` (events), `parse` (text to scenario),
-//! `content` (the scenarios, which are active, and the settings changed while running), `generation` (the state in force for each
+//! `content` (the scenarios, which are active, and the settings changed while running), `snapshot` (the state in force for each
 //! key), `library` (changes), `files` (reloads), `watch` (files on disk).
 
 mod action;
@@ -11,7 +11,6 @@ mod content;
 mod decide;
 mod emit;
 mod files;
-mod generation;
 mod library;
 mod matcher;
 mod parse;
@@ -20,6 +19,7 @@ mod rule;
 pub mod rule_counters;
 mod schema;
 mod shipped;
+mod snapshot;
 pub mod template;
 mod watch;
 
@@ -32,7 +32,6 @@ pub(crate) use decide::RuleTrace;
 pub use decide::{RuleSet, TriedRules};
 pub use emit::{DeliveryFaults, DueEmits, Emit, EmitEffect, Rotation, Trigger, after_answer, due_emits, emit_named};
 pub use files::Reload;
-pub use generation::{EffectiveConfig, ScenarioSnapshot, generation_text};
 pub use library::{Restored, RestoredList, ScenarioStore};
 pub use matcher::{Condition, Literal, RequestView, Subject, Test, When};
 pub use parse::{check_text, json_to_toml};
@@ -40,6 +39,7 @@ pub use render::{Templated, request_facts};
 pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, SequenceEntry, StoryProgress, Then};
 pub use schema::{language_markdown, schema};
 pub use shipped::{STARTER_TEXT, built_in, built_in_names};
+pub use snapshot::{EffectiveConfig, ScenarioSnapshot, generation_text};
 pub use watch::{FileTexts, Folders, MAX_FILE, Watcher, read_file, read_folder};
 
 use crate::contract::routes::Operation;

@@ -17,9 +17,9 @@ const MAX_TEXT: usize = 16 * 1024;
 /// The parts of a request that templates see as `request`: `method`, `path`, `operation`, `query.NAME`, `headers.NAME` (lower
 /// case, `-` as `_` too), `body` (JSON, or text), `key` (a live one masked), `params.NAME` (of the path that the rule names).
 pub fn request_facts(view: &RequestView<'_>, when: &When) -> Map<String, Value> {
-    let reading = ParsedRequest::new(view);
+    let parsed = ParsedRequest::new(view);
     let query: Map<String, Value> =
-        reading.query().iter().map(|(name, value)| (name.to_string(), Value::from(value.as_ref()))).collect();
+        parsed.query().iter().map(|(name, value)| (name.to_string(), Value::from(value.as_ref()))).collect();
     let mut headers = Map::new();
     for (name, value) in view.headers {
         // The key must not travel into an answer by way of a template.
@@ -30,7 +30,7 @@ pub fn request_facts(view: &RequestView<'_>, when: &When) -> Map<String, Value> 
         headers.insert(name.as_str().replace('-', "_"), value.clone());
         headers.insert(name.as_str().to_owned(), value);
     }
-    let body = reading
+    let body = parsed
         .body()
         .cloned()
         .unwrap_or_else(|| Value::from(String::from_utf8_lossy(&view.body[..view.body.len().min(MAX_TEXT)])));

@@ -161,12 +161,12 @@ impl Rule {
     /// Applies the rule to one request: counts it, and returns the decision. On an error the next rules are tried.
     pub(crate) fn apply(
         self: &Arc<Self>,
-        reading: &ParsedRequest<'_>,
+        request: &ParsedRequest<'_>,
         counters: &mut RuleCounters,
         since_activation: Duration,
         random: &mut Random,
     ) -> Result<Decision, NotApplied> {
-        if !self.when.holds(reading) {
+        if !self.when.holds(request) {
             return Err(NotApplied::Unmatched);
         }
         if self.from.is_some_and(|from| since_activation < from) {
@@ -304,7 +304,7 @@ impl Rule {
     pub(crate) fn held_text(
         &self,
         held: &NotApplied,
-        reading: &ParsedRequest<'_>,
+        request: &ParsedRequest<'_>,
         since_activation: Duration,
     ) -> String {
         let time = |when: &str, bound: Option<Duration>| {
@@ -313,7 +313,7 @@ impl Rule {
         };
         let requests = |count: u64| counted(count, "matching request");
         let limit = match held {
-            NotApplied::Unmatched => return self.when.failure(reading).unwrap_or_default(),
+            NotApplied::Unmatched => return self.when.failure(request).unwrap_or_default(),
             NotApplied::TooEarly => return time("from", self.from),
             NotApplied::TooLate => return time("until", self.to),
             NotApplied::Step(step) => {

@@ -88,8 +88,7 @@ impl Forward {
 
     /// True if both cover the same URLs.
     fn covers_as(&self, other: &Self) -> bool {
-        let path = |url: &Url| url.path().trim_end_matches('/').to_owned();
-        self.from.origin() == other.from.origin() && path(&self.from) == path(&other.from)
+        self.rest(&other.from).is_some_and(|rest| rest.trim_end_matches('/').is_empty())
     }
 
     /// Why this rule does not cover a URL that it nearly covers, beginning with the nearest kind.

@@ -12,7 +12,7 @@ use super::forwards::Forward;
 use super::paths::{Collected, ProfileProblem, collect, entry_path, first_problems, locate, value_at};
 use super::sections::{BrokenRule, Profile, SETTINGS, check};
 use crate::contract::nearest;
-use crate::contract::setting::{Setting, default_values};
+use crate::contract::setting::{Setting, default_values, place_of};
 use crate::util::toml_messages::{is_json, plain_message, syntax_problems};
 use crate::util::wording::quoted;
 
@@ -123,19 +123,6 @@ fn set(table: &mut Table, setting: &Setting, value: Value) {
         (Value::Table(old), Value::Table(new)) if setting.merges => old.extend(new),
         (place, value) => *place = value,
     }
-}
-
-/// The place that some names lead to; tables on the way to it are made.
-fn place_of<'t, 'n>(table: &'t mut Table, names: impl IntoIterator<Item = &'n str>) -> &'t mut Value {
-    let mut names = names.into_iter();
-    let empty = || Value::Table(Table::new());
-    let first = names.next().unwrap_or_default();
-    names.fold(table.entry(first).or_insert_with(empty), |place, name| {
-        if !place.is_table() {
-            *place = empty();
-        }
-        place.as_table_mut().expect("made above").entry(name).or_insert_with(empty)
-    })
 }
 
 /// The typed profile of a table, or the first setting whose value is of a wrong type, and why.

@@ -41,8 +41,8 @@ impl CapturedMessage {
 pub fn messages(capture: &[u8]) -> Result<Vec<CapturedMessage>, String> {
     let bytes = capture.strip_prefix(b"\xef\xbb\xbf").unwrap_or(capture);
     let found = match bytes.trim_ascii_start().first() {
-        Some(b'{' | b'[') => of_json(bytes)?,
-        _ => of_text(bytes)?,
+        Some(b'{' | b'[') => from_json(bytes)?,
+        _ => from_text(bytes)?,
     };
     if found.is_empty() { Err("expected headers, found nothing".to_owned()) } else { Ok(found) }
 }
@@ -68,7 +68,7 @@ impl<'b> Line<'b> {
     }
 
     /// The direction and the text of a line that `curl -v` prints of a message.
-    fn of_curl(&self) -> Option<(u8, &'b str)> {
+    fn curl_part(&self) -> Option<(u8, &'b str)> {
         let text = self.text().ok()?;
         match text.as_bytes() {
             [way @ (b'>' | b'<')] => Some((*way, "")),
@@ -104,7 +104,7 @@ impl CapturedMessage {
     }
 }
 
-fn of_text(bytes: &[u8]) -> Result<Vec<CapturedMessage>, String> {
+fn from_text(bytes: &[u8]) -> Result<Vec<CapturedMessage>, String> {
     let mut end = 0;
     let lines = bytes.split_inclusive(|byte| *byte == b'\n').zip(1..).map(|(line, number)| {
         end += line.len();
@@ -114,8 +114,8 @@ fn of_text(bytes: &[u8]) -> Result<Vec<CapturedMessage>, String> {
     let Some(first) = lines.first() else { return Ok(Vec::new()) };
     let is_raw = first.text().is_ok_and(|text| start_line(text).is_some());
     let is_header = first.text().is_ok_and(|text| header_line(text).is_ok());
-    if !(is_raw || is_header) && lines.iter().any(|line| line.of_curl().is_some()) {
-        return of_curl(&lines);
+    if !(is_raw || is_header) && lines.iter().any(|line| line.curl_part().is_some()) {
+        return from_curl(&lines);
     }
     // The head, perhaps with a body after an empty line.
     let mut message = CapturedMessage::default();
@@ -128,10 +128,10 @@ fn of_text(bytes: &[u8]) -> Result<Vec<CapturedMessage>, String> {
 }
 
 /// The messages of `curl -v`: `> ` precedes the lines that were sent, `< ` those that came back.
-fn of_curl(lines: &[Line<'_>]) -> Result<Vec<CapturedMessage>, String> {
+fn from_curl(lines: &[Line<'_>]) -> Result<Vec<CapturedMessage>, String> {
     let mut found: Vec<CapturedMessage> = Vec::new();
     let mut last = 0;
-    for (line, (way, text)) in lines.iter().filter_map(|line| Some((line, line.of_curl()?))) {
+    for (line, (way, text)) in lines.iter().filter_map(|line| Some((line, line.curl_part()?))) {
         if text.trim().is_empty() {
             continue;
         }
@@ -145,7 +145,7 @@ fn of_curl(lines: &[Line<'_>]) -> Result<Vec<CapturedMessage>, String> {
     Ok(found)
 }
 
-fn of_json(bytes: &[u8]) -> Result<Vec<CapturedMessage>, String> {
+fn from_json(bytes: &[u8]) -> Result<Vec<CapturedMessage>, String> {
     // `listen --json` prints a line for each delivery.
     let values: Result<Vec<Value>, _> = serde_json::Deserializer::from_slice(bytes).into_iter().collect();
     let values = values.map_err(|error| error.to_string())?;

@@ -11,7 +11,7 @@ pub struct HeaderLines(Bytes);
 
 impl HeaderLines {
     /// Headers that are lines already, as [`push_header`] writes them.
-    pub fn of_lines(lines: Bytes) -> Self {
+    pub fn from_lines(lines: Bytes) -> Self {
         Self(lines)
     }
 

@@ -256,7 +256,8 @@ impl Exchanged {
 
     /// Adds to the note what a redirect to https on the receiver's own address means: it takes the request for one of plain HTTP.
     fn explain_redirect(&mut self, own: &OwnAddress) {
-        let Some(Ok(location)) = self.location().map(|location| Url::parse(&location)) else { return };
+        let AttemptOutcome::Answered { note, location: Some(location), .. } = &mut self.outcome else { return };
+        let Ok(location) = Url::parse(location) else { return };
         let host = location.host_str().map(str::to_ascii_lowercase);
         if location.scheme() != "https" || !host.is_some_and(|host| own.hosts.contains(&host)) {
             return;
@@ -267,14 +268,7 @@ impl Exchanged {
         } else {
             "its own address: it refuses plain HTTP; turn that redirect off for tests, or use its https address"
         };
-        if let AttemptOutcome::Answered { note, .. } = &mut self.outcome {
-            *note = Some(format!("{} ({why})", note.as_deref().unwrap_or_default()).into());
-        }
-    }
-
-    /// Where a redirect leads.
-    fn location(&self) -> Option<String> {
-        location(self.outcome.status()?, &self.headers)
+        *note = Some(format!("{} ({why})", note.as_deref().unwrap_or_default()).into());
     }
 }
 
@@ -297,9 +291,10 @@ fn name_of(host: &str) -> String {
     host_name(host).unwrap_or(host).to_ascii_lowercase()
 }
 
-fn location(status: u16, headers: &HeaderMap) -> Option<String> {
-    let location = headers.get(LOCATION).filter(|_| (300..400).contains(&status))?;
-    Some(String::from_utf8_lossy(location.as_bytes()).into_owned())
+/// Where a redirect leads.
+fn location(head: &response::Parts) -> Option<Box<str>> {
+    let location = head.headers.get(LOCATION).filter(|_| head.status.is_redirection())?;
+    Some(String::from_utf8_lossy(location.as_bytes()).into())
 }
 
 struct Unanswered {
@@ -361,9 +356,9 @@ async fn send(
             break;
         }
     }
-    let (retry_after, note) = remarks(&head, broken_off);
+    let location = location(&head);
+    let (retry_after, note) = remarks(&head, location.as_deref(), broken_off);
     let date = date_of(&head.headers);
-    let location = location(status, &head.headers).map(Into::into);
     let outcome = AttemptOutcome::Answered { status, retry_after, date, location, note, body: Bytes::from(read) };
     Ok(Exchanged { outcome, is_whole, headers: head.headers })
 }
@@ -373,8 +368,12 @@ pub const ANSWERED_BY: HeaderName = HeaderName::from_static("x-emulator-answered
 
 /// How long a receiver asks to wait, and what else of its answer is worth knowing: where a redirect leads, a wait that cannot be read,
 /// a body that broke off, and whose a refusal is.
-fn remarks(head: &response::Parts, broken_off: Option<String>) -> (Option<Duration>, Option<Box<str>>) {
-    let location = location(head.status.as_u16(), &head.headers).map(|location| format!("Location: {location}"));
+fn remarks(
+    head: &response::Parts,
+    location: Option<&str>,
+    broken_off: Option<String>,
+) -> (Option<Duration>, Option<Box<str>>) {
+    let location = location.map(|location| format!("Location: {location}"));
     let (wait, unreadable) = match retry_after(&head.headers) {
         None => (None, None),
         Some(Ok(wait)) => (Some(wait), None),

@@ -98,7 +98,7 @@ pub fn sign_delivery(
         let value = HeaderValue::from_maybe_shared(lines.slice(value)).map_err(|error| error.to_string())?;
         is_twice |= headers.insert(name, value).is_some();
     }
-    let lines = if is_twice { HeaderLines::of(&headers) } else { HeaderLines::of_lines(lines) };
+    let lines = if is_twice { HeaderLines::of(&headers) } else { HeaderLines::from_lines(lines) };
     let signed = content.map(|content| SignedContent::new(content, body)).unwrap_or_default();
     let forged = tamper.and_then(|tamper| tamper.falsify_body(body));
     let body = forged.map_or_else(|| body.clone(), Bytes::from);

@@ -118,7 +118,7 @@ fn readings(call_log: &CallLog) -> Result<Vec<Reading<'_>>, Unclear> {
 }
 
 /// What changes from call to call is only known if the calls are those of one key.
-fn of_one_key(readings: Vec<Reading<'_>>) -> Result<Vec<Reading<'_>>, Unclear> {
+fn require_one_key(readings: Vec<Reading<'_>>) -> Result<Vec<Reading<'_>>, Unclear> {
     let is_unknown = readings.iter().any(|reading| reading.call.key == CallKey::Unrecorded);
     if is_unknown { hidden(UNKNOWN_KEY) } else { Ok(readings) }
 }
@@ -160,7 +160,7 @@ pub(super) fn requests(call_log: &CallLog) -> Observation {
 }
 
 pub(super) fn count(call_log: &CallLog) -> Observation {
-    let readings = of_one_key(readings(call_log)?)?;
+    let readings = require_one_key(readings(call_log)?)?;
     if call_log.is_traffic && algorithm(call_log)?.value != "fixed" {
         return hidden("the rest may change by itself between the calls of a client");
     }
@@ -238,7 +238,7 @@ pub(super) fn retry_after(call_log: &CallLog) -> Observation {
 
 /// The kind of window, shown by how its end moves while requests are made.
 pub(super) fn algorithm(call_log: &CallLog) -> Observation {
-    let readings = of_one_key(readings(call_log)?)?;
+    let readings = require_one_key(readings(call_log)?)?;
     // How far the end moved while how much time passed.
     let mut moves = Vec::new();
     for pair in readings.windows(2) {

@@ -414,7 +414,7 @@ impl ValueProblem {
             ("a string", DeValue::Boolean(flag)) => in_quotes(flag),
             (A_DURATION, DeValue::Float(number)) => Some(with_unit(key, number)),
             ("a name", DeValue::Integer(number)) if key == "error" => {
-                let kind = number.as_str().parse().ok().and_then(ErrorKind::of_status);
+                let kind = number.as_str().parse().ok().and_then(ErrorKind::from_status);
                 kind.map(|kind| format!("the error with this status: error = \"{}\"", kind.name()))
             }
             ("an integer" | "a number" | "a boolean", DeValue::String(text)) if is_bare(text) => {

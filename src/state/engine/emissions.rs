@@ -83,12 +83,12 @@ impl Engine {
     /// Fires what a change of scenarios or settings has made due in the workspaces in which the scenarios have started.
     pub fn fire_changed(self: &Arc<Self>) {
         let mut last_checked_generation = self.last_checked_generation.lock();
-        let generation = self.library.load();
-        if std::mem::replace(&mut *last_checked_generation, generation.number) == generation.number {
+        let snapshot = self.library.load();
+        if std::mem::replace(&mut *last_checked_generation, snapshot.number) == snapshot.number {
             return;
         }
         for workspace in self.registry.all() {
-            let config = generation.config_for(Some(workspace.name()));
+            let config = snapshot.config_for(Some(workspace.name()));
             if has_timed(config) && workspace.lock().started_at(config.activation).is_some() {
                 self.fire_due(&workspace);
             }

@@ -80,7 +80,7 @@ pub struct Engine {
     writes: Arc<AtomicU64>,
     /// Held while files are loaded: of the watcher and a request that reload at once, only one reports a problem as new.
     reload: Mutex<()>,
-    /// The generation by which due events were last looked for in all workspaces.
+    /// The scenarios by which due events were last looked for in all workspaces.
     last_checked_generation: Mutex<u64>,
     machine: Clock,
     movers: Movers,
@@ -253,9 +253,9 @@ impl Engine {
         let is_due = {
             let mut state = workspace.lock();
             // Read under the lock, so that of two activations the later one is applied last.
-            let generation = self.library.load();
+            let snapshot = self.library.load();
             let now = workspace.clock().now();
-            Self::start_scenarios(&workspace, &mut state, generation.config_for(Some(name)), now)
+            Self::start_scenarios(&workspace, &mut state, snapshot.config_for(Some(name)), now)
         };
         if is_due {
             self.fire_due(&workspace);
@@ -391,17 +391,17 @@ impl Engine {
 
     /// Why scenarios differ from their saved files, one line each.
     fn held_back(&self) -> Vec<String> {
-        let generation = self.library.load();
+        let snapshot = self.library.load();
         let mut named = Vec::new();
         let mut held: Vec<String> = Vec::new();
-        for name in generation.names() {
-            held.extend(generation.held_back(&name).map(|why| match why {
+        for name in snapshot.names() {
+            held.extend(snapshot.held_back(&name).map(|why| match why {
                 Stale::Deleted => {
                     format!("the file of scenario `{name}` was deleted, but an active list still names it; its last good version stays active")
                 }
                 Stale::Broken(problem) => {
                     named.push(problem.file.clone());
-                    let stays = if generation.find(&name).is_some() { ", and its last good version stays" } else { "" };
+                    let stays = if snapshot.find(&name).is_some() { ", and its last good version stays" } else { "" };
                     format!("scenario `{name}` is broken{stays}: {}", problem.one_line())
                 }
             }));

@@ -47,14 +47,14 @@ impl Engine {
         let workspaces = workspaces.iter().map(|workspace| saved(workspace, Some(workspace.name()))).collect();
         let clock = self.registry.clock().save();
         let whole = is_whole.then(|| {
-            let generation = self.library.load();
+            let current = self.library.load();
             SavedGlobal {
                 seed: self.registry.seed().to_text(),
                 anonymous: saved(&self.registry.anonymous(), None),
                 scenarios: self.library.inline_texts(),
-                active: generation.active().names.iter().map(ToString::to_string).collect(),
-                active_for: self.age(generation.active().at),
-                settings: raw(&generation.patches().global),
+                active: current.active().names.iter().map(ToString::to_string).collect(),
+                active_for: self.age(current.active().at),
+                settings: raw(&current.patches().global),
                 sinks: self.sinks.scripts(),
             }
         });
@@ -63,10 +63,10 @@ impl Engine {
 
     /// One workspace, with the scenarios and settings of this key.
     fn saved(&self, workspace: &Workspace, key: Option<&str>, deliveries: Vec<PendingDelivery>) -> SavedWorkspace {
-        let generation = self.library.load();
+        let current = self.library.load();
         let name = workspace.name();
-        let config = generation.config_for(key);
-        let own_settings = key.and_then(|key| generation.patches().keys.get(key));
+        let config = current.config_for(key);
+        let own_settings = key.and_then(|key| current.patches().keys.get(key));
         let own_settings = raw(own_settings.map_or(&SettingPatch::default(), AsRef::as_ref));
         let state = workspace.lock();
         let (turns, steps) = state.counters.save(config.activation);
@@ -84,7 +84,7 @@ impl Engine {
             subscriptions: state.subscriptions.save(),
             scenarios: SavedScenarios {
                 active: config.active.iter().map(|scenario| scenario.name.to_string()).collect(),
-                own: key.is_some_and(|key| generation.active_by_key().contains_key(key)),
+                own: key.is_some_and(|key| current.active_by_key().contains_key(key)),
                 active_for: self.age(config.activated_at),
                 began: state.started_at(config.activation),
                 turns,
@@ -231,11 +231,11 @@ impl Engine {
         };
         let whole =
             snapshot.whole.iter().map(|whole| list(None, Some((&whole.active, whole.active_for)), &whole.settings));
-        let generation = self.library.load();
+        let current = self.library.load();
         let keys = snapshot.workspaces.iter().map(|saved| {
             let scenarios = &saved.scenarios;
             // A key gets its own list if it followed a list of all keys that differs from this emulator's.
-            let own_names = generation.active().names.iter().map(AsRef::as_ref);
+            let own_names = current.active().names.iter().map(AsRef::as_ref);
             let follows = snapshot.whole.is_some() || own_names.eq(scenarios.active.iter().map(String::as_str));
             let active = (scenarios.own || !follows).then_some((&scenarios.active, scenarios.active_for));
             list(Some(&saved.key), active, &saved.settings)

@@ -1,6 +1,6 @@
-//! One generation of scenarios and settings: its content, and what follows from it for each key.
+//! One state of scenarios and settings: its content, and what follows from it for each key.
 //!
-//! A generation never changes. Readers load it without a lock; `library` makes the changes and swaps it. What a rule means is not
+//! A snapshot never changes. Readers load it without a lock; `library` makes the changes and swaps it. What a rule means is not
 //! known here.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -22,7 +22,7 @@ use crate::state::budget::Budget;
 pub(crate) const MAX_NAMED: usize = 64;
 pub(crate) const MAX_NAMED_TEXT: usize = 2 * 1024 * 1024;
 
-/// A generation's number as people read it, with its meaning.
+/// A snapshot's number as people read it, with its meaning.
 pub fn generation_text(number: u64) -> String {
     format!("generation {number} of settings and scenarios")
 }
@@ -43,7 +43,7 @@ pub struct ScenarioSnapshot {
 }
 
 impl ScenarioSnapshot {
-    /// What has not changed since the `previous` generation is taken over from it.
+    /// Takes over what has not changed since the `previous` snapshot.
     pub(super) fn build(
         number: u64,
         base: Layered,
@@ -91,7 +91,7 @@ impl ScenarioSnapshot {
         Ok(Self { number, base, made_at, content, config: global, key_configs, named: Mutex::default() })
     }
 
-    /// The configuration of a key, or of all, if it is the same in the next generation, in which nothing has changed for all.
+    /// The configuration of a key, or of all, if it is the same in the next snapshot, in which nothing has changed for all.
     fn unchanged(
         &self,
         key: Option<&Arc<str>>,
@@ -138,7 +138,7 @@ impl ScenarioSnapshot {
     }
 
     /// The configuration of a request that names its scenarios: these over the key's own settings. Times count from
-    /// this generation's beginning.
+    /// this snapshot's beginning.
     pub fn config_named(&self, key: Option<&str>, names: &[&str]) -> Result<Arc<EffectiveConfig>, Vec<Diagnostic>> {
         let patch = key.and_then(|key| self.content.patches.keys.get(key));
         let too_many = |message: String| {
