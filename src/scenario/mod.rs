@@ -32,7 +32,7 @@ pub(crate) use decide::RuleTrace;
 pub use decide::{RuleSet, TriedRules};
 pub use emit::{DeliveryFaults, DueEmits, Emit, EmitEffect, Rotation, Trigger, after_answer, due_emits, emit_named};
 pub use files::Reload;
-pub use generation::{EffectiveConfig, ScenarioSnapshot, generation_text};
+pub use generation::{EffectiveConfig, ScenarioSnapshot};
 pub use library::{Restored, RestoredList, ScenarioStore};
 pub use matcher::{Condition, Literal, RequestView, Subject, Test, When};
 pub use parse::{check_text, json_to_toml};
