@@ -1,6 +1,6 @@
 //! Layer 7, the whole emulator: builds the parts from [`Settings`], owns their tasks, drains them in order; the embedding API.
 //!
-//! A Rust test starts an emulator, calls it with any HTTP client, and stops it. Each test can have its own: a start takes a few
+//! A Rust test starts an emulator, calls it with any HTTP client, and stops it. Each test can have its own: a start needs a few
 //! milliseconds and a free port.
 //!
 //! ```

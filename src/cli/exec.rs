@@ -47,11 +47,11 @@ Environment of the command: WRS_BASE_URL, WRS_API_KEY (sk_test_local unless set)
 WRS_EMULATOR_CONTROL_TOKEN if one is required, \
 and NO_PROXY with the emulator and loopback added. With --tls also WRS_EMULATOR_CA, the emulator's certificate, and \
 SSL_CERT_FILE, CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE, NODE_EXTRA_CA_CERTS and JAVA_TOOL_OPTIONS, by which OpenSSL, curl, Python, Node \
-and Java trust it in addition to what they trust already.
+and Java trust it in addition to their usual certificates.
 
 Exit status: the command's, or 128 and its number for a signal; 137 if it was killed because it did not end within --grace after a \
 signal, or at a second one; 1 if it succeeded and the verdict found problems; \
-126 if it cannot be run, 127 if it is not there; 2 wrong usage. With --under: 1 if a reading fails that `contract` passes; if that \
+126 if it cannot be run, 127 if it does not exist; 2 wrong usage. With --under: 1 if a reading fails that `contract` passes; if that \
 fails, as without --under.";
 
 #[derive(Debug, Args)]
@@ -69,9 +69,9 @@ pub(super) struct ExecArgs {
     /// The command and its arguments.
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(super) command: Vec<OsString>,
-    /// Run the command once for each of these readings of what the contract leaves open, separated by commas: presets, profile files,
-    /// changes of one thing such as `key-order`, or `each` for every change. `contract` comes first. Each run has an emulator of its own
-    /// and the same seed; at the end a grid shows how each ended.
+    /// Run the command once for each of these readings of the contract's open points, separated by commas: presets, profile files,
+    /// changes of one thing such as `key-order`, or `each` for every change. `contract` comes first. Each run has a new emulator with
+    /// the same seed. At the end a grid shows the results.
     #[arg(long, value_delimiter = ',', value_name = "READINGS", conflicts_with_all = ["profile", "state", "port_file", "verdict_file", "verdict_format"])]
     pub(super) under: Vec<String>,
     /// With --under, the number of runs at a time. More than one only if the command can run several times at once: without fixed ports
@@ -96,7 +96,7 @@ pub(super) struct ExecArgs {
     #[arg(long, env, value_name = "FILE")]
     verdict_file: Option<PathBuf>,
     /// Write what happened to this file when the command has ended, however it ended: a page if the name ends in `.html`,
-    /// an HTTP archive if in `.har`, else JSON. The page and JSON have the end of what the command printed; `run view` shows them.
+    /// an HTTP archive if in `.har`, else JSON. The page and JSON contain the end of the command's output; `run view` shows them.
     #[arg(long, env, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
     /// Before the verdict and the report, wait for planned events, deliveries and retries that are due within this time.
@@ -115,7 +115,7 @@ pub(super) fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
     run_task(exec(&args, settings, raised))?
 }
 
-/// What every run of the command has in common.
+/// The common parts of all runs of the command.
 pub(super) struct Runner<'a> {
     args: &'a ExecArgs,
     raised: FileLimit,

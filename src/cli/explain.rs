@@ -23,7 +23,7 @@ use crate::control::story;
 use crate::control::{ExplainedStep, StepVerdict};
 use crate::util::wording::quoted;
 
-/// What the command has besides the arguments of its call.
+/// The command's arguments besides those of its call.
 #[derive(Debug, Args)]
 pub(super) struct ExplainArgs {
     /// Read a file made by `run save` or `exec --report` instead of a running emulator; `-` is stdin.

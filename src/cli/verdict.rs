@@ -78,7 +78,7 @@ pub(super) struct VerdictArgs {
     /// With --fail-on, exit with 0 even if nothing was judged: no request and no delivery.
     #[arg(long)]
     allow_unused: bool,
-    /// In text, also list which answers of the contract requests got, and how to get the others. JSON has it always.
+    /// In text, also list which answers of the contract requests got, and how to get the others. JSON always has this list.
     #[arg(long)]
     grid: bool,
     /// The format of the verdict.
@@ -169,7 +169,7 @@ pub(super) enum ProblemKind {
     Unfinished,
     /// `review findings` would fail: a finding is certain and at least medium. Judged only if it is named.
     Findings,
-    /// The same, and a likely finding fails as well.
+    /// Like `findings`, and likely findings fail as well.
     #[value(name = "findings=likely")]
     #[serde(rename = "findings")]
     LikelyFindings,
@@ -242,7 +242,7 @@ pub(super) fn reader_of_file(file: &Path) -> Audience {
     Audience::File(if is_stream(file) { "FILE".to_owned() } else { file.to_string_lossy().into_owned() })
 }
 
-/// What makes a run fail.
+/// The conditions under which a run fails.
 pub(super) struct Judging {
     /// Without `LikelyFindings`.
     fail_on: Vec<ProblemKind>,
@@ -404,7 +404,7 @@ impl Verdict {
         }
     }
 
-    /// What had nothing to judge: the check of requests if nothing happened at all, or `unused` is named; any other only if it is named.
+    /// The checks with nothing to judge: the check of requests if nothing happened at all, or `unused` is named; any other only if it is named.
     fn unused(&self) -> impl Iterator<Item = &Unused> {
         let is_asked = self.is_idle() || self.fail_on.contains(&ProblemKind::Unused);
         let concerns = move |name: &str| {
@@ -579,7 +579,7 @@ impl Verdict {
         }
     }
 
-    /// What does not fail the run and may be a problem: likely findings, and tests that made no request.
+    /// Possible problems that do not fail the run: likely findings, and tests that made no request.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = self.review.as_ref().map(Review::warnings).unwrap_or_default();
         // Of a failed one, that is the cause.
@@ -599,7 +599,7 @@ impl Verdict {
         warnings
     }
 
-    /// What may be why the command failed, if its tests do not tell: whatever went wrong.
+    /// Possible reasons why the command failed, if its tests do not say: every problem.
     fn failed_command(&self) -> Option<ReportCase> {
         let status = self.exit_status?;
         let causes = self.body.causes.iter().filter(|cause| self.explains_command(cause));

@@ -306,7 +306,7 @@ async fn set(
     Ok((clock.now(), left))
 }
 
-/// Moves a clock forward, at most by `step`; returns its time when everything due on the way is done, and what is left of the move.
+/// Moves a clock forward, at most by `step`; returns its time when everything due on the way is done, and the rest of the move.
 async fn forward(
     by: Duration,
     step: Option<Duration>,

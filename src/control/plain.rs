@@ -1,4 +1,4 @@
-//! What a report says in plain elements: the first sentence, and the causes of a verdict, as the page shows them.
+//! The plain elements of a report: the first sentence, and the causes of a verdict, as the page shows them.
 
 use super::causes::{Cause, Standing};
 use super::conclusion::ending;

@@ -97,12 +97,12 @@ pub(crate) struct RecordedRun {
     pub(crate) last_event_id: String,
     /// The problems found, as `GET verdict` has them.
     pub(crate) verification: Verification,
-    /// What the traffic shows, as `GET findings` has it; absent if `limit` was given.
+    /// The findings, as in `GET findings`; absent if `limit` was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) findings: Option<Findings>,
     /// The emulator's clock, or that of the key.
     pub(crate) clock: ClockView,
-    /// What happens next, the earliest first.
+    /// The next events, the earliest first.
     pub(crate) due: Vec<Due>,
     pub(crate) keys: Vec<KeyState>,
     /// Newest first.
@@ -120,7 +120,7 @@ pub(crate) struct RecordedRun {
     pub(crate) active: Option<Vec<String>>,
     pub(crate) profile: ProfileView,
     pub(crate) assumptions: List<LedgerRow>,
-    /// What is not in the document.
+    /// Records left out of the document.
     pub(crate) omitted: Omitted,
     /// Where the listings continue with the rest.
     pub(crate) next_cursor: NextCursors,
@@ -153,7 +153,7 @@ pub(crate) struct KeyState {
     /// A test key whole, any other masked.
     pub(crate) key: String,
     pub(crate) workspace: WorkspaceId,
-    /// What is left at present; null if the quota is disabled.
+    /// The rest at present; null if the quota is disabled.
     pub(crate) quota: Option<QuotaState>,
     /// Requests in the journal.
     pub(crate) requests: usize,
@@ -187,7 +187,7 @@ pub(crate) struct RunRecord<T> {
     pub(crate) record: T,
     /// In a sentence, as `GET explain/{id}` has it.
     pub(crate) summary: String,
-    /// What to check or do first.
+    /// The first check or step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) advice: Option<Hint>,
 }
@@ -223,7 +223,7 @@ pub(crate) struct Omitted {
 }
 
 impl Omitted {
-    /// What is left out because of the bound of each kind; `progress` and `due` have smaller ones.
+    /// Records left out because of the bound of each kind; `progress` and `due` have smaller ones.
     pub(crate) fn records(&self) -> usize {
         let Self { requests, deliveries, events, notices, keys, subscriptions, scenarios, .. } = *self;
         [requests, deliveries, events, notices, keys, subscriptions, scenarios]
@@ -291,7 +291,7 @@ async fn send(request: GetRun, cx: Arc<Context>) -> Result<Made<RecordedRun>, Co
 }
 
 impl RecordedRun {
-    /// Writes it with credentials masked, one record after the other: masked as a whole, it would take several times as much memory.
+    /// Writes it with credentials masked, one record after the other: masked as a whole, it would need several times as much memory.
     pub(crate) fn write(mut self, redactor: Redactor<'_>, out: &mut dyn io::Write) -> io::Result<()> {
         let (keys, requests) = (std::mem::take(&mut self.keys), std::mem::take(&mut self.requests));
         let (deliveries, events) = (std::mem::take(&mut self.deliveries), std::mem::take(&mut self.events));

@@ -108,7 +108,7 @@ const PIECE: usize = 256;
 /// not all run at once.
 const PAUSE: Duration = Duration::from_millis(25);
 /// The first bytes of every stream.
-const GREETING: &str = ": what happens from now on\n\n";
+const GREETING: &str = ": events from now on\n\n";
 /// The message to a viewer that resumes at an event from before a restart.
 const RESTARTED: &str = "the emulator was restarted: earlier events are gone, and new ones follow";
 /// Maximum number of texts in the cache, and most bytes of them.

@@ -111,7 +111,7 @@ pub(crate) struct ShowSubscription {
 
 #[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct SubscriptionPath {
-    /// Its id, as listings and answers show it.
+    /// Its id.
     #[schemars(length(min = 1), extend("examples" = ["sub_01kg9tbs8075j3q2a1zqxhg4v6"]))]
     pub(crate) id: String,
 }
@@ -202,7 +202,7 @@ impl ControlCall for Body<Subscribe> {
     }
 
     fn commands() -> Vec<CallCommand> {
-        let about = "Subscribe a URL, as a client of the key would, without counting a request";
+        let about = "Subscribe a URL for a key, without counting a request";
         let examples = &[
             "subscriptions create https://app.example.com/hooks",
             "subscriptions create https://app.example.com/hooks --events workflow.completed --key sk_test_a",
@@ -263,7 +263,7 @@ impl ControlCall for ChangeSubscription {
         let enable = &["subscriptions enable sub_01k..."];
         vec![
             status("subscriptions disable", disable, SubscriptionState::Disabled)
-                .about("Stop deliveries to a subscription, as a 410 would"),
+                .about("Stop deliveries to a subscription, like a 410"),
             status("subscriptions enable", enable, SubscriptionState::Active)
                 .about("Resume deliveries to a subscription"),
         ]

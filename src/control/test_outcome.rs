@@ -28,7 +28,7 @@ pub(crate) struct ReportOutcome {
     pub(crate) outcome: Ending,
     /// Why it failed, in one line.
     pub(crate) message: Option<String>,
-    /// What its runner shows of the failure, of which the last 4 KiB are kept.
+    /// The runner's output about the failure; the last 4 KiB are kept.
     pub(crate) output: Option<String>,
     /// The control call of the test itself that was refused, if that is why the test failed.
     pub(crate) refused: Option<RefusedCall>,
@@ -70,7 +70,7 @@ fn shown(test: &TestOutcome, redactor: Redactor<'_>) -> TestOutcome {
     serde_json::from_value(redactor.shown(test)).expect("its texts stay texts")
 }
 
-/// The same without its output, which is most of it: masking that of thousands of tests takes seconds.
+/// The same without its output, which is most of it: masking that of thousands of tests would last seconds.
 pub(super) fn shown_without_output(test: &TestOutcome, redactor: Redactor<'_>) -> TestOutcome {
     shown(
         &TestOutcome {

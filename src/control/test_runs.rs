@@ -1,4 +1,4 @@
-//! What happened while each failed test ran, and the requests of a scope: the journal read once for everything that judges it.
+//! The events during each failed test, and the requests of a scope: the journal read once for everything that judges it.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;

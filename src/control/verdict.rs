@@ -120,9 +120,9 @@ pub(crate) struct ProblemCounts {
 pub(crate) struct ProblemWith<T> {
     #[serde(flatten)]
     pub(crate) row: T,
-    /// What the problem is.
+    /// The problem.
     pub(crate) message: String,
-    /// What to check first.
+    /// The first thing to check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) remedy: Option<String>,
 }
@@ -138,7 +138,7 @@ pub(crate) struct Unfinished {
     pub(crate) message: String,
 }
 
-/// What of a scenario is unfinished.
+/// The unfinished part of a scenario.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline)]
 #[serde(untagged)]
@@ -248,7 +248,7 @@ impl Text for Verification {
     }
 }
 
-/// Why something of a scenario is unfinished for nobody in particular.
+/// Why a part of a scenario is unfinished, if no key is concerned.
 const UNREACHED: &str = "no request reached it";
 /// Maximum number of entries shown of each kind, the oldest first; `counts` counts all.
 pub(crate) const MAX_SHOWN: usize = 1_000;
@@ -504,7 +504,7 @@ pub(super) fn keys_by_activation(
 ) -> HashMap<u64, Vec<Arc<Workspace>>> {
     let mut found = HashMap::<u64, Vec<Arc<Workspace>>>::new();
     for workspace in scope.workspaces(&control.engine) {
-        // A key with settings of its own has the activation of all keys.
+        // A key with its own settings has the activation of all keys.
         let activation = snapshot.config_for(Some(workspace.name())).activation;
         if scope.0.is_some() || workspace.lock().counters.has_started(activation) {
             found.entry(activation).or_default().push(workspace);

@@ -71,12 +71,12 @@ pub struct TimedStream {
     lines: usize,
     /// The blank line at the end of the header block has been read.
     is_whole: bool,
-    /// What the first bytes of the connection are if they are not a request.
+    /// The protocol of the first bytes of the connection if they are not a request.
     began_with: Unreadable,
     left: PartialHead,
     write_deadline: Deadline,
     linger_deadline: Deadline,
-    /// What was last known of a peer from which nothing is read, and until when it may stay so.
+    /// The last known state of a peer from which nothing is read, and how long it may stay so.
     unread_peer: Option<(Peer, Deadline)>,
     /// An answer of hyper's own was replaced: bytes that are not a request follow, or came already.
     refused: bool,
@@ -375,7 +375,7 @@ fn timed_out(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, what)
 }
 
-/// What follows the last blank line of a read: a further header block, unless it is a body.
+/// The bytes after the last blank line of a read: a further header block, unless it is a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PartialHead {
     Nothing,

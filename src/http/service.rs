@@ -35,7 +35,7 @@ pub struct Api {
     pub(crate) uri_bytes: usize,
 }
 
-/// What an answer has to wait for.
+/// The events that an answer waits for.
 enum Pending {
     /// Events that were due when the request came; then everything else.
     Events(JoinHandle<()>, Result<RequestTarget, RequestRejection>, RequestBody),
@@ -138,7 +138,7 @@ impl Api {
         let lines = headers.iter().map(|(name, value)| format!("{}: {value}\r\n", letters.of(name)));
         let head = format!("HTTP/1.1 {status}\r\n{}\r\n", lines.collect::<String>());
         let bytes = [head.as_bytes(), &body].concat().into();
-        // Those that hyper adds to other answers are not in the journal.
+        // Headers that hyper adds to other answers are not in the journal.
         headers.retain(|(name, _)| !["content-length", "date"].contains(name));
         let transcript = Transcript::new(&RawExchange {
             id: id.as_bytes(),
@@ -157,7 +157,7 @@ impl Api {
         bytes
     }
 
-    /// Identifies the sender of a request and counts the request; returns what it leads to, or why it is refused.
+    /// Identifies the sender of a request and counts the request; returns its target, or why it is refused.
     fn admit(&self, cx: &mut RequestContext, snapshot: &ScenarioSnapshot) -> Result<RequestTarget, RequestRejection> {
         let RequestContext { request, identity, .. } = cx;
         let target = self.find_target(request, snapshot);
@@ -393,7 +393,7 @@ impl Drop for PendingRequest {
 /// A response whose request is in the journal.
 struct JournaledResponse {
     response: Response<ResponseBody>,
-    /// What breaks the connection off instead of the response.
+    /// The fault that breaks the connection off instead of the response.
     fault: Option<ConnectionFault>,
     /// The firing of events that follow from it. They are in the journal before the answer is sent.
     due_after: Option<JoinHandle<()>>,

@@ -1,7 +1,7 @@
 //! Delivery attempts: a worker for each workspace with waiting deliveries takes due jobs from its queue, makes the attempts, reports
 //! each outcome to the queue, the delivery store and the journal, and sleeps until the next is due.
 //!
-//! The workspace's queue decides what is due, and whether and when to retry; what an attempt sends is made in `signed`.
+//! The workspace's queue decides which jobs are due, and whether and when to retry; what an attempt sends is made in `signed`.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;

@@ -183,7 +183,7 @@ fn ready_text(url: &str, registration: Option<&Registration>, is_json: bool) -> 
 }
 
 /// Waits until the receiver ends: by itself after so many deliveries, which have to verify, or by a signal; a second one does not wait
-/// for what is under way.
+/// for deliveries under way.
 async fn until_the_end(
     mut served: JoinHandle<()>,
     signals: &mut Signals,

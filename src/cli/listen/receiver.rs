@@ -79,7 +79,7 @@ pub(super) struct Receiver {
 enum SignatureCheck {
     NotChecked,
     Verified,
-    /// What would verify, or else a hint.
+    /// A change that makes it verify, or else a hint.
     Rejected(Rejection, Vec<Remedy>, Option<&'static str>),
     Unreadable(BodyProblem),
 }
@@ -336,7 +336,7 @@ pub(super) struct Application {
     look_ups: Arc<Semaphore>,
 }
 
-/// What became of a delivery that was forwarded. As JSON, where it went and the problem.
+/// The outcome of a forwarded delivery. As JSON, where it went and the problem.
 #[derive(Serialize)]
 struct Forwarded {
     /// The status to answer: the application's, or 502.

@@ -264,7 +264,7 @@ impl DeliveryStore {
         self.wait(ids, limit, |record| record.status == DeliveryStatus::Pending).await
     }
 
-    /// Waits for the first attempt of each; while the clock is automatic, for the end of each, as retries take no time then.
+    /// Waits for the first attempt of each; while the clock is automatic, for the end of each, because retries then need no time.
     pub async fn wait_tried(&self, ids: &[String], limit: Duration, clock: &Clock) -> Vec<DeliveryRecord> {
         let is_open =
             |record: &DeliveryRecord| record.status == DeliveryStatus::Pending && (record.made == 0 || clock.is_auto());

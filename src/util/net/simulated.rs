@@ -138,7 +138,7 @@ impl Network {
     }
 }
 
-/// What travels in one direction of a connection.
+/// The bytes in one direction of a connection.
 #[derive(Debug)]
 enum Segment {
     Bytes(Vec<u8>),
