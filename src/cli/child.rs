@@ -62,7 +62,7 @@ impl ExecFacts {
     }
 
     fn not_ended(command: &[OsString], masks: &Masks) -> Self {
-        Self { command: shown(command, masks), ..Self::default() }
+        Self { command: masked_command(command, masks), ..Self::default() }
     }
 }
 
@@ -87,7 +87,7 @@ impl Masks {
 }
 
 /// A command and its arguments, credentials masked; of a very long one the beginning.
-fn shown(command: &[OsString], masks: &Masks) -> Vec<String> {
+fn masked_command(command: &[OsString], masks: &Masks) -> Vec<String> {
     let mut room = SHOWN_COMMAND;
     let mut words = Vec::new();
     for word in command {
@@ -333,7 +333,7 @@ impl Tee {
     /// The end of the output, with credentials and this secret masked.
     pub(super) fn kept(&self, secret: Option<&str>, masks: &Masks) -> String {
         let kept = std::mem::take(&mut *self.kept.lock());
-        kept.shown(secret, masks)
+        kept.masked(secret, masks)
     }
 }
 
@@ -368,7 +368,7 @@ impl Tail {
         self.is_cut |= beyond > 0;
     }
 
-    fn shown(mut self, secret: Option<&str>, masks: &Masks) -> String {
+    fn masked(mut self, secret: Option<&str>, masks: &Masks) -> String {
         self.cut();
         let text = String::from_utf8_lossy(&self.bytes);
         // A credential that the cut has shortened could not be recognised, so the first line goes.

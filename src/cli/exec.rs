@@ -29,7 +29,7 @@ use super::run::write_run;
 use super::serve::{PortFile, ServeArgs, settings, start, stop};
 use super::signals::{Adopted, Signals};
 use super::trust::TrustFiles;
-use super::verdict::{Judging, ProblemKind, Verdict, VerdictFormat, parse_wait, reader_of_report, render};
+use super::verdict::{Judging, ProblemKind, RunVerdict, VerdictFormat, parse_wait, reader_of_report, render};
 use crate::app::{Emulator, FileLimit, Settings};
 use crate::clock::machine;
 use crate::control::api::ExecFacts;
@@ -223,14 +223,14 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     let ended = waits.then(|| exit_code(status));
     let waits_for_report = runner.report_file.is_some() && waits;
     let (judged, interrupted) = tokio::select! {
-        judged = judge(args, target.clone(), judging, file.as_mut(), waits_for_report, ended) => (judged, interrupted),
+        judged = judge_run(args, target.clone(), judging, file.as_mut(), waits_for_report, ended) => (judged, interrupted),
         number = signals.wait() => (Ok(None), Some(number)),
     };
     let verdict = judged.as_ref().ok().and_then(Option::as_ref);
     if let Some(verdict) = verdict {
         verdict.add_to(&mut facts);
     }
-    let fails = verdict.is_some_and(Verdict::fails);
+    let fails = verdict.is_some_and(RunVerdict::fails);
     // Written even after a signal, because a cancelled job is the one whose report is read.
     let reported = match &runner.report_file {
         Some(file) => write_report(file, &target, facts).await,
@@ -317,21 +317,21 @@ async fn wait_for(
 
 /// Reads the verdict, prints it if it was requested, else why the command failed, and reports it to a CI system. `ended` is the command's
 /// exit status, absent after a signal.
-async fn judge(
+async fn judge_run(
     args: &ExecArgs,
     target: Target,
     judging: Judging,
     file: Option<&mut File>,
     waits_for_report: bool,
     ended: Option<u8>,
-) -> Result<Option<Verdict>, Failure> {
+) -> Result<Option<RunVerdict>, Failure> {
     let is_requested = !args.fail_on.is_empty() || args.verdict_format.is_some() || file.is_some();
     let ci = Ci::of_environment();
     let is_needed = is_requested || waits_for_report;
     let waits = (is_needed || ci.is_some()) && ended.is_some();
     let settle = if waits { args.settle } else { Duration::ZERO };
     let reader = reader_of_report(args.report.as_deref());
-    let verdict = match in_background(move || Verdict::ask(&target, "*", settle, &judging, reader)).await {
+    let verdict = match in_background(move || RunVerdict::ask(&target, "*", settle, &judging, reader)).await {
         // Nobody asked for it.
         Err(_) if !is_needed => return Ok(None),
         verdict => verdict?.after(ended),
@@ -340,7 +340,7 @@ async fn judge(
     let format = args.verdict_format.or(by_name).unwrap_or(VerdictFormat::Text);
     // One line under --json, as all messages are.
     let shown = |format| match format {
-        VerdictFormat::Text | VerdictFormat::Json if is_json() => compact(&verdict.judged()) + "\n",
+        VerdictFormat::Text | VerdictFormat::Json if is_json() => compact(&verdict.to_json()) + "\n",
         VerdictFormat::Text if ci == Some(Ci::GitLab) => {
             let (start, end) = Ci::section(verdict.is_red());
             start + &render(&verdict, format, colored(&std::io::stderr())) + &end

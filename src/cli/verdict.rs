@@ -21,7 +21,7 @@ use super::run::is_stream;
 use crate::advice::{Advice, Audience};
 use crate::control::api::{
     Cause, CauseKind, Coverage, DeliveryId, DurationInput, ExecFacts, FailedFinding, Finding, Findings, GetFindings,
-    GetVerdict, GridRow, JudgedKey, Query, RecordedRun, SharedGap, Unused, Verification, grid_rows, name_of,
+    GetVerdict, GridRow, JudgedKey, Query, RecordedRun, SharedGap, Unused, Verdict, grid_rows, name_of,
 };
 use crate::control::check_wait;
 use crate::findings::Severity;
@@ -95,8 +95,8 @@ pub(super) struct VerdictArgs {
 pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
     let judging = Judging::new(&args.fail_on, args.accept.as_deref(), args.allow_unused)?;
     let verdict = match &args.from {
-        Some(file) => Verdict::saved(file, &judging)?,
-        None => Verdict::ask(&args.target, &args.key, args.wait, &judging, args.target.reader())?,
+        Some(file) => RunVerdict::saved(file, &judging)?,
+        None => RunVerdict::ask(&args.target, &args.key, args.wait, &judging, args.target.reader())?,
     };
     let format = if args.json { VerdictFormat::Json } else { args.format };
     let text = render(&verdict, format, colored(&std::io::stdout()));
@@ -125,10 +125,10 @@ pub(super) fn parse_wait(text: &str) -> Result<Duration, String> {
 }
 
 /// The verdict in a format, ending with a line end.
-pub(super) fn render(verdict: &Verdict, format: VerdictFormat, colors: bool) -> String {
+pub(super) fn render(verdict: &RunVerdict, format: VerdictFormat, colors: bool) -> String {
     match format {
         VerdictFormat::Text => verdict.report().text(colors),
-        VerdictFormat::Json => pretty(&verdict.judged()) + "\n",
+        VerdictFormat::Json => pretty(&verdict.to_json()) + "\n",
         VerdictFormat::Junit => verdict.report().junit(),
     }
 }
@@ -281,8 +281,8 @@ impl Judging {
     }
 }
 
-pub(super) struct Verdict {
-    body: Verification,
+pub(super) struct RunVerdict {
+    body: Verdict,
     /// If the kind `findings` is named.
     review: Option<Review>,
     /// The reader of its advice.
@@ -298,7 +298,7 @@ pub(super) struct Verdict {
 #[derive(Serialize)]
 struct JudgedVerdict<'a> {
     #[serde(flatten)]
-    body: &'a Verification,
+    body: &'a Verdict,
     #[serde(skip_serializing_if = "Option::is_none")]
     review: &'a Option<Review>,
     falls_short: Vec<ProblemKind>,
@@ -306,7 +306,7 @@ struct JudgedVerdict<'a> {
     failed: bool,
 }
 
-impl Verdict {
+impl RunVerdict {
     pub(super) fn ask(
         target: &Target,
         key: &str,
@@ -347,7 +347,7 @@ impl Verdict {
         Self { exit_status, ..self }
     }
 
-    fn of(body: Verification, review: Option<Review>, judging: &Judging, reader: Audience) -> Self {
+    fn of(body: Verdict, review: Option<Review>, judging: &Judging, reader: Audience) -> Self {
         let Judging { fail_on, allows_unused, .. } = judging;
         Self {
             body,
@@ -362,8 +362,7 @@ impl Verdict {
 
     /// True if nothing was judged, neither a request nor a delivery, which is rarely on purpose.
     pub(super) fn is_idle(&self) -> bool {
-        let Verification { judged_requests, judged_deliveries, forgotten_entries, forgotten_deliveries, .. } =
-            self.body;
+        let Verdict { judged_requests, judged_deliveries, forgotten_entries, forgotten_deliveries, .. } = self.body;
         judged_requests == 0 && judged_deliveries == 0 && forgotten_entries == 0 && forgotten_deliveries == 0
     }
 
@@ -465,7 +464,7 @@ impl Verdict {
         Some(self.reader.look(&look))
     }
 
-    fn shown(&self, cause: &Cause) -> ShownCause {
+    fn shown_cause(&self, cause: &Cause) -> ShownCause {
         let names = match cause.tests.as_slice() {
             [] => vec![cause.name.clone()],
             tests => tests.iter().map(|test| test.test.clone()).collect(),
@@ -569,7 +568,7 @@ impl Verdict {
         notes
     }
 
-    pub(super) fn judged(&self) -> impl Serialize {
+    pub(super) fn to_json(&self) -> impl Serialize {
         JudgedVerdict {
             body: &self.body,
             review: &self.review,
@@ -603,7 +602,7 @@ impl Verdict {
     fn failed_command(&self) -> Option<ReportCase> {
         let status = self.exit_status?;
         let causes = self.body.causes.iter().filter(|cause| self.explains_command(cause));
-        let causes: Vec<ShownCause> = causes.map(|cause| self.shown(cause)).collect();
+        let causes: Vec<ShownCause> = causes.map(|cause| self.shown_cause(cause)).collect();
         let message = format!("it exited with {status}, and this went wrong");
         (!causes.is_empty())
             .then(|| ReportCase { causes, ..ReportCase::failed("command", "command", message, Vec::new()) })
@@ -616,7 +615,7 @@ impl Verdict {
     /// Why the tests failed.
     fn failed_tests(&self) -> Option<ReportCase> {
         let failed = self.body.failed_tests;
-        let causes: Vec<ShownCause> = self.of_tests().map(|cause| self.shown(cause)).collect();
+        let causes: Vec<ShownCause> = self.of_tests().map(|cause| self.shown_cause(cause)).collect();
         let listed: usize = causes.iter().map(|cause| cause.names.len()).sum();
         let lines = match failed.saturating_sub(listed) {
             0 => Vec::new(),
@@ -658,7 +657,7 @@ impl Verdict {
             };
         }
         let (causes, others) = self.causes(kind);
-        let mut causes: Vec<ShownCause> = causes.into_iter().map(|cause| self.shown(cause)).collect();
+        let mut causes: Vec<ShownCause> = causes.into_iter().map(|cause| self.shown_cause(cause)).collect();
         let plain = match kind {
             ProblemKind::Unused => {
                 let new = self.unused().filter(|unused| !self.is_told_first(unused));

@@ -401,7 +401,7 @@ impl Judge<'_> {
     }
 
     /// A text without credentials, and not too long.
-    fn shown(&self, text: &str) -> String {
+    fn masked(&self, text: &str) -> String {
         shorten(&self.redactor.text(text), MAX_SENTENCE).into_owned()
     }
 
@@ -474,7 +474,7 @@ impl Judge<'_> {
         } else {
             return None;
         };
-        let remedy = self.shown(&remedy);
+        let remedy = self.masked(&remedy);
         let remedy = match refusal::of_api(request) {
             Some(hint) => Hint { text: format!("{remedy}; {}", hint.text), ..hint },
             None => remedy.into(),
@@ -482,8 +482,8 @@ impl Judge<'_> {
         let key = request.carried_key(self.redactor.key_settings());
         Some(Fact {
             kind,
-            name: self.shown(&line),
-            what: self.shown(&what),
+            name: self.masked(&line),
+            what: self.masked(&what),
             parts: BTreeMap::new(),
             outcome: None,
             remedy: Some(remedy),
@@ -518,8 +518,8 @@ impl Judge<'_> {
         };
         Some(Fact {
             kind,
-            name: self.shown(&format!("{} to {}", delivery.event.event_type, delivery.planned.url)),
-            what: self.shown(&what),
+            name: self.masked(&format!("{} to {}", delivery.event.event_type, delivery.planned.url)),
+            what: self.masked(&what),
             parts: BTreeMap::from([(part, 1)]),
             outcome: story::outcome_of(delivery).filter(|_| kind == CauseKind::Undelivered),
             remedy: Some(remedy),

@@ -199,7 +199,7 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 fn show(Query { query: request }: Query<ShowClock>, cx: &Context) -> Result<ClockView, ControlError> {
     // The emulator's clock without a key or with `*`.
     let mover = cx.engine.clock_driver(request.key.scope(&cx.engine)?.0);
-    Ok(shown(&mover, mover.clock().now(), cx.redactor()))
+    Ok(to_view(&mover, mover.clock().now(), cx.redactor()))
 }
 
 async fn change(request: MoveClock, cx: Arc<Context>) -> Result<ClockView, ControlError> {
@@ -223,7 +223,7 @@ async fn change(request: MoveClock, cx: Arc<Context>) -> Result<ClockView, Contr
         // Following the emulator's clock again may have moved it.
         let _ = cx.engine.fire_soon(workspace).await;
     }
-    let mut clock = shown(&mover, now, cx.redactor());
+    let mut clock = to_view(&mover, now, cx.redactor());
     if step.is_some() {
         (clock.left_ms, clock.held) = (Some(left.into()), Some(mover.held()));
         // Rounded up, so that it is due after a step of that length.
@@ -357,7 +357,7 @@ fn instant(text: &str) -> Result<Timestamp, ControlError> {
     check_wall(at).map_err(|problem| ControlError::invalid(format!("set: {problem}")))
 }
 
-pub(super) fn shown(mover: &ClockDriver, now: Now, redactor: Redactor<'_>) -> ClockView {
+pub(super) fn to_view(mover: &ClockDriver, now: Now, redactor: Redactor<'_>) -> ClockView {
     let workspace = mover.workspace.as_ref();
     ClockView {
         mode: mover.clock().mode(),

@@ -299,7 +299,7 @@ fn fire_all(
     deliver_shuffled(&cx.control, workspace, to_shuffle)?;
     let redactor = cx.redactor();
     let events: Vec<FiredEvent> = if shown_events.len() == count {
-        shown_events.iter().map(|event| FiredEvent::Whole(shown(event, &cx.engine.registry, redactor))).collect()
+        shown_events.iter().map(|event| FiredEvent::Whole(to_view(event, &cx.engine.registry, redactor))).collect()
     } else {
         ids.into_iter().map(|id| FiredEvent::Id(EventIdOnly { id: id.into() })).collect()
     };
@@ -466,7 +466,7 @@ async fn fire_emission(request: &FireBody, cx: &Context, name: &str) -> Result<F
 }
 
 /// An event with where it goes and where it does not.
-pub(super) fn shown(event: &EventRecord, registry: &Registry, redactor: Redactor<'_>) -> Event {
+pub(super) fn to_view(event: &EventRecord, registry: &Registry, redactor: Redactor<'_>) -> Event {
     let skipped = |skipped: &SkippedSubscription| Skipped {
         subscription: skipped.subscription.as_str().into(),
         url: skipped.url.to_string(),

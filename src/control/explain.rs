@@ -176,7 +176,7 @@ fn explain(Explain { path, query }: Explain, cx: &Context) -> Result<Explanation
                 summary: story::of_event(&record),
                 steps: event_steps(&record),
                 advice: enabling(&record),
-                event: Some(events::shown(&record, registry, redactor)),
+                event: Some(events::to_view(&record, registry, redactor)),
                 ..Explanation::default()
             })
         }

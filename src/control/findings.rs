@@ -32,7 +32,7 @@ impl ControlCall for Query<GetFindings> {
 
     fn call() -> Call {
         Call::at_once::<Self>(Tag::RESULTS, "GET findings", |Self { query }, cx| {
-            Ok(judge(&cx.control, &query.key.scope(&cx.engine)?))
+            Ok(compute_findings(&cx.control, &query.key.scope(&cx.engine)?))
         })
     }
 }
@@ -115,7 +115,7 @@ struct FindingsInput {
 }
 
 /// The findings about a scope, the worst first.
-pub(super) fn judge(control: &Control, scope: &KeyScope) -> Findings {
+pub(super) fn compute_findings(control: &Control, scope: &KeyScope) -> Findings {
     let clock = scope.0.as_ref().map_or_else(|| control.engine.registry.clock(), |workspace| workspace.clock()).mode();
     let source = FindingsInput {
         key: scope.key(),

@@ -277,7 +277,7 @@ fn cases(Body { body: by }: Body<ListCases>, cx: &Context) -> Result<List<Delive
                 )
             })
             .collect();
-        shown(case, requests)
+        to_view(case, requests)
     };
     let trial = Occasion { profile: &profile, event: "trial", subject: "trial", created: now, now };
     let data: Vec<DeliveryCase> =
@@ -291,7 +291,7 @@ fn cases(Body { body: by }: Body<ListCases>, cx: &Context) -> Result<List<Delive
     Ok(List { data })
 }
 
-fn shown(case: &Case, requests: Vec<ProbeRequest>) -> DeliveryCase {
+fn to_view(case: &Case, requests: Vec<ProbeRequest>) -> DeliveryCase {
     DeliveryCase {
         name: case.name.to_owned(),
         sends: case.sends.to_owned(),

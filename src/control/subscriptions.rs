@@ -438,7 +438,7 @@ pub(super) fn page_of(
     }
     let count = found.len();
     let shown = |(record, workspace, profile): (Arc<SubscriptionRecord>, Arc<Workspace>, Arc<Profile>)| {
-        shown(&record, &workspace, &profile, redactor)
+        to_view(&record, &workspace, &profile, redactor)
     };
     let rest = (1..).zip(found).skip_while(|(number, _)| page.after.is_some_and(|after| *number <= after));
     (page.page(rest, shown), count)
@@ -460,11 +460,11 @@ fn view(cx: &Context, workspace: &Workspace, id: &str) -> Result<SubscriptionVie
     let profile = cx.engine.profile_for(Some(workspace.name()));
     let state = workspace.lock();
     let record = state.subscriptions.get(id).ok_or_else(|| unknown(id))?;
-    Ok(shown(record, workspace, &profile, cx.redactor()))
+    Ok(to_view(record, workspace, &profile, cx.redactor()))
 }
 
 /// Masked here, as an answer with a secret is not masked as a whole.
-fn shown(
+fn to_view(
     record: &SubscriptionRecord,
     workspace: &Workspace,
     profile: &Profile,
@@ -559,7 +559,7 @@ fn rotate(RotateSecret { path, body }: RotateSecret, cx: &Context) -> Result<Rot
     let (Some(rotated), Some(record)) = (rotated, record) else { return Err(unknown(&id)) };
     rotated.map_err(refused)?;
     Ok(Rotated {
-        subscription: shown(record, &workspace, &profile, cx.redactor()),
+        subscription: to_view(record, &workspace, &profile, cx.redactor()),
         secret: secret.reveal().to_owned(),
         old_secret_signs_for: grace.to_string(),
     })

@@ -166,7 +166,7 @@ impl TimedStream {
                     return Ok(());
                 }
                 Peer::Left => return Err(io::ErrorKind::ConnectionReset.into()),
-                Peer::HalfClosed => self.state.note_disconnect(),
+                Peer::HalfClosed => self.state.record_disconnect(),
                 Peer::UnreadData => {}
             }
             if self.unread_peer.as_ref().is_none_or(|(known, _)| *known != peer) {
@@ -244,7 +244,7 @@ impl AsyncRead for TimedStream {
                     if self.head_began_at != Some(begun) {
                         self.begin_head(begun);
                     }
-                    self.state.note_bytes(Some(self.handler.now()));
+                    self.state.record_bytes(Some(self.handler.now()));
                     let read = &mut buf.filled_mut()[before..];
                     if begun == 0 && read.starts_with(TLS_HANDSHAKE) {
                         self.began_with = Unreadable::Tls;
@@ -276,7 +276,7 @@ impl AsyncRead for TimedStream {
                     if self.left != PartialHead::Nothing && self.head_began_at != Some(begun) && !self.state.has_body()
                     {
                         self.begin_head(begun);
-                        self.state.note_bytes(None);
+                        self.state.record_bytes(None);
                     }
                     self.poll_idle_deadline(cx, begun)?;
                 }
@@ -309,7 +309,7 @@ impl AsyncWrite for TimedStream {
         }
         self.unread_peer = None;
         // Before the write: a client that has the answer finds the time in the journal.
-        self.state.note_written(|| self.handler.now().wall);
+        self.state.record_written(|| self.handler.now().wall);
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.bound_write(cx, result)
     }

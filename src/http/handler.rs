@@ -16,7 +16,7 @@ pub const PLAIN_ON_TLS: &str = "this is plain HTTP on a TLS port: use https://";
 
 /// Answers requests. Always behind `dyn`, so that the code of a connection is compiled once.
 pub trait Handler: Send + Sync + 'static {
-    fn handle(&self, request: Request<RequestBody>, connection: &Arc<ConnectionState>) -> Answering;
+    fn handle(&self, request: Request<RequestBody>, connection: &Arc<ConnectionState>) -> HandlerResponse;
 
     fn now(&self) -> Now;
 
@@ -34,7 +34,7 @@ pub trait Handler: Send + Sync + 'static {
 }
 
 /// Most answers are ready, and spare hyper a large future.
-pub enum Answering {
+pub enum HandlerResponse {
     Ready(Response<ResponseBody>),
     Later(Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>),
 }

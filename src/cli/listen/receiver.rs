@@ -32,7 +32,7 @@ use crate::http::answer::answer;
 use crate::http::body::ResponseBody;
 use crate::http::body::{BodyProblem, BodyReader, RequestBody};
 use crate::http::connection_state::ConnectionState;
-use crate::http::handler::{Answering, Handler, NO_HTTP_2, PLAIN_ON_TLS, Unreadable};
+use crate::http::handler::{Handler, HandlerResponse, NO_HTTP_2, PLAIN_ON_TLS, Unreadable};
 use crate::http::tls::Trust;
 use crate::redact::{Redactor, visible};
 use crate::settings::{ForwardHost, Framing, target_url, with_rest};
@@ -262,9 +262,9 @@ impl Forwarded {
 }
 
 impl Handler for Arc<Receiver> {
-    fn handle(&self, request: Request<RequestBody>, _: &Arc<ConnectionState>) -> Answering {
+    fn handle(&self, request: Request<RequestBody>, _: &Arc<ConnectionState>) -> HandlerResponse {
         let receiver = Arc::clone(self);
-        Answering::Later(Box::pin(async move { receiver.receive(request).await }))
+        HandlerResponse::Later(Box::pin(async move { receiver.receive(request).await }))
     }
 
     fn now(&self) -> Now {
