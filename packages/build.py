@@ -2,7 +2,7 @@
 """Packs built binaries for npm and PyPI. Usage: build.py [--publish] BINARY… FOLDER
 
 Writes to FOLDER, made if missing: one npm package with all the binaries, to be installed from its file, and a wheel of each binary.
-With --publish instead a tar file with what `npm publish` takes: a package for each binary, and the one in front of all platforms,
+With --publish instead a tar file for `npm publish`: a package for each binary, and the one in front of all platforms,
 whose optional dependencies they are. From files that would fail: package managers ask a registry for those of other platforms.
 
 The platforms are read from the binaries, the version from Cargo.toml, and the types from the documents that a binary prints, so that one

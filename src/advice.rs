@@ -1,4 +1,4 @@
-//! What to do next with the emulator, as data. A sentence says why, and each output words the advice for its reader: the command line
+//! The next step with the emulator, as data. A sentence says why, and each output words the advice for its reader: the command line
 //! and the texts of the control API as a command, the tools for agents as a call, the page as a button, the packages for tests as `wrs.…`.
 
 use schemars::JsonSchema;
@@ -10,9 +10,9 @@ use url::Url;
 use crate::contract::DEFAULT_URL;
 use crate::util::wording::shell_word;
 
-/// What to do next. An absent key means all keys, or the one that the reader uses.
+/// The next step. An absent key means all keys, or the one that the reader uses.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-// `remote` lets what is read be checked, below.
+// `remote` allows the check below after reading.
 #[serde(tag = "do", rename_all = "snake_case", remote = "Self")]
 pub enum Advice {
     /// Move the clock of a key forward.
@@ -181,7 +181,7 @@ impl Audience {
         if matches!(self, Self::Agent { .. }) { name.to_owned() } else { format!("--{name}") }
     }
 
-    /// What lists every cause of a run, of this key or of all, where only the first are shown.
+    /// The command that lists every cause of a run, of this key or of all, where only the first are shown.
     pub fn all_causes(&self, key: Option<&str>) -> String {
         let (option, value) = match self {
             Self::Nobody => return "`--report report.html` writes a page that lists them".to_owned(),

@@ -27,7 +27,7 @@ pub enum Level {
 }
 
 /// One thing wrong with a file.
-// What its fields say here is in the document of the control API.
+// The comments on its fields are part of the document of the control API.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Diagnostic {
@@ -47,7 +47,7 @@ pub struct Diagnostic {
     pub column: usize,
     // The line of the span's start, shortened around the span if it is very long.
     pub source_line: String,
-    /// What to do; may be empty.
+    /// The remedy; may be empty.
     pub hint: String,
     /// Where the span lies in `source_line`, in characters.
     #[serde(skip)]

@@ -1,4 +1,4 @@
-//! The binary: counts what is allocated, hands the arguments to the command line and turns its result into an exit code.
+//! The binary: counts allocations, hands the arguments to the command line and turns its result into an exit code.
 
 use std::alloc::System;
 use std::process::ExitCode;

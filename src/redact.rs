@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::contract::keys::{Keys, is_test_key, mask_key, masked};
 use crate::settings::Layered;
-use crate::util::expansion::{MOST_INNER, check_expansion};
+use crate::util::expansion::{MAX_INNER, check_expansion};
 use crate::util::html;
 use crate::util::wording::shorten;
 
@@ -120,7 +120,7 @@ impl<'k> Redactor<'k> {
         mask_key(key, self.keys)
     }
 
-    /// True if a key is not shown in full, so that what is shown names nothing.
+    /// True if a key is masked, so that the shown text cannot name it.
     pub fn masks(self, key: &str) -> bool {
         self.key(key) != key
     }
@@ -272,7 +272,7 @@ impl<'k> Redactor<'k> {
         Some(shorten(&shown, MAX_LINE).into_owned())
     }
 
-    /// JSON with credentials masked, as it is if it has none; `None` if the text is not JSON. One that would take too much memory is
+    /// JSON with credentials masked, as it is if it has none; `None` if the text is not JSON. One that would need too much memory is
     /// not read.
     fn json(self, text: &str, is_inner: bool) -> Option<Cow<'_, str>> {
         if expands(text) {
@@ -342,9 +342,9 @@ impl<'k> Redactor<'k> {
     }
 }
 
-/// True if a text is JSON that would take too much memory.
+/// True if a text is JSON that would need too much memory.
 fn expands(text: &str) -> bool {
-    check_expansion(text.as_bytes(), MOST_INNER).is_err() && serde_json::from_str::<IgnoredAny>(text).is_ok()
+    check_expansion(text.as_bytes(), MAX_INNER).is_err() && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 fn is_json_like(text: &str) -> bool {
@@ -547,7 +547,7 @@ mod tests {
         assert_eq!(redactor.first_line(many.as_bytes()).as_deref(), Some(WITHHELD));
         assert_eq!(redactor.shown(&json!({ "body": many })), json!({ "body": WITHHELD }));
         let text = "{,".repeat(100_000);
-        assert_eq!(redactor.text(&text), text, "what is no JSON is shown");
+        assert_eq!(redactor.text(&text), text, "text that is not JSON is shown");
         assert_eq!(redactor.body(text.as_bytes()), text.as_bytes());
     }
 

@@ -5,7 +5,7 @@ const { createHash } = require("node:crypto");
 const { exchange } = require("./exchange.js");
 const { ClientClock } = require("./follow.js");
 
-/** A text with what drives a terminal as escapes, and what GitHub executes: `##[`, and `::name` where a line begins. Line ends are kept. */
+/** The text with escapes for control characters and for commands of GitHub: `##[`, and `::name` at the beginning of a line. Line ends are kept. */
 const visible = (text) =>
   text
     .replace(/[^\P{C}\n]|[\u2028\u2029]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`)
@@ -39,7 +39,7 @@ function firstLine(answer) {
   return text.split("\n").map((line) => line.trim()).find(Boolean) ?? "nothing";
 }
 
-/** The entries that a wait names, each in a line; of one that timed out those nearest to what it waited for. */
+/** The entries that a wait names, one a line; after a timeout the nearest ones. */
 function nearest(body) {
   return (body.nearest ?? []).map(({ request, delivery, differs }) => {
     const what = request ? `${request.method} ${request.path}  ${request.id}` : `${delivery.type} to ${delivery.url}  ${delivery.id}`;
@@ -57,7 +57,7 @@ class ControlError extends Error {
   }
 }
 
-/** The error of an argument that no call could be made with. */
+/** The error of an invalid argument. */
 function refused(call, message) {
   return withoutSource(new ControlError(call, 422, { error: { code: "validation_error", message } }));
 }
@@ -74,7 +74,7 @@ function shown(value) {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
-/** One key of a running emulator: what the client under test needs, and the control API for that key. */
+/** One key of a running emulator: address and headers for the client under test, and the control API for that key. */
 class Emulator {
   constructor(url, key) {
     this.url = url.replace(/\/$/, "");
@@ -116,7 +116,7 @@ class Emulator {
     return this.control("GET", `${path}?${new URLSearchParams({ key: this.key, ...query })}`);
   }
 
-  /** Waits for requests: `operation`, `status`, `method`, `path`, `count`, `since`, `timeout`; on timeout a 408 that lists the nearest ones and what differs. */
+  /** Waits for requests: `operation`, `status`, `method`, `path`, `count`, `since`, `timeout`; on timeout a 408 that lists the nearest ones and how they differ. */
   async waitForRequests(filters) {
     return (await this.wait("requests/wait", filters)).data;
   }
@@ -126,7 +126,7 @@ class Emulator {
     return (await this.wait("deliveries/wait", filters)).data;
   }
 
-  /** Proves that no delivery matches (`status`, `type`, `event`, `subscription`), and that none that would is due: at once, or with a 409 that says what there is, or what is due and when. Waits, at most `timeout`, for what is under way alone. */
+  /** Proves that no delivery matches (`status`, `type`, `event`, `subscription`), and that no matching one is due. Returns at once, or throws a 409 that names the deliveries found, or the next one due. Waits, at most `timeout`, only for requests and attempts under way. */
   async noDelivery(filters = {}) {
     await this.wait("deliveries/wait", { ...filters, none: true });
   }
@@ -136,14 +136,14 @@ class Emulator {
     await this.wait("requests/wait", { ...filters, none: true });
   }
 
-  /** A call that waits, for less than the 5 s after which vitest and jest end a test: they would not say what it waited for. */
+  /** A call that waits for less than 5 s, because vitest and jest then end a test without naming the wait. */
   async wait(path, filters) {
     const fields = { timeout: "4s", ...filters };
     checkDuration(`POST ${path}`, "timeout", fields.timeout);
     return this.post(path, fields);
   }
 
-  /** Starts these scenarios: names, or one `{ toml }`, the text of a scenario of this key's own. Without arguments none is active. */
+  /** Starts these scenarios: names, or one `{ toml }`, the text of a scenario only for this key. Without arguments, no scenario is active. */
   async scenario(...given) {
     const active = [];
     for (const one of given) {
@@ -183,7 +183,7 @@ class Emulator {
     return { id, headers, body: Buffer.from(body) };
   }
 
-  /** Every case of the probe, genuine and forged, for a handler that the test calls itself; `problem(status)` says what is wrong with an answer. */
+  /** Every case of the probe, genuine and forged, for a handler that the test calls itself; `problem(status)` gives the problem of an answer. */
   async cases(secret, fields = {}) {
     const { data } = await this.post("events/cases", { secret, ...fields });
     return data.map((made) => ({
@@ -196,7 +196,7 @@ class Emulator {
     }));
   }
 
-  /** Sends the deliveries for `origin`, such as `https://app.example.com`, to a receiver of one's own, `http://127.0.0.1:3000` say. */
+  /** Sends the deliveries for `origin`, such as `https://app.example.com`, to your own receiver, such as `http://127.0.0.1:3000`. */
   forward(origin, to) {
     return this.set({ webhooks: { forwards: { [origin]: to } } });
   }
@@ -221,7 +221,7 @@ class Emulator {
     }
   }
 
-  /** This key as before its first request. */
+  /** Returns this key to its state before its first request. */
   reset() {
     return this.post("reset");
   }
@@ -245,16 +245,16 @@ class Emulator {
     return this.control("PUT", "snapshot", snapshot);
   }
 
-  /** Why a request (`req_…`) was answered so, or how an event or delivery came about: one sentence. */
+  /** Explains a request (`req_…`), an event or a delivery in one sentence. */
   async explain(id) {
     return (await this.control("GET", `explain/${id}`)).summary;
   }
 
-  /** Reports how the test with this key ended, so that the report of the run puts it first if it failed. `error` is what it failed of: a refused control call of its own is the cause then. */
+  /** Reports how the test with this key ended, so that the report of the run puts it first if it failed. `error` is the error that failed the test: if it is a refused control call, that is the cause. */
   ended(test, failure, output, error) {
     // More than is kept, so that credentials are masked before the rest is cut.
     const texts = [test, failure?.slice(0, 2000), output?.slice(-32768)];
-    // Halves of surrogate pairs, which are no UTF-8, become question marks.
+    // Halves of surrogate pairs, which are not valid UTF-8, become question marks.
     const [name, message, end] = texts.map((text) => text && Buffer.from(text).toString());
     // The error of a wait that timed out is about what did not happen.
     const isOwn = error instanceof ControlError && error.status !== 408 && error.code !== "not_none";
@@ -354,7 +354,7 @@ class KeyClock {
   }
 }
 
-/** An error that shows the test's source and not this package's, as runners print what its stack names. */
+/** An error that shows the test's source and not this package's, because runners print the source that its stack names. */
 function withoutSource(error) {
   error.stack = error.stack.split("\n").filter((line) => !line.includes(__dirname)).join("\n");
   return error;

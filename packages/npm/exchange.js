@@ -1,4 +1,4 @@
-// One request and its answer, over a socket of its own.
+// One request and its answer, over a separate socket.
 //
 // Not by `fetch` or `node:http`: tests, and recorders such as nock and msw, replace both, some as soon as they are imported; and both may be
 // made to use a proxy.
@@ -8,7 +8,7 @@ const { connect: plain } = require("node:net");
 const { connect: secure } = require("node:tls");
 
 /** Most bytes of an answer: whatever answers at the address may be no emulator. */
-const MOST_ANSWER = 64 * 1024 * 1024;
+const MAX_ANSWER = 64 * 1024 * 1024;
 
 /** Status and text of an answer. */
 async function exchange(address, method, headers, body = "") {
@@ -25,13 +25,13 @@ async function exchange(address, method, headers, body = "") {
   let size = 0;
   for await (const part of socket) {
     size += part.length;
-    if (size > MOST_ANSWER) throw new Error(`the answer has more than ${MOST_ANSWER >> 20} MiB; is that a wrs-emulator?`);
+    if (size > MAX_ANSWER) throw new Error(`the answer has more than ${MAX_ANSWER >> 20} MiB; is that a wrs-emulator?`);
     parts.push(part);
   }
   return read(Buffer.concat(parts));
 }
 
-/** The answer in what came until the end of the connection. */
+/** The answer in the bytes that came until the end of the connection. */
 function read(received) {
   const end = received.indexOf("\r\n\r\n");
   const [first, ...lines] = received.subarray(0, Math.max(end, 0)).toString("latin1").split("\r\n");

@@ -11,7 +11,7 @@ const { promisify } = require("node:util");
 const { setImmediate } = require("node:timers");
 
 const FAKED = ["setTimeout", "clearTimeout", "setInterval", "clearInterval", "Date"];
-/** What jest must not fake: sockets, and what follows from their answers, need the rest of the event loop. */
+/** Functions that jest must not fake: sockets, and the code that handles their answers, need the rest of the event loop. */
 const NOT_FAKED = ["hrtime", "nextTick", "performance", "queueMicrotask", "requestAnimationFrame", "cancelAnimationFrame",
   "requestIdleCallback", "cancelIdleCallback", "setImmediate", "clearImmediate"];
 /** Where runners replace functions. */
@@ -68,7 +68,7 @@ class ClientClock {
       }
       return faked(...given);
     };
-    // By some of them a runner knows what to put back.
+    // A runner needs some of them to restore the rest.
     Object.assign(watched, faked);
     if (faked[promisify.custom]) watched[promisify.custom] = (delay, value) => new Promise((done) => watched(done, delay, value));
     return watched;
@@ -118,7 +118,7 @@ class ClientClock {
     return Math.min(...this.due) - this.now;
   }
 
-  /** Moves it to a time, and runs what is due by then; back, only the date changes. */
+  /** Moves it to a time and runs the timers due by then; moving back changes only the date. */
   moveTo(time) {
     const by = Math.floor(time) - this.now;
     if (by === 0) return;

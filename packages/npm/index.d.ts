@@ -24,7 +24,7 @@ export interface Signed {
   body: Uint8Array;
 }
 
-/** A case of the probe: what to send, and what a right handler answers. */
+/** A case of the probe: its requests, and the correct answer of a handler. */
 export interface Case extends Omit<control.DeliveryCase, "requests"> {
   requests: Array<{ method: string; headers: Record<string, string>; body: Uint8Array }>;
   /** What is wrong with this answer; undefined if it is right. */
@@ -34,7 +34,7 @@ export interface Case extends Omit<control.DeliveryCase, "requests"> {
 /** What a test runner fakes timers and `Date` with. */
 export type FakeTimers = { advanceTimersByTime(by: number): unknown } | { tick(by?: number): unknown };
 
-/** One key of a running emulator: what the client under test needs, and the control API for that key. */
+/** One key of a running emulator: address and headers for the client under test, and the control API for that key. */
 export class Emulator {
   constructor(url: string, key: string);
   /** The base URL. */

@@ -47,7 +47,7 @@ function withEmulator(body, { clock } = {}) {
       }
       test.failed?.();
       await report(emulator, test, name, ...described(error));
-      // The emulator may be what failed; the test's own error counts.
+      // The emulator may have failed; the test's own error counts.
       try {
         for (const line of await emulator.story()) test.note(`wrs-emulator: ${line}`);
       } catch (problem) {
@@ -122,7 +122,7 @@ function awaitEnd() {
 
 const UNSEEN = "a hook failed, or something outside the tests with an emulator; node:test printed what";
 
-/** Reports what failed after the bodies of tests of node:test, or outside them, such as hooks of suites. */
+/** Reports failures after the bodies of tests of node:test, or outside them, such as hooks of suites. */
 async function reportUnseen() {
   for (const call of shared.atExit) await call();
   const url = process.env.WRS_EMULATOR_URL || (await started);
@@ -161,7 +161,7 @@ function clear(test) {
     rmSync(reportOf(test), { force: true });
   } catch (error) {
     // In a checkout that cannot be written, or of another user.
-    if (existsSync(reportOf(test))) test.note(`wrs-emulator: ${reportOf(test)} is of an earlier run, it cannot be removed: ${error.message}`);
+    if (existsSync(reportOf(test))) test.note(`wrs-emulator: ${reportOf(test)} is from an earlier run and cannot be removed: ${error.message}`);
   }
 }
 

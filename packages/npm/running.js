@@ -1,4 +1,4 @@
-// The running test: its name and file, the API key made from them, and how it should end, by what its runner tells.
+// The running test: its name and file, the API key made from them, and its expected end, from its runner.
 "use strict";
 
 const { createHash, randomBytes } = require("node:crypto");

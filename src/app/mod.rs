@@ -1,6 +1,6 @@
 //! Layer 7, the whole emulator: builds the parts from [`Settings`], owns their tasks, drains them in order; the embedding API.
 //!
-//! A Rust test starts an emulator, calls it with any HTTP client, and stops it. Each test can have its own: a start takes a few
+//! A Rust test starts an emulator, calls it with any HTTP client, and stops it. Each test can have its own: a start needs a few
 //! milliseconds and a free port.
 //!
 //! ```
@@ -49,7 +49,7 @@ use crate::contract::variation::HeaderLetters;
 use crate::control::{Access, Control, ControlError, LastFindings, MAX_VIEWERS, PREFIX, Texts, WrongTokens};
 use crate::http::body::{RequestBody, ResponseBody};
 use crate::http::connection_state::ConnectionState;
-use crate::http::handler::{Answering, Handler, Limits, Unreadable};
+use crate::http::handler::{Handler, HandlerResponse, Limits, Unreadable};
 use crate::http::host::check_head;
 use crate::http::listener::{ListenAddress, Listener};
 use crate::http::serve;
@@ -236,19 +236,21 @@ struct Router {
 }
 
 impl Handler for Router {
-    fn handle(&self, request: Request<RequestBody>, connection: &Arc<ConnectionState>) -> Answering {
+    fn handle(&self, request: Request<RequestBody>, connection: &Arc<ConnectionState>) -> HandlerResponse {
         let path = request.uri().path();
         let for_control = path.starts_with(PREFIX) || path == PREFIX.trim_end_matches('/');
         match &self.control {
             Some(control) if for_control => {
                 let (control, connection) = (Arc::clone(control), Arc::clone(connection));
-                Answering::Later(Box::pin(async move { call(&control, request, &connection).await }))
+                HandlerResponse::Later(Box::pin(async move { call(&control, request, &connection).await }))
             }
-            Some(_) if path == "/" && asks_for_page(request.method(), request.headers()) => Answering::Ready(to_page()),
+            Some(_) if path == "/" && asks_for_page(request.method(), request.headers()) => {
+                HandlerResponse::Ready(to_page())
+            }
             _ if self.serves_api => self.api.handle(request, connection),
             _ => {
                 let nothing = ControlError::new(ErrorKind::NotFound, "this port serves the control API only");
-                Answering::Ready(nothing.into_response(Redactor::new(&self.api.engine.profile_for(None).keys)))
+                HandlerResponse::Ready(nothing.into_response(Redactor::new(&self.api.engine.profile_for(None).keys)))
             }
         }
     }

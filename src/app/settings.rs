@@ -1,4 +1,4 @@
-//! What an emulator is started with, defaults filled in. The settings of the emulated API are in `crate::settings`.
+//! The settings with which an emulator is started, defaults filled in. The settings of the emulated API are in `crate::settings`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub enum ClockSetting {
     Auto(Option<Timestamp>),
 }
 
-/// What an emulator is started with.
+/// The settings with which an emulator is started.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where the emulated API is served; port 0 picks a free one.
@@ -73,7 +73,7 @@ pub struct Settings {
     /// Maximum number of entries in the journal.
     pub max_journal_entries: usize,
     /// The budget of memory in bytes. It is measured by [`measure_memory_by`](crate::measure_memory_by): without that, as in a test that
-    /// embeds emulators, only the limits on numbers and sizes bound what is kept.
+    /// embeds emulators, only the limits on numbers and sizes bound the memory.
     pub max_memory_bytes: usize,
     /// Maximum number of workspaces.
     pub max_workspaces: usize,

@@ -23,7 +23,7 @@ pub(super) struct StateFile {
     engine: Arc<Engine>,
     file: PathBuf,
     claim: Claim,
-    /// What the file has; `None` if the last save failed. Held while a state is taken and written, so that an older one never
+    /// The content of the file; `None` if the last save failed. Held while a state is taken and written, so that an older one never
     /// replaces a newer one.
     saved: Mutex<Option<ChangeStamp>>,
 }

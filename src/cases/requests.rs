@@ -27,7 +27,7 @@ const COMMON_REWRITES: usize = 8;
 /// The `User-Agent` of requests that are not deliveries; for deliveries a setting decides.
 const USER_AGENT: &str = concat!("wrs-emulator/", env!("CARGO_PKG_VERSION"), " probe");
 
-/// What every delivery of a probe is signed with.
+/// The secret and settings that sign every delivery of a probe.
 #[derive(Clone, Debug)]
 pub struct ProbeSigning {
     pub scheme: Scheme,
@@ -322,7 +322,7 @@ fn rewrite(headers: &mut [(Cow<'static, str>, String)], signatures: &[String], c
 
 /// The word in front of a signature, if there is one: not in `shopify`.
 fn version_of(signature: &str) -> Option<&str> {
-    // What follows the first `=` of bare base64 is its padding.
+    // Everything after the first `=` of bare base64 is its padding.
     signature.split_once([',', '=']).filter(|(_, rest)| rest.len() > 8).map(|(version, _)| version)
 }
 

@@ -9,7 +9,7 @@ use crate::contract::variation::HeaderLetters;
 
 /// The name of the case that every other one depends on.
 pub const VALID: &str = "valid";
-/// Whoever accepts this forgery does not verify the signature, and accepts the other forgeries for this reason.
+/// A receiver that accepts this forgery does not verify the signature, and accepts the other forgeries for this reason.
 pub const ANOTHER_SECRET: &str = "another-secret";
 
 /// One case of the probe. All texts are for people.
@@ -167,7 +167,7 @@ const SUCCESS: &str =
     "Standard Webhooks, Delivery success and failure: any status but 2xx is a failure and leads to retries";
 
 pub const VERIFY_FIRST: &str =
-    "verify before anything else, also before you answer, and answer 401 to what does not verify";
+    "verify before anything else, also before you answer, and answer 401 if the signature is wrong";
 const CHECK_TIME: &str =
     "compare the timestamp with the current time and answer 401 if it is more than five minutes off";
 const REQUIRE_HEADERS: &str = "answer 401 if a header of the signature is missing or empty";
@@ -251,7 +251,7 @@ pub const CASES: &[Case] = &[
     case("duplicate", OneEffect, "the same delivery twice",
         "Standard Webhooks, Verifying signatures: use the webhook-id header as an idempotency key",
         "remember the id of each event; answer 2xx to one that you know and do nothing else", &[Sending::VALID, Sending { repeats: true, ..Sending::VALID }]),
-    case("out-of-order", Accepted, "two events, of which the one created later comes first",
+    case("out-of-order", Accepted, "two events, the one created later first",
         "contract, Events: no order of deliveries is promised",
         "accept events in any order, and compare `created_at` where the order matters", &[Sending::VALID, about(EventShape::Older)]),
     building_on("unknown-fields", case("large-body", Accepted, "a valid delivery of 64 KiB, in a field that you do not know",
@@ -262,7 +262,7 @@ pub const CASES: &[Case] = &[
     case("reference-matched", IfSubscribed, "a valid delivery of reference.matched with the data of the settings (events.data)",
         NOT_SHOWN, "answer 2xx to types that you do not handle, and ignore them", &[about(EventShape::Matched)]),
     building_on("reference-matched", case("empty-data", Accepted, "a valid delivery of reference.matched with empty data",
-        NOT_SHOWN, "do not require fields that the contract does not show: what our OpenAPI document has for reference.matched is assumed",
+        NOT_SHOWN, "do not require fields that the contract does not show: the fields of reference.matched in our OpenAPI document are assumed",
         &[about(EventShape::EmptyData)])),
     case("reformatted-body", Accepted, "a valid delivery with white space and another order of keys, signed as sent",
         SCHEME, "verify the bytes as received: a body that was parsed and serialised again differs", &[about(EventShape::Spaced)]),
@@ -283,7 +283,7 @@ pub const CASES: &[Case] = &[
         "contract, Events: \"a JSON body\"; another type need be neither accepted nor refused",
         "answer 415, or read the body as JSON whatever its type", &[Sending { content_type: "text/plain", ..Sending::VALID }]),
     case("get", NoEffect, "GET without a body or a signature, as a monitor or a browser does",
-        POST, "take only POST as a delivery; answer 405 to GET", &[bare("GET")]),
+        POST, "accept only POST as a delivery; answer 405 to GET", &[bare("GET")]),
     case("head", NoEffect, "HEAD without a signature",
-        POST, "take only POST as a delivery; answer 405 to HEAD", &[bare("HEAD")]),
+        POST, "accept only POST as a delivery; answer 405 to HEAD", &[bare("HEAD")]),
 ];

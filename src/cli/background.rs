@@ -34,9 +34,9 @@ use crate::util::wording::{counted, shell_word};
 
 /// Names the log of the process that serves. `start` sets it for that process.
 const LOG_VARIABLE: &str = "_WRS_EMULATOR_LOG";
-/// How long an emulator may take until it is ready.
+/// The time limit until an emulator is ready.
 const READY: Duration = Duration::from_secs(10);
-/// How much longer than its grace period an emulator may take to stop.
+/// The time beyond its grace period that an emulator has to stop.
 const SPARE: Duration = Duration::from_secs(5);
 /// How often another process is looked at while it is waited for.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -103,9 +103,9 @@ pub(super) struct EnvArgs {
     /// The shell that reads them.
     #[arg(long, value_enum, default_value = "posix")]
     shell: Shell,
-    /// Print what removes the variables.
+    /// Print commands that remove the variables.
     ///
-    /// Those that named other certificates before are removed as well; a new shell has them.
+    /// Variables that named other certificates before are removed as well; open a new shell to restore them.
     #[arg(long)]
     unset: bool,
 }
@@ -239,13 +239,13 @@ fn launch(background: &Background, lock: File, mut record: Record, json: bool) -
     Ok(found(background, served, record.process, json))
 }
 
-/// What the process prints once it is ready.
+/// The line that the process prints once it is ready.
 fn served(child: &mut Child) -> Result<Served, Failure> {
     let mut output = BufReader::new(child.stdout.take().expect("it was piped"));
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let mut line = String::new();
-        // Without a line it has ended. After the time limit nobody receives it.
+        // Without a line it has ended. After the time limit there is no receiver.
         let _ = output.read_line(&mut line).map(|_| sender.send(line));
     });
     let line = receiver.recv_timeout(READY).map_err(|_| {

@@ -62,7 +62,7 @@ impl ExecFacts {
     }
 
     fn not_ended(command: &[OsString], masks: &Masks) -> Self {
-        Self { command: shown(command, masks), ..Self::default() }
+        Self { command: masked_command(command, masks), ..Self::default() }
     }
 }
 
@@ -87,7 +87,7 @@ impl Masks {
 }
 
 /// A command and its arguments, credentials masked; of a very long one the beginning.
-fn shown(command: &[OsString], masks: &Masks) -> Vec<String> {
+fn masked_command(command: &[OsString], masks: &Masks) -> Vec<String> {
     let mut room = SHOWN_COMMAND;
     let mut words = Vec::new();
     for word in command {
@@ -206,7 +206,7 @@ pub(super) fn host_of(url: &Url) -> String {
     url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned()
 }
 
-/// What happened while the command ran, and how it ended.
+/// The run of the command, and how it ended.
 pub(super) async fn whole_run(target: &Target, facts: ExecFacts) -> Result<RecordedRun, Failure> {
     let target = target.clone();
     let run = in_background(move || RecordedRun::ask(ControlClient::new(&target).limit(REPORT_LIMIT), "*")).await;
@@ -221,7 +221,7 @@ fn not_run(program: &OsStr, error: &io::Error) -> Failure {
         ErrorKind::NotFound => (127, format!("there is no command `{shown}`")),
         _ => (126, format!("cannot run `{shown}`: {error}")),
     };
-    let hint = "what follows `--` is a program and its arguments; to run a shell command: -- sh -c '…'";
+    let hint = "`--` is followed by a program and its arguments; to run a shell command: -- sh -c '…'";
     Failure::new(code, FailureCode::NotRun, message).with_hint(hint)
 }
 
@@ -333,7 +333,7 @@ impl Tee {
     /// The end of the output, with credentials and this secret masked.
     pub(super) fn kept(&self, secret: Option<&str>, masks: &Masks) -> String {
         let kept = std::mem::take(&mut *self.kept.lock());
-        kept.shown(secret, masks)
+        kept.masked(secret, masks)
     }
 }
 
@@ -341,7 +341,7 @@ impl Copied {
     fn pass_on(&self) {
         let mut progress = self.progress.lock();
         self.changed.wait_while_for(&mut progress, |progress| progress.from.is_some(), GRACE);
-        // A process left behind may write forever, so the command's output ends with what is in the pipe now.
+        // A process left behind may write forever, so the command's output ends with the present content of the pipe.
         let in_pipe = progress.from.as_ref().and_then(|from| ioctl_fionread(from).ok()).unwrap_or_default();
         let all = progress.read + in_pipe;
         self.changed.wait_while(&mut progress, |progress| progress.from.is_some() && progress.passed_on < all);
@@ -368,7 +368,7 @@ impl Tail {
         self.is_cut |= beyond > 0;
     }
 
-    fn shown(mut self, secret: Option<&str>, masks: &Masks) -> String {
+    fn masked(mut self, secret: Option<&str>, masks: &Masks) -> String {
         self.cut();
         let text = String::from_utf8_lossy(&self.bytes);
         // A credential that the cut has shortened could not be recognised, so the first line goes.

@@ -1,4 +1,4 @@
-//! What CI systems show of a verdict without being asked: annotations and the summary of a job at GitHub, a section of the log at GitLab.
+//! Automatic output of a verdict for CI systems: annotations and the summary of a job at GitHub, a section of the log at GitLab.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -35,7 +35,7 @@ use crate::webhook::dial::{ClientTls, Sender, open};
 
 /// How long a command waits before it repeats a call that the emulator was too busy for.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
-/// Maximum bytes of an answer, and of an event of the stream. What answers may be another program, and JSON takes many times its size once it
+/// Maximum bytes of an answer, and of an event of the stream. What answers may be another program, and JSON needs many times its size once it
 /// is read.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
 /// Maximum bytes of an answer that refuses the call.
@@ -344,7 +344,7 @@ fn refused(status: StatusCode, answer: Value, reader: &Audience) -> Failure {
         StatusCode::NOT_FOUND if field("/parameter") != Some("key") => (1, FailureCode::NotFound),
         StatusCode::NOT_FOUND => (2, FailureCode::NotFound),
         StatusCode::REQUEST_TIMEOUT => (2, FailureCode::TimedOut),
-        // Something is there, though the call asked for none.
+        // Something matches, though the call asked for none.
         StatusCode::CONFLICT => (1, FailureCode::Failed),
         _ => (2, FailureCode::Refused),
     };

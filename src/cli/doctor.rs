@@ -40,7 +40,7 @@ const MAX_SUBSCRIPTIONS: usize = 20;
 const EXAMPLE_APPLICATION: &str = "http://localhost:3000";
 
 #[derive(Debug, Args)]
-#[command(after_help = examples(["doctor", "doctor --key sk_test_shop", "doctor --url http://127.0.0.1:9771 --json"]) + "\n\nEach line begins with ✓, with ! for something unusual, or with ✗ for a problem, and has the commands that mend it below.\n\nExit status: 0 no problem, 1 a problem was found, 2 wrong usage, 3 no emulator answers.")]
+#[command(after_help = examples(["doctor", "doctor --key sk_test_shop", "doctor --url http://127.0.0.1:9771 --json"]) + "\n\nEach line begins with ✓, with ! for something unusual, or with ✗ for a problem, and has the commands that fix it below.\n\nExit status: 0 no problem, 1 a problem was found, 2 wrong usage, 3 no emulator answers.")]
 pub(super) struct DoctorArgs {
     #[command(flatten)]
     common: CallArgs,

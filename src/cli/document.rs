@@ -1,5 +1,5 @@
 //! A run document as the command line reads it, made by an emulator or saved in a file. It is read into its own type: as a value of any
-//! form, a text would take many times its size.
+//! form, a text would need many times its size.
 
 use std::path::Path;
 
@@ -85,7 +85,7 @@ impl RecordedRun {
 
     pub(super) fn json(self) -> String {
         let mut json = Vec::new();
-        self.write(Redactor::default(), &mut json).expect("memory takes all of it");
+        self.write(Redactor::default(), &mut json).expect("writing to memory cannot fail");
         String::from_utf8(json).expect("JSON is text")
     }
 }
@@ -94,7 +94,7 @@ fn refusal(path: &Path) -> impl Fn(&str, &str) -> Failure {
     move |cause, hint| Failure::invalid_file(format!("cannot use `{}`: {cause}", path.display())).with_hint(hint)
 }
 
-/// What every version of a document has.
+/// The fields of every version of a document.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct RunStart {

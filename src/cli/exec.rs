@@ -29,7 +29,7 @@ use super::run::write_run;
 use super::serve::{PortFile, ServeArgs, settings, start, stop};
 use super::signals::{Adopted, Signals};
 use super::trust::TrustFiles;
-use super::verdict::{Judging, ProblemKind, Verdict, VerdictFormat, parse_wait, reader_of_report, render};
+use super::verdict::{Judging, ProblemKind, RunVerdict, VerdictFormat, parse_wait, reader_of_report, render};
 use crate::app::{Emulator, FileLimit, Settings};
 use crate::clock::machine;
 use crate::control::api::ExecFacts;
@@ -47,11 +47,11 @@ Environment of the command: WRS_BASE_URL, WRS_API_KEY (sk_test_local unless set)
 WRS_EMULATOR_CONTROL_TOKEN if one is required, \
 and NO_PROXY with the emulator and loopback added. With --tls also WRS_EMULATOR_CA, the emulator's certificate, and \
 SSL_CERT_FILE, CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE, NODE_EXTRA_CA_CERTS and JAVA_TOOL_OPTIONS, by which OpenSSL, curl, Python, Node \
-and Java trust it in addition to what they trust already.
+and Java trust it in addition to their usual certificates.
 
 Exit status: the command's, or 128 and its number for a signal; 137 if it was killed because it did not end within --grace after a \
 signal, or at a second one; 1 if it succeeded and the verdict found problems; \
-126 if it cannot be run, 127 if it is not there; 2 wrong usage. With --under: 1 if a reading fails that `contract` passes; if that \
+126 if it cannot be run, 127 if it does not exist; 2 wrong usage. With --under: 1 if a reading fails that `contract` passes; if that \
 fails, as without --under.";
 
 #[derive(Debug, Args)]
@@ -69,9 +69,9 @@ pub(super) struct ExecArgs {
     /// The command and its arguments.
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(super) command: Vec<OsString>,
-    /// Run the command once for each of these readings of what the contract leaves open, separated by commas: presets, profile files,
-    /// changes of one thing such as `key-order`, or `each` for every change. `contract` comes first. Each run has an emulator of its own
-    /// and the same seed; at the end a grid shows how each ended.
+    /// Run the command once for each of these readings of the contract's open points, separated by commas: presets, profile files,
+    /// changes of one thing such as `key-order`, or `each` for every change. `contract` comes first. Each run has a new emulator with
+    /// the same seed. At the end a grid shows the results.
     #[arg(long, value_delimiter = ',', value_name = "READINGS", conflicts_with_all = ["profile", "state", "port_file", "verdict_file", "verdict_format"])]
     pub(super) under: Vec<String>,
     /// With --under, the number of runs at a time. More than one only if the command can run several times at once: without fixed ports
@@ -96,7 +96,7 @@ pub(super) struct ExecArgs {
     #[arg(long, env, value_name = "FILE")]
     verdict_file: Option<PathBuf>,
     /// Write what happened to this file when the command has ended, however it ended: a page if the name ends in `.html`,
-    /// an HTTP archive if in `.har`, else JSON. The page and JSON have the end of what the command printed; `run view` shows them.
+    /// an HTTP archive if in `.har`, else JSON. The page and JSON contain the end of the command's output; `run view` shows them.
     #[arg(long, env, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
     /// Before the verdict and the report, wait for planned events, deliveries and retries that are due within this time.
@@ -115,7 +115,7 @@ pub(super) fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
     run_task(exec(&args, settings, raised))?
 }
 
-/// What every run of the command has in common.
+/// The common parts of all runs of the command.
 pub(super) struct Runner<'a> {
     args: &'a ExecArgs,
     raised: FileLimit,
@@ -223,14 +223,14 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     let ended = waits.then(|| exit_code(status));
     let waits_for_report = runner.report_file.is_some() && waits;
     let (judged, interrupted) = tokio::select! {
-        judged = judge(args, target.clone(), judging, file.as_mut(), waits_for_report, ended) => (judged, interrupted),
+        judged = judge_run(args, target.clone(), judging, file.as_mut(), waits_for_report, ended) => (judged, interrupted),
         number = signals.wait() => (Ok(None), Some(number)),
     };
     let verdict = judged.as_ref().ok().and_then(Option::as_ref);
     if let Some(verdict) = verdict {
         verdict.add_to(&mut facts);
     }
-    let fails = verdict.is_some_and(Verdict::fails);
+    let fails = verdict.is_some_and(RunVerdict::fails);
     // Written even after a signal, because a cancelled job is the one whose report is read.
     let reported = match &runner.report_file {
         Some(file) => write_report(file, &target, facts).await,
@@ -317,21 +317,21 @@ async fn wait_for(
 
 /// Reads the verdict, prints it if it was requested, else why the command failed, and reports it to a CI system. `ended` is the command's
 /// exit status, absent after a signal.
-async fn judge(
+async fn judge_run(
     args: &ExecArgs,
     target: Target,
     judging: Judging,
     file: Option<&mut File>,
     waits_for_report: bool,
     ended: Option<u8>,
-) -> Result<Option<Verdict>, Failure> {
+) -> Result<Option<RunVerdict>, Failure> {
     let is_requested = !args.fail_on.is_empty() || args.verdict_format.is_some() || file.is_some();
     let ci = Ci::from_environment();
     let is_needed = is_requested || waits_for_report;
     let waits = (is_needed || ci.is_some()) && ended.is_some();
     let settle = if waits { args.settle } else { Duration::ZERO };
     let reader = reader_of_report(args.report.as_deref());
-    let verdict = match in_background(move || Verdict::ask(&target, "*", settle, &judging, reader)).await {
+    let verdict = match in_background(move || RunVerdict::ask(&target, "*", settle, &judging, reader)).await {
         // Nobody asked for it.
         Err(_) if !is_needed => return Ok(None),
         verdict => verdict?.after(ended),
@@ -340,7 +340,7 @@ async fn judge(
     let format = args.verdict_format.or(by_name).unwrap_or(VerdictFormat::Text);
     // One line under --json, as all messages are.
     let shown = |format| match format {
-        VerdictFormat::Text | VerdictFormat::Json if is_json() => compact(&verdict.judged()) + "\n",
+        VerdictFormat::Text | VerdictFormat::Json if is_json() => compact(&verdict.to_json()) + "\n",
         VerdictFormat::Text if ci == Some(Ci::GitLab) => {
             let (start, end) = Ci::section(verdict.is_red());
             start + &render(&verdict, format, colored(&std::io::stderr())) + &end

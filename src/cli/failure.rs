@@ -32,9 +32,9 @@ pub(crate) struct Failure {
 pub(crate) enum FailureCode {
     /// A check found problems.
     Failed,
-    /// What is named does not exist.
+    /// The named object does not exist.
     NotFound,
-    /// What was waited for did not happen in time.
+    /// The awaited event did not happen in time.
     TimedOut,
     /// A flag, an argument or a variable is wrong.
     Usage,

@@ -107,7 +107,7 @@ async fn follow(control: &ControlHandle, format: LogFormat, is_colored: bool, mu
             };
             text.push_str(&line(&record, format, is_colored));
         }
-        // The emulator keeps serving if nobody reads it.
+        // The emulator keeps serving without a reader.
         Stream::Err.write(text);
     }
 }

@@ -60,7 +60,7 @@ Examples:
   wrs-emulator --scenario rate-limit-burst          serve with a scenario active
   wrs-emulator listen --forward-to localhost:3000/hooks
   wrs-emulator trigger workflow.completed --wait    fire a webhook
-  wrs-emulator explain                              why the latest answer was so
+  wrs-emulator explain                              explain the latest answer
   wrs-emulator clock advance 30s                    move time, without waiting
   wrs-emulator exec --report report.html -- pytest  run tests against it
 
@@ -102,7 +102,7 @@ struct Cli {
 /// description has commands of both kinds, and is described there.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve the emulated API (what happens without a command).
+    /// Serve the emulated API (the default without a command).
     #[command(after_help = examples([
         "serve --listen 127.0.0.1:0 --port-file url.txt",
         "serve --scenario rate-limit-burst --set rate_limit.window=10s",
@@ -174,7 +174,7 @@ enum Command {
     "review probe http://localhost:3000/hooks --secret whsec_...",
 ]))]
 enum ReviewCommand {
-    /// Report what the traffic shows about the client and its receivers.
+    /// Report mistakes of the client and its receivers, found in the traffic.
     Findings(findings::FindingsArgs),
     /// Send a receiver deliveries, genuine and forged, and judge its answers. Needs no running emulator.
     Probe(Box<lab::probe::command::ProbeArgs>),

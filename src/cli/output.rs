@@ -22,7 +22,7 @@ pub(crate) fn print_as_is(text: &str) {
     try_print(text);
 }
 
-/// Prints text that is already escaped, and returns false if it could not be written, or nobody reads it.
+/// Prints text that is already escaped. Returns false if it could not be written, or its reader is gone.
 pub(crate) fn try_print(text: &str) -> bool {
     Stream::Out.write(text)
 }

@@ -19,7 +19,7 @@ use crate::util::wording::shell_word;
 
 const PREFIX: &str = "WRS_EMULATOR";
 
-/// What `--help` shows of the program; `--help-all` shows the others as well.
+/// The commands that `--help` shows; `--help-all` shows the others as well.
 const FIRST_COMMANDS: [&str; 12] = [
     "serve",
     "exec",
@@ -133,7 +133,7 @@ pub(super) fn parsed(command: Command) -> Result<ArgMatches, ExitCode> {
     }
     let matches = command.try_get_matches_from_mut(&arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::DisplayVersion => {
-            // Help that nobody asked for is an error.
+            // Help without a request for it is an error.
             let (stream, has_colors, status) = if error.use_stderr() {
                 (Stream::Err, colored(&std::io::stderr()), 2)
             } else {
@@ -255,7 +255,7 @@ fn naming_variable(command: &Command, arguments: &[OsString], error: &clap::Erro
     variable().unwrap_or_else(|| message.to_owned())
 }
 
-/// What to type where clap's own tip leads astray.
+/// The correct command where clap's own tip is misleading.
 fn way_out(command: &Command, words: &[&str], error: &clap::Error) -> Option<String> {
     let found = invalid_argument(error).filter(|_| error.kind() == ErrorKind::UnknownArgument)?;
     let whole = words.iter().find(|word| word.starts_with(found))?;

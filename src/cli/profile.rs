@@ -186,7 +186,7 @@ pub(super) fn openapi(args: &OpenapiArgs) -> Result<ExitCode, Failure> {
 #[derive(Debug, Subcommand)]
 #[command(after_help = examples(["forwards", "forwards add https://app.example.com=http://localhost:3000"]))]
 pub(super) enum ForwardsCommand {
-    /// List the forwards in force (what happens without a command).
+    /// List the forwards in force (the default without a command).
     #[command(after_help = examples(["forwards list", "forwards list --key sk_test_a --json"]))]
     List(ForwardsArgs),
     /// Deliver webhooks elsewhere from now on, including pending retries.

@@ -28,18 +28,18 @@ pub(crate) struct RunReport {
     /// Its name in XML, after the program's: `verdict`.
     pub(crate) name: &'static str,
     pub(crate) cases: Vec<ReportCase>,
-    /// What may be a problem and fails nothing.
+    /// Possible problems that fail nothing.
     pub(crate) warnings: Vec<String>,
     /// Why a report without problems may prove little; a summary.
     pub(crate) notes: Vec<String>,
-    /// What lists the causes that a text leaves out.
+    /// The command that lists the causes that a text leaves out.
     pub(crate) all_causes: String,
 }
 
 pub(crate) struct ReportCase {
     pub(crate) name: String,
     pub(crate) result: CaseResult,
-    /// What was found, or why it was not run.
+    /// The result, or why it was not run.
     pub(crate) message: String,
     pub(crate) lines: Vec<String>,
     /// Why it failed; empty if the case says all.
@@ -54,7 +54,7 @@ pub(crate) struct ShownCause {
     pub(crate) names: Vec<String>,
     pub(crate) is_of_tests: bool,
     pub(crate) sentence: String,
-    /// What to do, whose it is, and the command that shows more.
+    /// The remedy, the test or key, and the command that shows more.
     pub(crate) details: Vec<String>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct ReportRow {
     pub(crate) shown: String,
     /// The result in words, when the details of several cases are shown as one.
     pub(crate) done: String,
-    /// What to change; failed rows of one outcome and one remedy have one cause, and are shown as one.
+    /// The change to make; failed rows of one outcome and one remedy have one cause, and are shown as one.
     pub(crate) remedy: Option<String>,
     pub(crate) case: ReportCase,
 }
@@ -91,7 +91,7 @@ pub(crate) struct ReportRow {
 /// A report for people with a table of its cases.
 pub(crate) struct TableReport {
     pub(crate) rows: Vec<ReportRow>,
-    /// What comes before the table, and after the particulars.
+    /// The text before the table, and after the particulars.
     pub(crate) before: String,
     pub(crate) after: String,
     pub(crate) summary: String,
@@ -202,7 +202,7 @@ impl RunReport {
                 }
                 CaseResult::Failed(kind) => {
                     let class = format!(".{}", case.name);
-                    // Readers take cases of one name for one.
+                    // Readers merge cases of the same name.
                     let mut known: HashMap<&str, usize> = HashMap::new();
                     for cause in &case.causes {
                         let inner = failure(kind, &cause.sentence, &cause.details);

@@ -117,7 +117,7 @@ pub(super) struct ViewArgs {
     /// Beyond loopback one is generated and printed unless given.
     #[arg(long, env = "WRS_EMULATOR_CONTROL_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     control_token: Option<String>,
-    /// Only print the address. The browser is opened at a terminal alone, and not where `CI` is set.
+    /// Only print the address. Without it, the browser opens at a terminal unless `CI` is set.
     #[arg(long)]
     no_open: bool,
     /// Print the address as JSON.
@@ -382,7 +382,8 @@ pub(super) fn contents(file: &OutputFile, run: RecordedRun) -> Vec<u8> {
         Some("html" | "htm") => {
             let plain = plain(&run.verification, run.exec.as_ref(), &file.name());
             let mut page = Vec::new();
-            report(&mut page, &plain, |out| run.write(Redactor::default(), out)).expect("memory takes all of it");
+            report(&mut page, &plain, |out| run.write(Redactor::default(), out))
+                .expect("writing to memory cannot fail");
             page
         }
         Some("har") => archive(&run).into_bytes(),

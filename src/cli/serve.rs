@@ -60,8 +60,8 @@ pub(super) struct ServeArgs {
     seed: Option<u64>,
     /// `real`, `frozen`, `auto`, or the timestamp to freeze at.
     ///
-    /// `frozen` stops it at the present time. `auto` stops it too, but moves it to the next retry or emission while a command or a test waits
-    /// for one; `auto@TIME` begins at a timestamp.
+    /// `frozen` stops it at the present time. `auto` also stops it, but moves it to the next retry or emission while a command or a test waits
+    /// for one. `auto@TIME` begins at a timestamp.
     #[arg(long, env, default_value = "real", value_name = "CLOCK")]
     clock: String,
     /// Deliver elsewhere: `https://a.example=http://localhost:3000`.
@@ -114,7 +114,7 @@ pub(super) struct ServeArgs {
     control_open: bool,
     /// Serve the control API at this address.
     ///
-    /// Instead of together with the emulated API.
+    /// Without it, both APIs share an address.
     #[arg(hide_short_help = true, help_heading = "Control API", long, env, value_name = "ADDRESS")]
     control_listen: Option<String>,
     /// A further host name for the control API.
@@ -176,7 +176,7 @@ struct LimitArgs {
     /// Entries in the journal; the oldest are evicted first.
     #[arg(hide_short_help = true, long, env, default_value_t = crate::state::journal::MAX_ENTRIES, value_name = "N", value_parser = at_least(1))]
     max_journal_entries: usize,
-    /// Bytes of everything in memory; when they are used up, the journal gives way first.
+    /// Bytes of everything in memory; when none are left, the oldest entries of the journal are evicted first.
     #[arg(hide_short_help = true, long, env, default_value_t = crate::state::budget::DEFAULT_BYTES, value_name = "N", value_parser = at_least(crate::state::budget::LEAST_BYTES), alias = "max-journal-bytes")]
     max_memory_bytes: usize,
     /// Workspaces; the least recently used are evicted first.
@@ -203,7 +203,7 @@ async fn serve_until_signalled(args: &ServeArgs, settings: Settings, in_backgrou
     let (emulator, log) = start(args, settings, &port_file, true).await?;
     // Held until the end, as its files are.
     let _trust = if in_background { hand_over(args, &emulator)? } else { announce(args, &emulator) };
-    // Without the ready line nobody learns the address.
+    // Without the ready line the address stays unknown.
     let announced = written(Stream::Out);
     if announced.is_ok() {
         signals.wait().await;
@@ -255,7 +255,7 @@ impl PortFile {
 impl Drop for PortFile {
     fn drop(&mut self) {
         if let Some(file) = self.0.take() {
-            // What stays behind if this fails is replaced by the next start.
+            // A file left behind if this fails is replaced by the next start.
             let _ = file.cleared();
         }
     }

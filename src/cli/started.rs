@@ -21,7 +21,7 @@ const NAME_VARIABLE: &str = "WRS_EMULATOR_NAME";
 /// Maximum bytes of a record: more than the options of any command line, which systems limit to a few MiB.
 const MAX_RECORD: u64 = 64 * 1024 * 1024;
 
-/// What is known of an emulator in the background. It contains its control token.
+/// The record of an emulator in the background. It contains its control token.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Record {
     pub(super) process: u32,
@@ -36,7 +36,7 @@ pub(super) struct Record {
 
 pub(super) type ServeOptions = BTreeMap<String, Vec<String>>;
 
-/// What an emulator prints for the `start` that waits for it, once it is ready.
+/// The line that an emulator prints for the waiting `start` once it is ready.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Served {
     /// The base URL of the emulated API.
@@ -87,7 +87,7 @@ impl Background {
         Ok(Self { name, folder })
     }
 
-    /// The same for what was started already: without a name also in the nearest folder above the present one.
+    /// The same for an emulator that was started already: without a name also in the nearest folder above the present one.
     pub(super) fn existing(name: Option<&str>) -> Result<Self, Failure> {
         let own = Self::new(name)?;
         if name.is_some() {

@@ -27,7 +27,7 @@ impl Stream {
         }
     }
 
-    /// Writes a text whole, at the reader's pace. Returns false if nobody reads it or it could not be written.
+    /// Writes a text whole, at the reader's pace. Returns false if its reader is gone or it could not be written.
     pub(super) fn write(self, text: impl AsRef<[u8]>) -> bool {
         let written = match self {
             Self::Out => pipe::write_all(io::stdout().lock(), text.as_ref()),

@@ -23,7 +23,7 @@ use crate::control::story;
 use crate::util::duration::parse_duration;
 use crate::util::wording::counted;
 
-/// What shows why a delivery was not accepted.
+/// The commands that show why a delivery was not accepted.
 fn explain(id: &DeliveryId, reader: &Audience) -> String {
     let attempts = Advice::ShowDelivery { id: id.to_string() }.worded(reader);
     format!("{}, and what to try; `{attempts}` shows each attempt", reader.look(&Advice::explain(id.to_string())))
@@ -70,10 +70,10 @@ pub(super) struct TriggerArgs {
     /// Send each delivery this many times in all.
     #[arg(long, default_value_t = 1, value_name = "COPIES", value_parser = clap::value_parser!(u32).range(1..=100))]
     duplicate: u32,
-    /// Send the events of --count in another order.
+    /// Shuffle the order of the events of --count.
     #[arg(long)]
     shuffle: bool,
-    /// Deliver nothing, as if it were lost on the way.
+    /// Deliver nothing, as if the delivery were lost.
     #[arg(long)]
     drop: bool,
     /// Wait until each receiver has been tried once, or under `clock auto` until each delivery has ended; exit 1 if one was not
@@ -120,7 +120,7 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
         let so_far = match answer.waited_for {
             _ if !is_due => String::new(),
             Some(WaitedFor::FirstAttempt) => format!(
-                " so far: --wait waits for the first attempt; `deliveries list` shows what the retries bring, and after \
+                " so far: --wait waits for the first attempt; `deliveries list` shows the retries, and after \
                  `{}` it waits for them, without the time between",
                 Advice::AutomateClock { key: Some(args.key.clone()) }.worded(&reader)
             ),
@@ -211,7 +211,7 @@ pub(super) enum DeliveriesCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct RedeliverArgs {
-    /// Its id, as listings and answers show it.
+    /// Its id.
     id: String,
     #[command(flatten)]
     common: CallArgs,

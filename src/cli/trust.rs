@@ -1,4 +1,4 @@
-//! What makes the command of `exec` trust an emulator that serves TLS: its certificate, together with those that the machine trusts, in
+//! Makes the command of `exec` trust an emulator that serves TLS: its certificate, together with those that the machine trusts, in
 //! the files that clients read, and the variables that name these files.
 
 use std::collections::BTreeSet;

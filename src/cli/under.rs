@@ -19,7 +19,7 @@ use super::profile::is_path;
 use super::run::write_run;
 use super::serve::{PortFile, profile, settings, stop};
 use super::signals::{Adopted, Signals};
-use super::verdict::{Verdict, reader_of_report};
+use super::verdict::{RunVerdict, reader_of_report};
 use crate::app::{FileLimit, Settings};
 use crate::contract::nearest;
 use crate::control::api::{ExecFacts, ReadingGrid, ReadingRow, RecordedRun};
@@ -172,7 +172,7 @@ async fn run_under(
     facts.fail_on = judging.names();
     let settle = if signalled.is_some() { Duration::ZERO } else { args.settle };
     let (asked, reader) = (target.clone(), reader_of_report(args.report.as_deref()));
-    let judged = in_background(move || Verdict::ask(&asked, "*", settle, &judging, reader));
+    let judged = in_background(move || RunVerdict::ask(&asked, "*", settle, &judging, reader));
     let (verdict, signalled) = tokio::select! {
         verdict = judged => (Some(verdict?), signalled),
         number = signals.wait() => (None, Some(number)),
@@ -197,8 +197,8 @@ async fn run_under(
     let row = ReadingRow {
         reading: reading.name.clone(),
         exit_status,
-        problems: verdict.as_ref().map_or(0, Verdict::problem_count),
-        failed_test: verdict.as_ref().and_then(Verdict::failed_test).map(str::to_owned),
+        problems: verdict.as_ref().map_or(0, RunVerdict::problem_count),
+        failed_test: verdict.as_ref().and_then(RunVerdict::failed_test).map(str::to_owned),
     };
     Ok(Some(ReadingRun { row, unless: reading.unless.clone(), facts, document }))
 }

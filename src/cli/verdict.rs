@@ -21,7 +21,7 @@ use super::run::is_stream;
 use crate::advice::{Advice, Audience};
 use crate::control::api::{
     Cause, CauseKind, Coverage, DeliveryId, DurationInput, ExecFacts, FailedFinding, Finding, Findings, GetFindings,
-    GetVerdict, GridRow, JudgedKey, Query, RecordedRun, SharedGap, Unused, Verification, grid_rows, name_of,
+    GetVerdict, GridRow, JudgedKey, Query, RecordedRun, SharedGap, Unused, Verdict, grid_rows, name_of,
 };
 use crate::control::check_wait;
 use crate::findings::Severity;
@@ -78,7 +78,7 @@ pub(super) struct VerdictArgs {
     /// With --fail-on, exit with 0 even if nothing was judged: no request and no delivery.
     #[arg(long)]
     allow_unused: bool,
-    /// In text, also list which answers of the contract requests got, and how to get the others. JSON has it always.
+    /// In text, also list which answers of the contract requests got, and how to get the others. JSON always has this list.
     #[arg(long)]
     grid: bool,
     /// The format of the verdict.
@@ -95,8 +95,8 @@ pub(super) struct VerdictArgs {
 pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
     let judging = Judging::new(&args.fail_on, args.accept.as_deref(), args.allow_unused)?;
     let verdict = match &args.from {
-        Some(file) => Verdict::saved(file, &judging)?,
-        None => Verdict::ask(&args.target, &args.key, args.wait, &judging, args.target.reader())?,
+        Some(file) => RunVerdict::saved(file, &judging)?,
+        None => RunVerdict::ask(&args.target, &args.key, args.wait, &judging, args.target.reader())?,
     };
     let format = if args.json { VerdictFormat::Json } else { args.format };
     let text = render(&verdict, format, colored(&std::io::stdout()));
@@ -125,10 +125,10 @@ pub(super) fn parse_wait(text: &str) -> Result<Duration, String> {
 }
 
 /// The verdict in a format, ending with a line end.
-pub(super) fn render(verdict: &Verdict, format: VerdictFormat, colors: bool) -> String {
+pub(super) fn render(verdict: &RunVerdict, format: VerdictFormat, colors: bool) -> String {
     match format {
         VerdictFormat::Text => verdict.report().text(colors),
-        VerdictFormat::Json => pretty(&verdict.judged()) + "\n",
+        VerdictFormat::Json => pretty(&verdict.to_json()) + "\n",
         VerdictFormat::Junit => verdict.report().junit(),
     }
 }
@@ -169,7 +169,7 @@ pub(super) enum ProblemKind {
     Unfinished,
     /// `review findings` would fail: a finding is certain and at least medium. Judged only if it is named.
     Findings,
-    /// The same, and a likely finding fails as well.
+    /// Like `findings`, and likely findings fail as well.
     #[value(name = "findings=likely")]
     #[serde(rename = "findings")]
     LikelyFindings,
@@ -242,7 +242,7 @@ pub(super) fn reader_of_file(file: &Path) -> Audience {
     Audience::File(if is_stream(file) { "FILE".to_owned() } else { file.to_string_lossy().into_owned() })
 }
 
-/// What makes a run fail.
+/// The conditions under which a run fails.
 pub(super) struct Judging {
     /// Without `LikelyFindings`.
     fail_on: Vec<ProblemKind>,
@@ -281,8 +281,8 @@ impl Judging {
     }
 }
 
-pub(super) struct Verdict {
-    body: Verification,
+pub(super) struct RunVerdict {
+    body: Verdict,
     /// If the kind `findings` is named.
     review: Option<Review>,
     /// The reader of its advice.
@@ -298,7 +298,7 @@ pub(super) struct Verdict {
 #[derive(Serialize)]
 struct JudgedVerdict<'a> {
     #[serde(flatten)]
-    body: &'a Verification,
+    body: &'a Verdict,
     #[serde(skip_serializing_if = "Option::is_none")]
     review: &'a Option<Review>,
     falls_short: Vec<ProblemKind>,
@@ -306,7 +306,7 @@ struct JudgedVerdict<'a> {
     failed: bool,
 }
 
-impl Verdict {
+impl RunVerdict {
     pub(super) fn ask(
         target: &Target,
         key: &str,
@@ -347,7 +347,7 @@ impl Verdict {
         Self { exit_status, ..self }
     }
 
-    fn of(body: Verification, review: Option<Review>, judging: &Judging, reader: Audience) -> Self {
+    fn of(body: Verdict, review: Option<Review>, judging: &Judging, reader: Audience) -> Self {
         let Judging { fail_on, allows_unused, .. } = judging;
         Self {
             body,
@@ -362,8 +362,7 @@ impl Verdict {
 
     /// True if nothing was judged, neither a request nor a delivery, which is rarely on purpose.
     pub(super) fn is_idle(&self) -> bool {
-        let Verification { judged_requests, judged_deliveries, forgotten_entries, forgotten_deliveries, .. } =
-            self.body;
+        let Verdict { judged_requests, judged_deliveries, forgotten_entries, forgotten_deliveries, .. } = self.body;
         judged_requests == 0 && judged_deliveries == 0 && forgotten_entries == 0 && forgotten_deliveries == 0
     }
 
@@ -404,7 +403,7 @@ impl Verdict {
         }
     }
 
-    /// What had nothing to judge: the check of requests if nothing happened at all, or `unused` is named; any other only if it is named.
+    /// The checks with nothing to judge: the check of requests if nothing happened at all, or `unused` is named; any other only if it is named.
     fn unused(&self) -> impl Iterator<Item = &Unused> {
         let is_asked = self.is_idle() || self.fail_on.contains(&ProblemKind::Unused);
         let concerns = move |name: &str| {
@@ -465,7 +464,7 @@ impl Verdict {
         Some(self.reader.look(&look))
     }
 
-    fn shown(&self, cause: &Cause) -> ShownCause {
+    fn shown_cause(&self, cause: &Cause) -> ShownCause {
         let names = match cause.tests.as_slice() {
             [] => vec![cause.name.clone()],
             tests => tests.iter().map(|test| test.test.clone()).collect(),
@@ -569,7 +568,7 @@ impl Verdict {
         notes
     }
 
-    pub(super) fn judged(&self) -> impl Serialize {
+    pub(super) fn to_json(&self) -> impl Serialize {
         JudgedVerdict {
             body: &self.body,
             review: &self.review,
@@ -579,7 +578,7 @@ impl Verdict {
         }
     }
 
-    /// What does not fail the run and may be a problem: likely findings, and tests that made no request.
+    /// Possible problems that do not fail the run: likely findings, and tests that made no request.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = self.review.as_ref().map(Review::warnings).unwrap_or_default();
         // Of a failed one, that is the cause.
@@ -599,11 +598,11 @@ impl Verdict {
         warnings
     }
 
-    /// What may be why the command failed, if its tests do not tell: whatever went wrong.
+    /// Possible reasons why the command failed, if its tests do not say: every problem.
     fn failed_command(&self) -> Option<ReportCase> {
         let status = self.exit_status?;
         let causes = self.body.causes.iter().filter(|cause| self.explains_command(cause));
-        let causes: Vec<ShownCause> = causes.map(|cause| self.shown(cause)).collect();
+        let causes: Vec<ShownCause> = causes.map(|cause| self.shown_cause(cause)).collect();
         let message = format!("it exited with {status}, and this went wrong");
         (!causes.is_empty())
             .then(|| ReportCase { causes, ..ReportCase::failed("command", "command", message, Vec::new()) })
@@ -616,7 +615,7 @@ impl Verdict {
     /// Why the tests failed.
     fn failed_tests(&self) -> Option<ReportCase> {
         let failed = self.body.failed_tests;
-        let causes: Vec<ShownCause> = self.test_causes().map(|cause| self.shown(cause)).collect();
+        let causes: Vec<ShownCause> = self.test_causes().map(|cause| self.shown_cause(cause)).collect();
         let listed: usize = causes.iter().map(|cause| cause.names.len()).sum();
         let lines = match failed.saturating_sub(listed) {
             0 => Vec::new(),
@@ -658,7 +657,7 @@ impl Verdict {
             };
         }
         let (causes, others) = self.causes(kind);
-        let mut causes: Vec<ShownCause> = causes.into_iter().map(|cause| self.shown(cause)).collect();
+        let mut causes: Vec<ShownCause> = causes.into_iter().map(|cause| self.shown_cause(cause)).collect();
         let plain = match kind {
             ProblemKind::Unused => {
                 let new = self.unused().filter(|unused| !self.is_told_first(unused));

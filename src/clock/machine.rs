@@ -10,7 +10,7 @@ use super::simulated as source;
 /// From 1970 to the year 10000, in which HTTP has no dates.
 const AFTER_9999: Duration = Duration::from_hours(24 * 2_932_897);
 
-/// What the machine's clock must show: HTTP and TLS libraries panic at any other time.
+/// The range of the machine's clock: HTTP and TLS libraries panic at any other time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the machine's clock shows a time {}: set it (`date -s`, or let NTP do it), and start again; `--clock` sets only the emulator's",

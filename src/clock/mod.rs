@@ -178,7 +178,7 @@ enum Base {
 /// How a clock differs from its base.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct ClockState {
-    /// What the clock was moved by; not used while it is frozen.
+    /// The total by which the clock was moved; ignored while it is frozen.
     instant_offset: SignedDuration,
     wall_offset: SignedDuration,
     /// The time shown while the clock is stopped, or held back, briefly, as its base moves.

@@ -12,7 +12,7 @@ use crate::contract::named::named;
 use crate::contract::setting::settings;
 
 named! {
-    /// What went wrong, as clients may branch on it. The setting `errors.codes` has the text sent for each kind.
+    /// The kind of error, on which clients may branch. The setting `errors.codes` has the text sent for each kind.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum ErrorKind {
@@ -73,7 +73,7 @@ impl ErrorKind {
         Self::ALL.into_iter().find(|kind| kind.status() == status)
     }
 
-    /// A message for the kind when nothing more is known, as a scripted error uses it.
+    /// A message for the kind when nothing more is known, used by errors of scenarios.
     pub const fn message(self) -> &'static str {
         self.row().1
     }
@@ -106,7 +106,7 @@ settings! {
         /// The `message` of kinds of errors, instead of the emulator's or a scenario's.
         pub messages: BTreeMap<ErrorKind, String> = {} {
             contract: "message is text for people; its wording is not shown",
-            assumed: "the problem of the request, in words",
+            assumed: "a description of the problem",
             values: "kind of error = text, such as not_found = \"no such thing\"",
             observed_by: "`message` of two different 401s, 404s, 405s and 422s: fixed if they are equal; others are met once \
                 or not at all",
@@ -148,9 +148,9 @@ pub enum ErrorDetails {
 pub struct FieldProblem {
     /// The field: a body field, a query parameter, `body` or `Content-Type`; list entries as `events[1]`.
     pub field: String,
-    /// What is wrong with it, without a final period.
+    /// The problem, without a final period.
     pub reason: String,
-    /// What makes the emulator accept it.
+    /// How to make the emulator accept it.
     #[serde(skip)]
     pub advice: Option<Box<Advice>>,
 }

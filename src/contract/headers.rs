@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 /// Headers of a message's framing: another value would break the connection.
 pub const FRAMING: [&str; 5] = ["content-length", "transfer-encoding", "connection", "upgrade", "trailer"];
-/// What the emulator's own headers begin with.
+/// The prefix of the emulator's own headers.
 pub const OWN_PREFIX: &str = "x-emulator-";
 
 /// Further headers of every message.

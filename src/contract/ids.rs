@@ -13,7 +13,7 @@ use crate::contract::named::named;
 use crate::contract::setting::settings;
 
 named! {
-    /// What an id names, with its prefix.
+    /// The kind of an id, with its prefix.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum IdKind {
         /// Published, as are the next three.
@@ -39,7 +39,7 @@ impl IdKind {
 settings! {
     /// The form of ids.
     pub struct Ids {
-        /// What follows the prefix.
+        /// The part after the prefix.
         pub style: IdStyle = "ulid" {
             contract: "forms sub_<id>, evt_<id>, req_<id>, wf_<id>; the part after the prefix is not shown",
             assumed: "a lower-case ULID",
@@ -63,7 +63,7 @@ fn read_request_header<'de, D: Deserializer<'de>>(setting: D) -> Result<Option<H
     name.transpose().map_err(serde::de::Error::custom)
 }
 
-/// What follows the prefix of an id.
+/// The part after an id's prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IdStyle {

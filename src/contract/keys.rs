@@ -157,7 +157,7 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<&str, KeyRefusal> {
     check_token(token).map(|()| token)
 }
 
-/// What every key has in common, whatever the settings and wherever it comes in.
+/// Rules for every key, whatever the settings and wherever it comes in.
 pub fn check_token(key: &str) -> Result<(), KeyRefusal> {
     match key {
         "" => Err(KeyRefusal::Empty),

@@ -32,7 +32,7 @@ pub const DEFAULT_URL: &str = "http://127.0.0.1:9770";
 
 /// The known name most like `typed`, if one is close enough for a likely typing error.
 pub fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    // Comparing takes time proportional to the product of both lengths, and no name that long is mistyped.
+    // Comparing needs time proportional to the product of both lengths, and no name that long is mistyped.
     if typed.len() > 200 {
         return None;
     }

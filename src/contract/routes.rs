@@ -38,7 +38,7 @@ pub struct Route {
     pub credential: Credential,
 }
 
-/// What a request leads to: an endpoint, or a path that a scenario answers.
+/// The target of a request: an endpoint, or a path that a scenario answers.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestTarget {
     pub operation: Operation,
@@ -215,7 +215,7 @@ pub fn nearest_route(method: &Method, path: &str) -> Option<&'static Route> {
     best.filter(|(likeness, ..)| *likeness >= LIKELY).map(|(.., route)| route)
 }
 
-/// What is left of a path without its version, its empty segments and its case, which are what people get wrong first.
+/// A path without its version, its empty segments and its case, which are what people get wrong first.
 fn comparable_path(path: &str) -> String {
     let lower = path.to_ascii_lowercase();
     let segments = lower.split('/').filter(|segment| !segment.is_empty());

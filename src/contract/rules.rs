@@ -1,4 +1,4 @@
-//! What each operation accepts, as pure functions: query parameters and bodies in, a checked request or every problem out.
+//! Validation for each operation, as pure functions: query parameters and bodies in, a checked request or every problem out.
 
 use std::borrow::Cow;
 
@@ -40,7 +40,7 @@ settings! {
     }
 }
 
-/// What happens to unknown body fields and query parameters.
+/// The handling of unknown body fields and query parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unknown {
@@ -360,7 +360,7 @@ pub fn check_webhook_url(text: &str, allow_http: bool) -> Result<Url, &'static s
     Ok(url)
 }
 
-/// What [`check_webhook_url`] accepts, as JSON Schema. A pattern cannot tell which international names are hosts, and this one knows no
+/// The URLs that [`check_webhook_url`] accepts, as JSON Schema. A pattern cannot tell which international names are hosts, and this one knows no
 /// percent-encoded addresses. It looks nowhere ahead, as some languages cannot.
 pub fn url_schema(allow_http: bool) -> Value {
     let scheme = if allow_http { "[Hh][Tt][Tt][Pp][Ss]?" } else { "[Hh][Tt][Tt][Pp][Ss]" };

@@ -9,10 +9,10 @@ use toml::Table;
 #[derive(Clone, Debug)]
 pub struct Setting {
     pub path: String,
-    /// What the contract says; "not shown" where it says nothing.
+    /// The contract's words; "not shown" where it is silent.
     pub contract: &'static str,
     pub assumed: &'static str,
-    /// What may be set, as it is typed in TOML; empty where the type shows it.
+    /// The values that may be set, as typed in TOML; empty where the type shows them.
     pub(crate) values: &'static str,
     /// Which call of a calibration shows the value, or why none does ("not by calls").
     pub observed_by: &'static str,

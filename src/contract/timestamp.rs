@@ -124,7 +124,7 @@ fn push_whole_second(text: &mut String, instant: Timestamp) {
 mod tests {
     use super::*;
 
-    /// What is put together here is what the printer would write.
+    /// The text made here equals the text of the printer.
     #[test]
     fn every_instant_is_written_as_by_the_printer() {
         let seconds =

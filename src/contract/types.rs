@@ -135,7 +135,7 @@ pub enum SubscriptionStatus {
     Disabled,
 }
 
-/// What a subscribed endpoint receives (contract: Event envelope).
+/// The body that a subscribed endpoint receives (contract: Event envelope).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EventEnvelope {
     /// Form `evt_<id>`.

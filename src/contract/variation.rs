@@ -1,4 +1,4 @@
-//! What the contract leaves open about every message: that JSON objects may gain fields, the order of their keys, and the letters of header
+//! Variations of every message that the contract permits: that JSON objects may gain fields, the order of their keys, and the letters of header
 //! names. A body is varied once it is complete, as the settings `variation.*` specify; a client that relies on any of it fails here.
 //!
 //! Existing fields stay as they are: names, types and values. Chance is an argument.
@@ -36,7 +36,7 @@ settings! {
         pub header_names: HeaderLetters = "lower" {
             contract: "HTTP: header names are compared without regard to letter case; which letters are sent is not shown",
             assumed: "lower case; letters exactly as a document writes them cannot be had",
-            observed_by: "not by calls: what records calls and deliveries writes the names in other letters",
+            observed_by: "not by calls: recorders of calls and deliveries change the case of names",
         },
     }
 }
@@ -99,7 +99,7 @@ impl HeaderLetters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Bodies {
-    /// Whatever the API sends.
+    /// All bodies that the API sends.
     All,
     /// Answers to requests that succeed.
     Answers,

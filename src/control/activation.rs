@@ -13,8 +13,8 @@ use super::scenarios::{KeyList, lines, named, own_lists, refused, scenario_name}
 use super::{Control, ControlError};
 use crate::advice::{Advice, Audience};
 use crate::diagnostic::Diagnostic;
-use crate::scenario::{ScenarioOrigin, ScenarioSnapshot, Stale, generation_text, read_file};
-use crate::util::wording::counted;
+use crate::scenario::{ScenarioOrigin, ScenarioSnapshot, Stale, read_file};
+use crate::util::wording::{any_of, counted};
 
 /// Choose the active scenarios, for all keys or one.
 ///
@@ -95,7 +95,7 @@ impl Text for Activated {
             Some([]) => format!("no scenario is active{whose}"),
             Some(names) => format!("active{whose}: {}", joined(names)),
         };
-        let mut text = format!("{active} ({})\n", generation_text(self.generation));
+        let mut text = format!("{active}\n");
         for own in self.own_lists.iter().take(MAX_NAMED) {
             let key = Some(if own.is_masked { "KEY".to_owned() } else { cell(&own.key) });
             let follow = Advice::FollowScenarios { key }.worded(reader);
@@ -129,10 +129,8 @@ fn activate(Body { body }: Body<Activate>, cx: &Context) -> Result<Activated, Co
     };
     let key = key.as_deref();
     let log = || cx.engine.note(key, format!("scenarios changed for {}: {listed}", cx.whose(key)), false);
-    let generation = cx
-        .engine
-        .activate(key, names.as_deref(), log)
-        .map_err(|found| refused(&found).and(refusal_details(&cx.control, &found)))?;
+    let generation =
+        cx.engine.activate(key, names.as_deref(), log).map_err(|found| refused_with_folders(&cx.control, found))?;
     let present = cx.engine.library.load();
     let diagnostics = names.map(|names| not_as_saved(&present, &names)).unwrap_or_default();
     Ok(Activated {
@@ -172,21 +170,26 @@ fn not_as_saved(snapshot: &ScenarioSnapshot, names: &[&str]) -> Vec<Diagnostic> 
     earlier.collect()
 }
 
-const OTHERS: &str = "start with --scenarios FOLDER, or add a scenario now with PUT /_emulator/scenarios/NAME";
-
-/// What to add to the refusal of a scenario that cannot be used: the folders that are read, if it is unknown.
-fn refusal_details(control: &Control, found: &[Diagnostic]) -> Option<String> {
-    if !found.iter().any(|problem| problem.code == "scenario/unknown-scenario") {
-        let broken = found.iter().any(|problem| problem.is_error() && problem.file.is_some());
-        return broken.then(|| "no earlier version of it was valid".to_owned());
+/// The refusal of scenarios that cannot be used. The hint of an unknown one begins with the folders that are read.
+fn refused_with_folders(control: &Control, mut found: Vec<Diagnostic>) -> ControlError {
+    for problem in found.iter_mut().filter(|problem| problem.code == "scenario/unknown-scenario") {
+        problem.hint = format!("{}; {}", how_to_add(control), problem.hint);
     }
+    let is_unknown = found.iter().any(|problem| problem.code == "scenario/unknown-scenario");
+    let is_broken = found.iter().any(|problem| problem.is_error() && problem.file.is_some());
+    let details = (is_broken && !is_unknown).then(|| "no earlier version of it was valid".to_owned());
+    refused(&found).and(details)
+}
+
+fn how_to_add(control: &Control) -> String {
     let folders = control.engine.scenario_folders.paths().map(|path| {
         let place = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        let missing = if path.is_dir() { "" } else { " (not there)" };
+        let missing = if path.is_dir() { "" } else { " (not there yet)" };
         format!("{}{missing}", place.display())
     });
-    Some(match folders.collect::<Vec<_>>().as_slice() {
-        [] => format!("no folder of scenario files is read; {OTHERS}"),
-        folders => format!("files are read from {}; for others {OTHERS}", folders.join(", ")),
-    })
+    let others = "start with --scenarios FOLDER, or add it now with PUT /_emulator/scenarios/NAME";
+    match folders.collect::<Vec<_>>().as_slice() {
+        [] => others.to_owned(),
+        folders => format!("save its file in {}, {others}", any_of(folders)),
+    }
 }

@@ -50,13 +50,13 @@ pub(crate) trait ControlCall: DeserializeOwned + JsonSchema + Serialize + Send +
 
 // Ordinary comments, because a doc comment would replace the description of the struct inside in the OpenAPI document.
 
-// The request of a call that takes only a query.
+// The request of a call that has only a query.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct Query<Q> {
     pub(crate) query: Q,
 }
 
-// The request of a call that takes only a body.
+// The request of a call that has only a body.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct Body<B> {
     pub(crate) body: B,
@@ -68,13 +68,13 @@ pub(super) type CallResult<A> = Result<A, ControlError>;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tag {
     pub(super) name: &'static str,
-    /// What its calls are about.
+    /// The topic of its calls.
     pub(super) about: &'static str,
 }
 
 impl Tag {
     pub(super) const EMULATOR: Self = Self { name: "emulator", about: "The emulator itself and its documents." };
-    pub(super) const PROFILE: Self = Self { name: "profile", about: "Settings, and what the contract leaves open." };
+    pub(super) const PROFILE: Self = Self { name: "profile", about: "Settings and assumptions." };
     pub(super) const REQUESTS: Self = Self { name: "requests", about: "What clients sent and were answered." };
     pub(super) const RESULTS: Self = Self { name: "results", about: "What happened, why, and the problems found." };
     pub(super) const WEBHOOKS: Self =
@@ -115,7 +115,7 @@ pub(super) const USUAL: Options = Options {
     errors: &[],
 };
 
-/// What a handler returns.
+/// A handler's result.
 pub(crate) trait CallAnswer: Send + 'static {
     type Schema: JsonSchema;
     const MEDIA: &'static [&'static str];

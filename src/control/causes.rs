@@ -1,4 +1,4 @@
-//! What went wrong, once: one cause for each failed test, joined with its refusals, deliveries and findings, and one for each other
+//! Causes: one for each failed test, joined with its refusals, deliveries and findings, and one for each other
 //! problem. The terminal, CI systems, `JUnit` XML and the report show these causes; none of them makes its own.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -28,18 +28,18 @@ use crate::util::wording::{counted, shorten};
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Cause {
     pub(crate) kind: CauseKind,
-    /// What it is about, in a few words: a request, a delivery, a finding.
+    /// The subject in a few words: a request, a delivery, a finding.
     pub(crate) name: String,
     /// What happened. The same sentence wherever the cause is shown.
     pub(crate) sentence: String,
-    /// What came of its first delivery since; absent for a failed test.
+    /// The later outcome of its first delivery; absent for a failed test.
     pub(crate) outcome: Option<String>,
-    /// What to check or do first.
+    /// The first check or step.
     pub(crate) remedy: Option<String>,
     /// The same as data, if the emulator can do it; the remedy then ends with a colon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) advice: Option<Advice>,
-    /// What else went wrong in the same test.
+    /// Other problems in the same test.
     pub(crate) also: Vec<String>,
     /// The tests that failed because of it.
     pub(crate) tests: Vec<FailedTest>,
@@ -62,7 +62,7 @@ pub(crate) struct Cause {
     pub(crate) standing: Standing,
 }
 
-/// What a cause means for the run.
+/// The meaning of a cause for the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline)]
 #[serde(rename_all = "snake_case")]
@@ -82,7 +82,7 @@ pub(crate) struct FailedTest {
     pub(crate) test: String,
     /// A test key whole, any other masked.
     pub(crate) key: String,
-    /// What its runner said.
+    /// The message of its runner.
     pub(crate) message: Option<String>,
 }
 
@@ -115,7 +115,7 @@ pub(crate) enum CauseKind {
     Finding,
 }
 
-/// What is said if no request arrived at all.
+/// The sentence if no request arrived at all.
 pub(super) const NO_REQUEST: &str = "0 requests arrived; does your code read WRS_BASE_URL?";
 
 /// Maximum number of tests or keys named in a line.
@@ -137,7 +137,7 @@ const MAX_SENTENCE: usize = 1_000;
 struct Fact {
     kind: CauseKind,
     name: String,
-    /// What went wrong, without what differs from record to record.
+    /// The problem, without the parts that differ from record to record.
     what: String,
     /// The event types or forgeries, with how many records are of each.
     parts: BTreeMap<String, usize>,
@@ -218,7 +218,7 @@ impl Facts {
     }
 }
 
-/// What is judged, and how it is shown.
+/// The records to judge, and how to show them.
 pub(super) struct Judge<'a> {
     pub(super) control: &'a Control,
     pub(super) redactor: Redactor<'a>,
@@ -251,7 +251,7 @@ impl Judge<'_> {
         let is_new = |id: &str| !causes.taken.contains(id);
         let new = runs.requests.iter().filter(|request| is_new(request.transcript.id()));
         for fact in self.request_facts(new) {
-            // What a scenario did is as planned, unless a test failed because of it.
+            // A scenario's effects are planned, unless a test failed because of them.
             if fact.kind != CauseKind::Scripted && !fact.is_planned {
                 others.add(fact);
             }
@@ -421,18 +421,18 @@ impl Judge<'_> {
     }
 
     /// A text without credentials, and not too long.
-    fn shown(&self, text: &str) -> String {
+    fn masked(&self, text: &str) -> String {
         shorten(&self.redactor.text(text), MAX_SENTENCE).into_owned()
     }
 
-    /// What went wrong with requests, given the newest first; the oldest comes first.
+    /// The problems of requests, given the newest first; returned the oldest first.
     fn request_facts<'r>(&self, requests: impl Iterator<Item = &'r Arc<RequestRecord>>) -> Vec<Fact> {
         let mut answered_later = HashSet::new();
         let mut facts = Vec::new();
         for request in requests {
             let (method, target) = request.transcript.request_line();
             let line = (request.workspace.as_ref().map(|workspace| workspace.name()), method, target);
-            // Whatever else is refused is refused again, unless the client changes it.
+            // Any other refused request is refused again, unless the client changes it.
             let may_pass = matches!(request.status, 0 | 429 | 500..);
             match self.request_fact(request) {
                 Some(fact) => facts.push(Fact { is_survived: may_pass && answered_later.contains(&line), ..fact }),
@@ -446,7 +446,7 @@ impl Judge<'_> {
         facts
     }
 
-    /// What went wrong with a request; `None` if nothing did.
+    /// The problem of a request, if it has one.
     fn request_fact(&self, request: &RequestRecord) -> Option<Fact> {
         if request.is_incidental() {
             return None;
@@ -494,7 +494,7 @@ impl Judge<'_> {
         } else {
             return None;
         };
-        let remedy = self.shown(&remedy);
+        let remedy = self.masked(&remedy);
         let remedy = match refusal::api_hint(request) {
             Some(hint) => Hint { text: format!("{remedy}; {}", hint.text), ..hint },
             None => remedy.into(),
@@ -502,8 +502,8 @@ impl Judge<'_> {
         let key = request.carried_key(self.redactor.key_settings());
         Some(Fact {
             kind,
-            name: self.shown(&line),
-            what: self.shown(&what),
+            name: self.masked(&line),
+            what: self.masked(&what),
             parts: BTreeMap::new(),
             outcome: None,
             remedy: Some(remedy),
@@ -515,7 +515,7 @@ impl Judge<'_> {
         })
     }
 
-    /// What went wrong with a delivery; `None` if nothing did.
+    /// The problem of a delivery, if it has one.
     fn delivery_fact(&self, delivery: &DeliveryRecord) -> Option<Fact> {
         let deciding = delivery.deciding_attempt();
         let to = story::destination(
@@ -538,8 +538,8 @@ impl Judge<'_> {
         };
         Some(Fact {
             kind,
-            name: self.shown(&format!("{} to {}", delivery.event.event_type, delivery.planned.url)),
-            what: self.shown(&what),
+            name: self.masked(&format!("{} to {}", delivery.event.event_type, delivery.planned.url)),
+            what: self.masked(&what),
             parts: BTreeMap::from([(part, 1)]),
             outcome: story::outcome_of(delivery).filter(|_| kind == CauseKind::Undelivered),
             remedy: Some(remedy),
@@ -552,7 +552,7 @@ impl Judge<'_> {
     }
 }
 
-/// What to check first about a delivery that failed, if no refusal of a signature explains it.
+/// The first check for a failed delivery, if no refusal of a signature explains it.
 fn first_step(delivery: &DeliveryRecord) -> &'static str {
     use AttemptOutcome::{Answered, Failed};
     let Some(attempt) = delivery.deciding_attempt() else {
@@ -579,7 +579,7 @@ fn first_step(delivery: &DeliveryRecord) -> &'static str {
     }
 }
 
-/// What the runner of a failed test said.
+/// The runner's message about a failed test.
 fn said(test: &TestOutcome) -> String {
     test.message.clone().unwrap_or_else(|| "it failed".to_owned())
 }
@@ -600,7 +600,7 @@ impl Cause {
     fn from_control_call(RefusedCall { call, status, code, message }: &RefusedCall, is_of_test: bool) -> Self {
         let (whose, doer) = if is_of_test { ("the test's own", "test") } else { ("a", "command") };
         let sentence = format!("{whose} control call was refused: {call}: {status} {code}: {message}");
-        let remedy = Some(format!("correct this call, or what the {doer} does before it"));
+        let remedy = Some(format!("correct this call, or the steps of the {doer} before it"));
         Self { remedy, ..Self::plain(CauseKind::ControlCall, call.clone(), sentence) }
     }
 

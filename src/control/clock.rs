@@ -203,7 +203,7 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 fn show(Query { query: request }: Query<ShowClock>, cx: &Context) -> Result<ClockView, ControlError> {
     // The emulator's clock without a key or with `*`.
     let mover = cx.engine.clock_driver(request.key.scope(&cx.engine)?.0);
-    Ok(shown(&mover, mover.clock().now(), cx.redactor()))
+    Ok(to_view(&mover, mover.clock().now(), cx.redactor()))
 }
 
 async fn change(request: MoveClock, cx: Arc<Context>) -> Result<ClockView, ControlError> {
@@ -227,7 +227,7 @@ async fn change(request: MoveClock, cx: Arc<Context>) -> Result<ClockView, Contr
         // Following the emulator's clock again may have moved it.
         let _ = cx.engine.fire_soon(workspace).await;
     }
-    let mut clock = shown(&mover, now, cx.redactor());
+    let mut clock = to_view(&mover, now, cx.redactor());
     if step.is_some() {
         (clock.left_ms, clock.held) = (Some(left.into()), Some(mover.held()));
         // Rounded up, so that it is due after a step of that length.
@@ -310,7 +310,7 @@ async fn set(
     Ok((clock.now(), left))
 }
 
-/// Moves a clock forward, at most by `step`; returns its time when everything due on the way is done, and what is left of the move.
+/// Moves a clock forward, at most by `step`; returns its time when everything due on the way is done, and the rest of the move.
 async fn forward(
     by: Duration,
     step: Option<Duration>,
@@ -361,7 +361,7 @@ fn instant(text: &str) -> Result<Timestamp, ControlError> {
     check_wall(at).map_err(|problem| ControlError::invalid(format!("set: {problem}")))
 }
 
-pub(super) fn shown(mover: &ClockDriver, now: Now, redactor: Redactor<'_>) -> ClockView {
+pub(super) fn to_view(mover: &ClockDriver, now: Now, redactor: Redactor<'_>) -> ClockView {
     let workspace = mover.workspace.as_ref();
     ClockView {
         mode: mover.clock().mode(),

@@ -109,10 +109,17 @@ fn headline(causes: &[Cause], judged: Judged, exec: Option<&ExecFacts>) -> Headl
         count => format!(", and {}", counted(count - 1, what)),
     };
     let because = |first: &Cause| format!("Failed: {}{}", first.sentence, others(failed, "other cause"));
+    let problems = counted(failed, "problem")
+        + &match warnings {
+            0 => String::new(),
+            count => format!(", and {} to look at", counted(count, "more thing")),
+        };
     let (tone, sentence) = match (exec, first, warning) {
         (Some(ExecFacts { problem: Some(problem), .. }), ..) => {
             (Tone::Bad, format!("Failed: the command could not be run ({problem})"))
         }
+        // Nobody named what fails a run without a command and without a failed test.
+        (None, Some(_), _) if !causes.iter().any(|cause| !cause.tests.is_empty()) => (Tone::Bad, problems),
         (_, Some(first), _) => (Tone::Bad, because(first)),
         (Some(exec), None, _) if exec.exit_status != 0 => {
             (Tone::Bad, format!("Failed: the command ended with {}", ending(exec)))
@@ -193,6 +200,8 @@ mod tests {
         let elsewhere = ["elsewhere silent", "elsewhere unfinished"];
         let failed = ["failed a", "failed forged", "failed undelivered", "warning refused"];
         check(&all, 1, None, &[&failed[..], &elsewhere].concat(), (Tone::Bad, "Failed: a, and 2 other causes"));
+        let live = [&["failed forged", "failed undelivered", "warning refused"][..], &elsewhere].concat();
+        check(&others, 0, None, &live, (Tone::Bad, "2 problems, and 1 more thing to look at"));
         let expected = ["warning a", "warning forged", "warning undelivered", "warning refused"];
         // The command expected it.
         let passed = exec(json!({}));

@@ -115,7 +115,7 @@ pub(crate) struct WaitForDeliveries {
     #[arg(long, default_value = "1", value_parser = count_parser())]
     #[schemars(range(min = 1, max = 10_000), extend("default" = 1))]
     pub(crate) count: Option<Integer<usize>>,
-    /// Succeed only if none matches and none that would is due or planned; waits for what is under way, and for nothing else.
+    /// Succeed only if none matches, and none that would match is due or planned. Waits only for attempts and requests under way.
     #[arg(long, conflicts_with_all = ["count", "attempts"])]
     #[serde(default)]
     pub(crate) none: bool,
@@ -174,7 +174,7 @@ pub(crate) struct ShowDelivery {
 
 #[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct DeliveryPath {
-    /// Its id, as listings and answers show it.
+    /// Its id.
     #[schemars(length(min = 1), extend("examples" = ["dlv_01kg9tbs8075j3q2a1zqxhg4v6"]))]
     pub(crate) id: String,
 }
@@ -219,9 +219,9 @@ impl ControlCall for Redeliver {
     }
 }
 
-/// What a built-in receiver got.
+/// The deliveries that a built-in receiver got.
 ///
-/// What arrived at `https://NAME.sink.localhost`, and whether its signature was right.
+/// Each delivery to `https://NAME.sink.localhost`, and whether its signature was right.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct ShowSink {
     path: SinkPath,
@@ -254,7 +254,7 @@ impl ControlCall for ShowSink {
     }
 }
 
-/// What a built-in receiver answers next.
+/// Set the next answers of a built-in receiver.
 ///
 /// One status for each incoming request, in this order.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
@@ -301,7 +301,7 @@ pub(crate) struct ReceiptView {
     pub(crate) verified: bool,
     /// Why it was not.
     pub(crate) problem: Option<String>,
-    /// What the receiver answered.
+    /// The receiver's answer.
     pub(crate) status: u16,
 }
 

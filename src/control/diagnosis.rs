@@ -29,11 +29,11 @@ use crate::webhook::signed::{DELIVERY, signing_keys, signs_by_clock};
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Step")]
 pub(crate) struct ExplainedStep {
-    /// What was looked at.
+    /// The thing examined.
     pub(crate) check: String,
     /// How it went.
     pub(crate) verdict: StepVerdict,
-    /// What was found, in words.
+    /// The result, in words.
     pub(crate) detail: String,
 }
 
@@ -201,12 +201,12 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
-    /// What to check or do first: the one advice of a verdict, a cause and a saved run.
+    /// The first check or step: the one advice of a verdict, a cause and a saved run.
     pub(super) fn first_advice(&self) -> Option<Hint> {
         self.remedy().map(Hint::from).or_else(|| self.next_of_failure().cloned())
     }
 
-    /// What the attempt that decided advises, if it found no receiver or could not talk to it.
+    /// The advice of the deciding attempt, if it found no receiver or could not talk to it.
     fn next_of_failure(&self) -> Option<&'a Hint> {
         match &self.delivery.deciding_attempt()?.outcome {
             AttemptOutcome::Failed { hint, .. } => hint.as_deref(),
@@ -214,7 +214,7 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
-    /// What to ask first about an answer that is probably not the webhook code's own.
+    /// The first question about an answer that is probably not from the webhook code.
     fn question(&self) -> Option<&'static str> {
         let attempt = self.delivery.deciding_attempt().filter(|_| self.delivery.event.tamper.is_none())?;
         let AttemptOutcome::Answered { status, body, .. } = &attempt.outcome else { return None };

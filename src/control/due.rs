@@ -1,4 +1,4 @@
-//! What happens next in each workspace: attempts, events that scenarios planned, and other timers. Part of the run document.
+//! The next events in each workspace: attempts, events that scenarios planned, and other timers. Part of the run document.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(super) fn due(control: &Control, scope: &KeyScope, redactor: Redactor<'_>) -
     (due.into_iter().map(|(_, due)| due).collect(), omitted)
 }
 
-/// What is due, and the time until then.
+/// The next event, and the time until then.
 type TimedDue = (Duration, Due);
 
 /// Sorts them and keeps the earliest, once there are so many.
@@ -102,7 +102,7 @@ fn deliveries_due(
     (found, count, workspaces)
 }
 
-/// What will deliver without another call: planned events and timed emissions of these types, and attempts at the deliveries that are
+/// Entries that will deliver without another call: planned events and timed emissions of these types, and attempts at the deliveries that are
 /// meant. Some of it, the earliest first; nothing only if there is nothing.
 pub(super) fn yet_to_deliver(
     control: &Control,

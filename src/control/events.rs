@@ -47,7 +47,7 @@ pub(crate) struct Fire {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 pub(crate) struct FireQuery {
     /// How long the call waits for each first attempt before it answers, at most 300s; for the end of each delivery if the clock is
-    /// automatic, as retries take no time then.
+    /// automatic, because retries then need no time.
     pub(crate) wait: Option<DurationInput>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct FireBody {
     pub(crate) count: Option<Integer<usize>>,
     /// Delay of the first attempts by the emulator's clock, such as 5s.
     pub(crate) delay: Option<DurationInput>,
-    /// What is falsified in each delivery, which a receiver must refuse: body, signature, secret, timestamp, …
+    /// The falsified part of each delivery, which a receiver must refuse: body, signature, secret, timestamp, …
     #[schemars(extend("enum" = tamper_names()))]
     pub(crate) tamper: Option<String>,
     /// Copies of each delivery in all.
@@ -80,7 +80,7 @@ pub(crate) struct FireBody {
     pub(crate) duplicate: Option<Integer<u32>>,
     /// True if the events go out in another order.
     pub(crate) shuffle: bool,
-    /// True if nothing is delivered, as if it were lost on the way.
+    /// True if nothing is delivered, as if the delivery were lost.
     pub(crate) drop: bool,
 }
 
@@ -92,7 +92,7 @@ impl ControlCall for Fire {
     }
 }
 
-/// What was fired.
+/// The fired events.
 #[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Fired {
@@ -100,11 +100,11 @@ pub(crate) struct Fired {
     pub(crate) key: String,
     /// If there are many, only their ids.
     pub(crate) events: Vec<FiredEvent>,
-    /// What became of the deliveries, if the call waited.
+    /// The deliveries and their outcomes, if the call waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<DeliverySchema>>")]
     pub(crate) deliveries: Option<Vec<DeliveryShown>>,
-    /// What the call waited for, if it waited; each delivery may have taken longer than its limit.
+    /// The limit of the wait, if the call waited; each delivery may have taken longer than its limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) waited_for: Option<WaitedFor>,
     /// The emission set off.
@@ -114,7 +114,7 @@ pub(crate) struct Fired {
     pub(crate) damage: Option<String>,
 }
 
-/// What a call that fires events waits for, of each delivery.
+/// The point in each delivery that a call that fires events waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline)]
 #[serde(rename_all = "snake_case")]
@@ -195,7 +195,7 @@ impl Text for Fired {
     }
 }
 
-/// What can be falsified in a delivery; null for nothing.
+/// The part to falsify in a delivery; null for none.
 pub(super) fn tamper_names() -> Vec<Option<&'static str>> {
     Tamper::ALL.map(Tamper::name).into_iter().map(Some).chain([None]).collect()
 }
@@ -299,7 +299,7 @@ fn fire_all(
     deliver_shuffled(&cx.control, workspace, to_shuffle)?;
     let redactor = cx.redactor();
     let events: Vec<FiredEvent> = if shown_events.len() == count {
-        shown_events.iter().map(|event| FiredEvent::Whole(shown(event, &cx.engine.registry, redactor))).collect()
+        shown_events.iter().map(|event| FiredEvent::Whole(to_view(event, &cx.engine.registry, redactor))).collect()
     } else {
         ids.into_iter().map(|id| FiredEvent::Id(EventIdOnly { id: id.into() })).collect()
     };
@@ -400,7 +400,7 @@ fn elsewhere(control: &Control, redactor: Redactor<'_>, workspace: &Arc<Workspac
     }
 }
 
-/// What a call fires, validated.
+/// The events that a call fires, validated.
 struct Firing {
     /// Each event, without the time at which it is due.
     template: FireRequest,
@@ -466,7 +466,7 @@ async fn fire_emission(request: &FireBody, cx: &Context, name: &str) -> Result<F
 }
 
 /// An event with where it goes and where it does not.
-pub(super) fn shown(event: &EventRecord, registry: &Registry, redactor: Redactor<'_>) -> Event {
+pub(super) fn to_view(event: &EventRecord, registry: &Registry, redactor: Redactor<'_>) -> Event {
     let skipped = |skipped: &SkippedSubscription| Skipped {
         subscription: skipped.subscription.as_str().into(),
         url: skipped.url.to_string(),

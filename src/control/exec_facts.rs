@@ -1,4 +1,4 @@
-//! What `exec` adds to a run document: its command, how that ended, and what failed the run. The emulator knows none of it.
+//! The facts that `exec` adds to a run document: its command, how it ended, and why the run failed. The emulator knows none of it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ pub(crate) struct FailedFinding {
 pub(crate) struct ReadingGrid {
     /// The reading of this document: the first under which the command failed, or `contract`.
     pub(crate) reading: String,
-    /// What the rows show.
+    /// The conclusion from the rows.
     pub(crate) sentence: String,
     /// In the order in which they were requested, `contract` first.
     pub(crate) readings: Vec<ReadingRow>,

@@ -82,7 +82,7 @@ pub(crate) struct Explanation {
     pub(crate) kind: Explained,
     pub(crate) summary: String,
     pub(crate) steps: Vec<ExplainedStep>,
-    /// What to check or do next, most likely first.
+    /// The next checks or steps, the likeliest first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) advice: Option<Vec<Hint>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,14 +91,14 @@ pub(crate) struct Explanation {
     pub(crate) event: Option<Event>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) request: Option<RequestWhole>,
-    /// What each active rule did with the request; after the one that decided, those that match it too.
+    /// The effect of each active rule on the request; after the deciding one, those that match as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rules: Option<Vec<RuleTrace>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) note: Option<String>,
 }
 
-/// What is explained.
+/// The explained object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline)]
 #[serde(rename_all = "snake_case")]
@@ -174,7 +174,7 @@ fn explain(Explain { path, query }: Explain, cx: &Context) -> Result<Explanation
                 summary: story::event_summary(&record),
                 steps: event_steps(&record),
                 advice: enabling(&record),
-                event: Some(events::shown(&record, registry, redactor)),
+                event: Some(events::to_view(&record, registry, redactor)),
                 ..Explanation::default()
             })
         }
@@ -258,7 +258,7 @@ fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Explain
         None => "the operation needs no key".to_owned(),
     };
     let quota = match (&request.reason, &request.quota) {
-        (Reason::Scripted, None) => "the scripted answer is not counted".to_owned(),
+        (Reason::Scripted, None) => "the answer of the scenario is not counted".to_owned(),
         (_, None) => "the operation is not counted".to_owned(),
         // A quota that refuses would have decided, so a scenario changed it afterwards.
         (_, Some(quota)) if !quota.allowed => format!(
@@ -297,7 +297,7 @@ fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Explain
 /// The note on the rules.
 const RULES_NOTE: &str = "as they were when the request was answered";
 
-/// What each active rule did with a request, with the one that decided in its place, and a note on it; nothing if no rule was active,
+/// The effect of each active rule on a request, with the one that decided in its place, and a note on it; nothing if no rule was active,
 /// or the request was refused before the rules.
 fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<RuleTrace>>, Option<String>) {
     let Some(tried) = &request.tried_rules else { return (None, None) };

@@ -98,11 +98,11 @@ pub(crate) struct Due {
     pub(crate) delivery: Option<DeliveryId>,
     /// The scenario that planned it.
     pub(crate) scenario: Option<String>,
-    /// What it is, in words.
+    /// The description.
     pub(crate) message: String,
 }
 
-/// What is due.
+/// The entry that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline)]
 #[serde(rename_all = "snake_case")]

@@ -18,7 +18,7 @@ pub(crate) use crate::findings::{Finding, Findings};
 use crate::state::journal::{Entry, Fill};
 use crate::util::wording::counted;
 
-/// What the traffic shows about the client and its receivers.
+/// Mistakes of the client and its receivers, found in the traffic.
 ///
 /// Each finding with its evidence and how sure it is, and the checks that had nothing to judge.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
@@ -32,7 +32,7 @@ impl ControlCall for Query<GetFindings> {
 
     fn call() -> Call {
         Call::at_once::<Self>(Tag::RESULTS, "GET findings", |Self { query }, cx| {
-            Ok(judge(&cx.control, &query.key.scope(&cx.engine)?))
+            Ok(compute_findings(&cx.control, &query.key.scope(&cx.engine)?))
         })
     }
 }
@@ -88,7 +88,7 @@ impl Finding {
 }
 
 impl Findings {
-    /// What had nothing to judge, and what no traffic can show, as lines.
+    /// The checks with nothing to judge, and the limits of the review, as lines.
     pub(crate) fn unproven(&self, reader: &Audience) -> String {
         let mut text = String::new();
         if !self.not_exercised.is_empty() {
@@ -115,7 +115,7 @@ struct FindingsInput {
 }
 
 /// The findings about a scope, the worst first.
-pub(super) fn judge(control: &Control, scope: &KeyScope) -> Findings {
+pub(super) fn compute_findings(control: &Control, scope: &KeyScope) -> Findings {
     let clock = scope.0.as_ref().map_or_else(|| control.engine.registry.clock(), |workspace| workspace.clock()).mode();
     let source = FindingsInput {
         key: scope.key(),

@@ -1,4 +1,4 @@
-//! What a run met of the contract: for each operation, the statuses by which the API answers it, and how many requests got each. A status
+//! The contract's answers that a run got: for each operation, the statuses by which the API answers it, and how many requests got each. A status
 //! that no request got names what makes one get it.
 
 use std::collections::{BTreeMap, HashMap};
@@ -32,19 +32,19 @@ pub(crate) struct GridCell {
     pub(crate) requests: usize,
     /// True for an answer of the API itself; any other came from a scenario, or from HTTP alone.
     pub(crate) of_api: bool,
-    /// What makes a request get it; absent if one did.
+    /// How to get it; absent if a request did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) gap: Option<StatusGap>,
 }
 
-/// What makes a request get a status.
+/// How to get a status.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct StatusGap {
     /// The scenario that answers every request of the operation with the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scenario: Option<String>,
-    /// What to do, in words.
+    /// The advice, in words.
     pub(crate) advice: String,
 }
 
@@ -90,7 +90,7 @@ impl MetStatuses {
     }
 }
 
-/// What makes a request get a status with which no scenario answers.
+/// How to get a status with which no scenario answers.
 fn without_scenario(route: &Route, status: u16) -> String {
     let Route { method, path, .. } = route;
     if status < 400 {
@@ -111,7 +111,7 @@ fn without_scenario(route: &Route, status: u16) -> String {
 pub(crate) struct Coverage {
     /// How many of the contract's answers requests got.
     pub(crate) summary: String,
-    /// What makes requests get the others, by their status.
+    /// How to get the others, by their status.
     pub(crate) gaps: Vec<SharedGap>,
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Control;
 use super::context::KeyScope;
 use super::render::cell;
-use super::test_outcome::shown_without_output;
+use super::test_outcome::masked_without_output;
 use super::test_runs::TestRuns;
 use crate::redact::Redactor;
 use crate::state::engine::deliveries::DeliveryRecord;
@@ -62,7 +62,7 @@ pub(super) fn judged_keys(
             workspace: workspace.id().into(),
             requests: runs.counts.get(name).copied().unwrap_or_default(),
             deliveries: delivered.get(name).copied().unwrap_or_default(),
-            test: workspace.lock().test().map(|test| shown_without_output(test, redactor).test),
+            test: workspace.lock().test().map(|test| masked_without_output(test, redactor).test),
         }
     };
     scope.workspaces(&control.engine).iter().map(key).collect()

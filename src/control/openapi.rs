@@ -38,7 +38,7 @@ fn referenced(schema: &Value) -> Vec<String> {
 }
 
 pub(super) fn document(calls: &[Call]) -> Value {
-    // What may be absent in a request is always there in an answer.
+    // Fields that may be absent in a request are always present in an answer.
     let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
         settings.meta_schema = None;
@@ -153,7 +153,7 @@ const COMMON: [(u16, &str); 8] = [
     (408, "The body did not arrive in time, or a wait timed out."),
     (413, "The body is too large."),
     (414, "The request target is too long."),
-    (415, "A content type that the call does not take, a content coding, or a transfer coding other than chunked."),
+    (415, "A content type that the call does not accept, a content coding, or a transfer coding other than chunked."),
     (421, "The control API does not answer to this host."),
     (422, "A parameter or field is wrong; the message names it."),
     (431, "The header block is too large."),

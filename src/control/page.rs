@@ -13,7 +13,7 @@ use crate::clock::{Instant, Now, machine};
 use crate::http::answer::{JSON, answer};
 use crate::http::body::{RequestBody, ResponseBody};
 use crate::http::connection_state::ConnectionState;
-use crate::http::handler::{Answering, Handler, Unreadable};
+use crate::http::handler::{Handler, HandlerResponse, Unreadable};
 use crate::http::host::check_head;
 use crate::redact::Redactor;
 use crate::ui;
@@ -74,8 +74,8 @@ impl Viewer {
 }
 
 impl Handler for Viewer {
-    fn handle(&self, request: Request<RequestBody>, _: &Arc<ConnectionState>) -> Answering {
-        Answering::Ready(self.answer(request).unwrap_or_else(|error| error.into_response(Redactor::default())))
+    fn handle(&self, request: Request<RequestBody>, _: &Arc<ConnectionState>) -> HandlerResponse {
+        HandlerResponse::Ready(self.answer(request).unwrap_or_else(|error| error.into_response(Redactor::default())))
     }
 
     fn now(&self) -> Now {

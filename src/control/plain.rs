@@ -1,15 +1,15 @@
-//! What a report says in plain elements: the first sentence, and the causes of a verdict, as the page shows them.
+//! The plain elements of a report: the first sentence, and the causes of a verdict, as the page shows them.
 
 use super::causes::{Cause, Standing};
 use super::conclusion::ending;
 use super::exec_facts::ExecFacts;
-use super::verdict::Verification;
+use super::verdict::Verdict;
 use crate::advice::Audience;
 use crate::ui::{Plain, PlainCause};
 use crate::util::wording::shell_word;
 
 /// The report of a verdict, after the command of `exec`, in a file of this name.
-pub(crate) fn plain(verdict: &Verification, exec: Option<&ExecFacts>, file: &str) -> Plain {
+pub(crate) fn plain(verdict: &Verdict, exec: Option<&ExecFacts>, file: &str) -> Plain {
     let tests = verdict.test_of_key();
     let causes: Vec<&Cause> = verdict.causes.iter().filter(|cause| cause.standing != Standing::Elsewhere).collect();
     let reader = Audience::File(file.to_owned());

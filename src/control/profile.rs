@@ -18,7 +18,7 @@ use super::scenarios::refused;
 use super::{Control, ControlError};
 use crate::advice::Audience;
 use crate::redact::Redactor;
-use crate::scenario::{EffectiveConfig, generation_text};
+use crate::scenario::EffectiveConfig;
 use crate::settings::api_document::document;
 use crate::settings::{LedgerRow, PATCH_SOURCE, SettingPatch, ledger};
 use crate::util::wording::{quoted, shorten};
@@ -140,7 +140,7 @@ impl ControlCall for Body<ChangeSettings> {
     }
 
     fn commands() -> Vec<CallCommand> {
-        let set = "Change settings: `rate_limit.requests=5`. A value that is not valid TOML is taken as a string";
+        let set = "Change settings: `rate_limit.requests=5`. A value that is not valid TOML is read as a string";
         let set_examples = &[
             "profile set rate_limit.requests=5 rate_limit.window=10s",
             "profile set webhooks.scheme=stripe --key sk_test_a",
@@ -198,7 +198,7 @@ fn assignment(text: &str) -> Result<(String, Value), String> {
     Ok((path.to_owned(), value))
 }
 
-/// What the names of changes begin with.
+/// The prefix of the names of changes.
 fn setting_names() -> Value {
     let groups: std::collections::BTreeSet<&str> =
         crate::settings::SETTINGS.iter().filter_map(|setting| setting.path.split('.').next()).collect();
@@ -213,11 +213,11 @@ pub(crate) struct Patched {
     pub(crate) generation: u64,
     pub(crate) key: Option<String>,
     pub(crate) patch: Map<String, Value>,
-    /// What has another value or origin now, in words.
+    /// The settings with a new value or origin, in words.
     pub(crate) changes: Vec<String>,
-    /// What was named but did not change.
+    /// The named settings that did not change.
     pub(crate) unchanged: Vec<String>,
-    /// What has no effect now, such as a forward that no subscription can need.
+    /// Settings without effect, such as a forward that no subscription can need.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) warnings: Vec<String>,
 }
@@ -257,7 +257,7 @@ impl Text for Patched {
         let unchanged =
             if self.unchanged.is_empty() { String::new() } else { format!("; {}", joined(&self.unchanged)) };
         let whose = for_key(self.key.as_deref());
-        let changed = format!("changed{whose}: {changes}{unchanged} ({})\n", generation_text(self.generation));
+        let changed = format!("changed{whose}: {changes}{unchanged}\n");
         changed + &warnings(&self.warnings)
     }
 }

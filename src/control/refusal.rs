@@ -1,4 +1,4 @@
-//! What to do about a refused request: the part of `explain` for an answer of the quota or of a scenario, and for what the emulator can
+//! Advice about a refused request: the part of `explain` for an answer of the quota or of a scenario, and for what the emulator can
 //! allow beyond the contract. One function for all, because a client meets the same 429 whichever of them it came from.
 
 use super::Control;
@@ -26,7 +26,7 @@ pub(super) enum AdviceTime {
     Later,
 }
 
-/// What to do about a request that the quota refused, a scenario, or a rule that a setting lifts: where the refusal came from, how to lift
+/// Advice about a request that was refused by the quota, a scenario, or a rule that a setting lifts: where the refusal came from, how to lift
 /// it, and what a client should do; nothing for any other request.
 pub(super) fn advice(
     control: &Control,
@@ -52,7 +52,7 @@ pub(super) fn advice(
     (!advice.is_empty()).then_some(advice)
 }
 
-/// What makes the emulator answer otherwise where the API refused a request by its own rules.
+/// How to change the answer where the API refused a request by its own rules.
 pub(super) fn api_hint(request: &RequestRecord) -> Option<Hint> {
     let (text, advice) = match &request.reason {
         Reason::Announced(_, advice) => ("to have it answered in an assumed shape:", advice.as_ref()),
@@ -93,7 +93,7 @@ fn quota_hint(control: &Control, workspace: &Workspace, redactor: Redactor<'_>) 
     }
 }
 
-/// What the rule did. If it gave the answer, also how often it will do so again, and how to turn its scenario off.
+/// The effect of the rule. If it gave the answer, also how often it will do so again, and how to turn its scenario off.
 fn scenario_hint(
     control: &Control,
     request: &RequestRecord,
@@ -161,7 +161,7 @@ fn scenario_hint(
     Hint { text: format!("{text}{left}; to turn it off:"), advice: Some(Advice::UseScenarios { active, key }) }
 }
 
-/// What a client should do after a 429, and how to make the answer say when.
+/// Advice for a client after a 429, and how to make the answer say when.
 fn client_hint(control: &Control, request: &RequestRecord, read_at: AdviceTime) -> Hint {
     let mut headers = request.transcript.answer_headers();
     if let Some((_, value)) = headers.find(|(name, _)| name.eq_ignore_ascii_case("retry-after")) {

@@ -23,16 +23,16 @@ use crate::util::wording::quoted;
 #[schemars(deny_unknown_fields, rename = "Error")]
 pub(crate) struct ErrorView {
     pub(crate) error: ErrorText,
-    /// What to do.
+    /// The advice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) advice: Vec<Advice>,
     /// The requests or deliveries nearest to the awaited one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) nearest: Option<Vec<Nearest>>,
-    /// What is due, if a call asked for none.
+    /// The entries that are due, if a call asked for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) due: Option<Vec<Due>>,
-    /// What is wrong with a scenario or setting.
+    /// The problems of a scenario or setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) diagnostics: Option<Vec<Diagnostic>>,
     /// Events that were fired but matched no subscription.
@@ -46,7 +46,7 @@ pub(crate) struct ErrorView {
     pub(crate) parameter: Option<String>,
 }
 
-/// What was wrong.
+/// The problem.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct ErrorText {
@@ -142,7 +142,7 @@ impl ControlError {
         Self::new(ErrorKind::InternalError, EMULATOR_FAILED)
     }
 
-    /// 409: something is there, though the call asked for none.
+    /// 409: something matches, though the call asked for none.
     pub(super) fn conflict(message: impl Into<String>) -> Self {
         let mut error = Self::invalid(message).coded(NOT_NONE);
         error.0.status = StatusCode::CONFLICT;

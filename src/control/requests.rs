@@ -118,7 +118,7 @@ pub(crate) struct WaitForRequests {
     #[arg(long, default_value = "1", value_parser = count_parser())]
     #[schemars(range(min = 1, max = 10_000), extend("default" = 1))]
     pub(crate) count: Option<Integer<usize>>,
-    /// Succeed only if none matches; waits for requests under way, and for nothing else.
+    /// Succeed only if none matches. Waits only for requests under way.
     #[arg(long, conflicts_with = "count")]
     #[serde(default)]
     pub(crate) none: bool,
@@ -164,7 +164,7 @@ pub(crate) struct ShowRequest {
 
 #[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct RequestPath {
-    /// Its id, as listings and answers show it.
+    /// Its id.
     #[schemars(length(min = 1), extend("examples" = ["req_01kg9tbs8075j3q2a1zqxhg4v6"]))]
     pub(crate) id: String,
 }
@@ -557,7 +557,7 @@ impl RequestFilter<'_> {
         Ok(Self { operation, status, method: None, path: None, since: since.transpose()?, first })
     }
 
-    /// What the journal needs to know so that requests that cannot match wake no waiter.
+    /// Conditions for the journal, so that requests that cannot match wake no waiter.
     fn interest(&self, workspace: Option<Arc<str>>) -> RequestInterest {
         RequestInterest {
             workspace,

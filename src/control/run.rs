@@ -30,7 +30,7 @@ use super::render::bytes_of;
 use super::scenarios::ScenarioWhole;
 use super::subscriptions::SubscriptionView;
 use super::test_outcome::{Ending, TestOutcome};
-use super::verdict::{Verification, judge};
+use super::verdict::{Verdict, compute_verdict};
 use super::{
     Control, ControlError, clock, deliveries, document, events, explain, findings, profile, requests, scenarios, story,
     stream, subscriptions,
@@ -96,13 +96,13 @@ pub(crate) struct RecordedRun {
     /// The newest entry in the document, as `Last-Event-ID` of the event stream.
     pub(crate) last_event_id: String,
     /// The problems found, as `GET verdict` has them.
-    pub(crate) verification: Verification,
-    /// What the traffic shows, as `GET findings` has it; absent if `limit` was given.
+    pub(crate) verification: Verdict,
+    /// The findings, as in `GET findings`; absent if `limit` was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) findings: Option<Findings>,
     /// The emulator's clock, or that of the key.
     pub(crate) clock: ClockView,
-    /// What happens next, the earliest first.
+    /// The next events, the earliest first.
     pub(crate) due: Vec<Due>,
     pub(crate) keys: Vec<KeyState>,
     /// Newest first.
@@ -120,7 +120,7 @@ pub(crate) struct RecordedRun {
     pub(crate) active: Option<Vec<String>>,
     pub(crate) profile: ProfileView,
     pub(crate) assumptions: List<LedgerRow>,
-    /// What is not in the document.
+    /// Records left out of the document.
     pub(crate) omitted: Omitted,
     /// Where the listings continue with the rest.
     pub(crate) next_cursor: NextCursors,
@@ -153,7 +153,7 @@ pub(crate) struct KeyState {
     /// A test key whole, any other masked.
     pub(crate) key: String,
     pub(crate) workspace: WorkspaceId,
-    /// What is left at present; null if the quota is disabled.
+    /// The rest at present; null if the quota is disabled.
     pub(crate) quota: Option<QuotaState>,
     /// Requests in the journal.
     pub(crate) requests: usize,
@@ -187,7 +187,7 @@ pub(crate) struct RunRecord<T> {
     pub(crate) record: T,
     /// In a sentence, as `GET explain/{id}` has it.
     pub(crate) summary: String,
-    /// What to check or do first.
+    /// The first check or step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) advice: Option<Hint>,
 }
@@ -223,7 +223,7 @@ pub(crate) struct Omitted {
 }
 
 impl Omitted {
-    /// What is left out because of the bound of each kind; `progress` and `due` have smaller ones.
+    /// Records left out because of the bound of each kind; `progress` and `due` have smaller ones.
     pub(crate) fn records(&self) -> usize {
         let Self { requests, deliveries, events, notices, keys, subscriptions, scenarios, .. } = *self;
         [requests, deliveries, events, notices, keys, subscriptions, scenarios]
@@ -291,7 +291,7 @@ async fn send(request: GetRun, cx: Arc<Context>) -> Result<Made<RecordedRun>, Co
 }
 
 impl RecordedRun {
-    /// Writes it with credentials masked, one record after the other: masked as a whole, it would take several times as much memory.
+    /// Writes it with credentials masked, one record after the other: masked as a whole, it would need several times as much memory.
     pub(crate) fn write(mut self, redactor: Redactor<'_>, out: &mut dyn io::Write) -> io::Result<()> {
         let (keys, requests) = (std::mem::take(&mut self.keys), std::mem::take(&mut self.requests));
         let (deliveries, events) = (std::mem::take(&mut self.deliveries), std::mem::take(&mut self.events));
@@ -323,7 +323,7 @@ fn run(control: &Control, scope: &KeyScope, limit: Option<usize>, redactor: Reda
     let mover = control.engine.clock_driver(scope.0.clone());
     let name = scope.key();
     // Judging reads every record, so a call for a part of the document, as the page makes all the time, does without it.
-    let findings = limit.is_none().then(|| findings::judge(control, scope));
+    let findings = limit.is_none().then(|| findings::compute_findings(control, scope));
     let (due, due_later) = due(control, scope, redactor);
     // The page asks for the state alone every few seconds, and shows no test's output.
     let (keys, keys_omitted) = keys(control, scope, &snapshot, &history, limit != Some(0), redactor);
@@ -357,9 +357,9 @@ fn run(control: &Control, scope: &KeyScope, limit: Option<usize>, redactor: Reda
         exec: None,
         viewing: None,
         last_event_id: control.texts.id(history.next - 1),
-        verification: judge(control, scope, findings.as_ref(), redactor),
+        verification: compute_verdict(control, scope, findings.as_ref(), redactor),
         findings,
-        clock: clock::shown(&mover, now, redactor),
+        clock: clock::to_view(&mover, now, redactor),
         due,
         keys,
         requests: records.requests,
@@ -406,11 +406,11 @@ impl Records {
                 .flatten(),
         });
         let events = newest(&history.events, most, |event| RunRecord {
-            record: events::shown(event, registry, redactor),
+            record: events::to_view(event, registry, redactor),
             summary: story::event_summary(event),
             advice: None,
         });
-        let notices = newest(&history.notices, most, |notice| stream::shown(notice));
+        let notices = newest(&history.notices, most, |notice| stream::to_line(notice));
         let omitted = Omitted {
             requests: history.requests.len() - requests.len(),
             // Deliveries may have been evicted since they were listed.
@@ -477,7 +477,7 @@ fn keys(
     }
     let own_clock = |workspace: &Arc<Workspace>| -> Option<ClockView> {
         let mover = control.engine.clock_driver(Some(Arc::clone(workspace)));
-        (!workspace.clock().follows()).then(|| clock::shown(&mover, mover.clock().now(), redactor))
+        (!workspace.clock().follows()).then(|| clock::to_view(&mover, mover.clock().now(), redactor))
     };
     let base = snapshot.config_for(scope.key().as_deref());
     let key = |workspace: &Arc<Workspace>| {

@@ -20,7 +20,7 @@ use super::render::{Text, cell, joined, optional, table};
 use crate::advice::Audience;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
-use crate::scenario::{Activation, Scenario, ScenarioOrigin, ScenarioSnapshot, Stale, generation_text, json_to_toml};
+use crate::scenario::{Activation, Scenario, ScenarioOrigin, ScenarioSnapshot, Stale, json_to_toml};
 use crate::state::journal::record::name_of;
 use crate::util::wording::{counted, quoted};
 
@@ -172,7 +172,7 @@ pub(crate) struct Scenarios {
     pub(crate) active: Vec<String>,
     pub(crate) active_by_key: Vec<KeyList>,
     pub(crate) data: Vec<ScenarioRow>,
-    /// What is wrong with the files.
+    /// The problems of the files.
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
@@ -256,7 +256,7 @@ pub(crate) struct Reloaded {
     pub(crate) generation: u64,
     /// Files read.
     pub(crate) files: usize,
-    /// What is new, one line each.
+    /// The changes, one line each.
     pub(crate) changes: Vec<String>,
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
@@ -297,21 +297,20 @@ impl Text for ScenarioWhole {
 impl Text for Added {
     fn text(&self, _: &Audience) -> String {
         let what = if self.dry_run { "is valid" } else { "added" };
-        format!("{} {what} ({})\n{}", cell(&self.name), generation_text(self.generation), lines(&self.diagnostics))
+        format!("{} {what}\n{}", cell(&self.name), lines(&self.diagnostics))
     }
 }
 
 impl Text for Removed {
     fn text(&self, _: &Audience) -> String {
-        format!("{} removed ({})\n", cell(&self.removed), generation_text(self.generation))
+        format!("{} removed\n", cell(&self.removed))
     }
 }
 
 impl Text for Reloaded {
     fn text(&self, _: &Audience) -> String {
         let changes: String = self.changes.iter().map(|change| format!("{}\n", cell(change))).collect();
-        let (files, generation) = (counted(self.files, "file"), generation_text(self.generation));
-        format!("{files} read, {generation}\n{changes}{}", lines(&self.diagnostics))
+        format!("{} read\n{changes}{}", counted(self.files, "file"), lines(&self.diagnostics))
     }
 }
 
@@ -461,7 +460,7 @@ fn reload(_: Body<ReloadScenarios>, cx: &Context) -> Result<Reloaded, ControlErr
     if reload.found.iter().any(Diagnostic::is_error) {
         let more = reload.found.iter().filter(|problem| problem.is_error()).count() - 1;
         let more = if more > 0 { format!("{more} more; `wrs-emulator check` shows all; ") } else { String::new() };
-        let loaded = format!("{more}files without an error are loaded, {}", generation_text(generation));
+        let loaded = format!("{more}files without an error are loaded");
         let refused = refused(&reload.found).and(Some(loaded));
         return Err(refused.with(|error| error.generation = Some(generation)));
     }

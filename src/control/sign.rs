@@ -44,7 +44,7 @@ pub(crate) struct SignEvent {
     /// Single fields of the data, by dotted path.
     #[serde(default)]
     pub(crate) set: Map<String, Value>,
-    /// What is falsified, which a handler must refuse: body, signature, secret, timestamp, …
+    /// The falsified part, which a handler must refuse: body, signature, secret, timestamp, …
     #[schemars(extend("enum" = tamper_names()))]
     pub(crate) tamper: Option<String>,
     #[serde(default)]
@@ -68,7 +68,7 @@ pub(crate) struct SignedEvent {
     pub(crate) id: EventId,
     /// Names in lower case, without `host` and `content-length`.
     pub(crate) headers: BTreeMap<String, String>,
-    /// The body; its bytes in UTF-8 are what was signed.
+    /// The body; its bytes in UTF-8 were signed.
     pub(crate) body: String,
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct ListCases {
 #[schemars(deny_unknown_fields)]
 pub(crate) struct DeliveryCase {
     pub(crate) name: String,
-    /// What is sent, in words.
+    /// The content of the delivery, in words.
     pub(crate) sends: String,
     /// The expected answer, in words.
     pub(crate) expects: String,
@@ -107,7 +107,7 @@ pub(crate) struct DeliveryCase {
     pub(crate) accepted: Vec<String>,
     /// Where the expectation comes from.
     pub(crate) clause: String,
-    /// What to change in a handler that answers otherwise.
+    /// The change to make in a handler that answers otherwise.
     pub(crate) remedy: String,
     pub(crate) requests: Vec<CaseRequest>,
 }
@@ -161,14 +161,14 @@ impl TableRow for DeliveryCase {
 /// Secrets, newest first, the URL that may be signed, and the settings with the scheme.
 struct Signer {
     secrets: Vec<Secret>,
-    /// What to falsify after signing.
+    /// The part to falsify after signing.
     tamper: Option<Tamper>,
     url: String,
     profile: Profile,
 }
 
 impl ListCases {
-    /// What signs: the secret, or the one of a subscription.
+    /// The signing secret: this one, or that of a subscription.
     fn signer(&self, workspace: &Workspace, profile: &Profile, tamper: Option<Tamper>) -> Result<Signer, ControlError> {
         if let Some(url) = self.url.as_ref().filter(|url| !is_url(url)) {
             return Err(ControlError::unexpected("url", "the URL of a receiver, in ASCII", url));
@@ -259,7 +259,7 @@ fn cases(Body { body: by }: Body<ListCases>, cx: &Context) -> Result<List<Delive
     };
     let clock = workspace.clock();
     let now = signature_time(clock, clock.now(), &profile);
-    // A handler that knows the ids of earlier events takes no case for one of them.
+    // The ids are new, so that a handler that remembers earlier events accepts each case.
     let run: u64 = workspace.lock().sources.event_random.random();
     let made = |case: &Case| {
         let subject = format!("case{run:016x}{}", case.name.replace('-', ""));
@@ -278,7 +278,7 @@ fn cases(Body { body: by }: Body<ListCases>, cx: &Context) -> Result<List<Delive
                 )
             })
             .collect();
-        shown(case, requests)
+        to_view(case, requests)
     };
     let trial = Occasion { profile: &profile, event: "trial", subject: "trial", created: now, now };
     let data: Vec<DeliveryCase> =
@@ -293,7 +293,7 @@ fn cases(Body { body: by }: Body<ListCases>, cx: &Context) -> Result<List<Delive
     Ok(List { data })
 }
 
-fn shown(case: &Case, requests: Vec<ProbeRequest>) -> DeliveryCase {
+fn to_view(case: &Case, requests: Vec<ProbeRequest>) -> DeliveryCase {
     DeliveryCase {
         name: case.name.to_owned(),
         sends: case.sends.to_owned(),

@@ -19,7 +19,6 @@ use super::{Control, ControlError, document, scenarios};
 use crate::advice::Audience;
 use crate::http::answer::{JSON, answer};
 use crate::http::body::ResponseBody;
-use crate::scenario::generation_text;
 use crate::state::engine::wait_idle_briefly;
 use crate::state::journal::NoticeKind;
 use crate::state::journal::record::WorkspaceId;
@@ -104,7 +103,7 @@ impl ControlCall for Body<Fork> {
 pub(crate) struct Forked {
     pub(crate) key: String,
     pub(crate) workspace: WorkspaceId,
-    /// What could not be copied.
+    /// The parts that could not be copied.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -190,7 +189,7 @@ pub(crate) struct WorkspaceFrame {
     key: String,
 }
 
-/// What was put in place.
+/// The restored state.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Loaded {
@@ -202,7 +201,7 @@ pub(crate) struct Loaded {
     pub(crate) warnings: Vec<String>,
 }
 
-/// What was forgotten.
+/// The keys that were reset.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct WasReset {
@@ -215,9 +214,9 @@ impl Text for Loaded {
     fn text(&self, _: &Audience) -> String {
         let more = if self.loaded > self.keys.len() { ", …" } else { "" };
         let names = if self.keys.is_empty() { String::new() } else { format!(": {}{more}", joined(&self.keys)) };
-        let (loaded, generation) = (counted(self.loaded, "workspace"), generation_text(self.generation));
+        let loaded = counted(self.loaded, "workspace");
         let warnings: String = self.warnings.iter().map(|warning| format!("  but {}\n", cell(warning))).collect();
-        format!("{loaded} loaded{names} ({generation})\n{warnings}")
+        format!("{loaded} loaded{names}\n{warnings}")
     }
 }
 

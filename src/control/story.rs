@@ -1,4 +1,4 @@
-//! What happened to a request, an event or a delivery, in words: told once, for listings, explanations, the verdict, the run document,
+//! The story of a request, an event or a delivery, in words: told once, for listings, explanations, the verdict, the run document,
 //! the stream and the log. Independent of who shows it.
 
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forger
 use crate::util::duration::duration_text;
 use crate::util::wording::counted;
 
-/// What a client should do after any 429.
+/// Advice for a client after any 429.
 pub(super) const AFTER_429: &str =
     "after a 429, a client waits as long as `Retry-After` says, or else with growing pauses";
 
@@ -103,7 +103,7 @@ pub(super) fn answer_text(request: &RequestRecord) -> String {
     }
 }
 
-/// The rule that decided a request, and what it did.
+/// The rule that decided a request, and its effect.
 pub(crate) fn rule_text(by: &DecidingRule) -> String {
     format!("scenario `{}`, {}, turn {}: {}", by.scenario, by.rule, by.turn, by.action)
 }
@@ -133,7 +133,7 @@ pub(super) fn event_summary(event: &EventRecord) -> String {
     }
 }
 
-/// What happened to a delivery so far.
+/// The state of a delivery so far.
 pub(super) fn delivery_summary(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> String {
     let attempts = delivery.attempts_made();
     let deciding = delivery.deciding_attempt();
@@ -178,7 +178,7 @@ pub(super) fn failure_of(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> S
     }
 }
 
-/// What became of a delivery that failed.
+/// The later outcome of a failed delivery.
 pub(super) fn outcome_of(delivery: &DeliveryRecord) -> Option<String> {
     let attempts = delivery.attempts_made();
     let deciding = delivery.deciding_attempt()?;
@@ -193,7 +193,7 @@ pub(super) fn outcome_of(delivery: &DeliveryRecord) -> Option<String> {
     }
 }
 
-/// What became of the receiver after the attempt by which a delivery is judged.
+/// The later state of the receiver, after the attempt by which a delivery is judged.
 fn since(delivery: &DeliveryRecord, deciding: &AttemptRecord) -> String {
     let next = delivery.attempts.iter().find(|attempt| attempt.number > deciding.number);
     next.map_or_else(String::new, |next| format!("; attempt {} found no receiver", next.number))
@@ -213,7 +213,7 @@ pub(super) fn attempt_summary(attempt: &AttemptRecord, redactor: Redactor<'_>) -
     format!("the receiver {ending}{why}")
 }
 
-/// What a receiver answered, with the first line of its body, or why it did not answer.
+/// A receiver's answer, with the first line of its body, or why it did not answer.
 pub(crate) fn ending(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> String {
     match outcome {
         AttemptOutcome::Answered { status, body, note, .. } => {
@@ -244,7 +244,7 @@ fn answered(status: u16, note: Option<&str>, line: Option<String>) -> String {
     line.map_or_else(|| answered.clone(), |line| format!("{answered}: {}", cell(line)))
 }
 
-/// What a receiver's answer to a forged delivery means, as the end of a line.
+/// The meaning of a receiver's answer to a forged delivery, as the end of a line.
 pub(crate) fn forgery_text(forgery: Option<Forgery>) -> &'static str {
     match forgery {
         Some(Forgery::Accepted) => "; accepted, but must be refused",

@@ -108,7 +108,7 @@ const PIECE: usize = 256;
 /// not all run at once.
 const PAUSE: Duration = Duration::from_millis(25);
 /// The first bytes of every stream.
-const GREETING: &str = ": what happens from now on\n\n";
+const GREETING: &str = ": events from now on\n\n";
 /// The message to a viewer that resumes at an event from before a restart.
 const RESTARTED: &str = "the emulator was restarted: earlier events are gone, and new ones follow";
 /// Maximum number of texts in the cache, and most bytes of them.
@@ -247,7 +247,7 @@ fn kinds(text: Option<&str>) -> Result<Vec<&'static str>, ControlError> {
     text.split(',').map(str::trim).map(kind).collect()
 }
 
-pub(super) fn shown(notice: &journal::Notice) -> LogLine {
+pub(super) fn to_line(notice: &journal::Notice) -> LogLine {
     LogLine {
         kind: notice.kind.name().to_owned(),
         at: time(notice.at),
@@ -331,7 +331,7 @@ impl StreamViewer {
         let redactor = Redactor::new(&profile.keys);
         let shown = match entry {
             Entry::Request(request) => serde_json::to_value(requests::row(request, redactor)),
-            Entry::Event(event) => serde_json::to_value(events::shown(event, &self.engine.registry, redactor)),
+            Entry::Event(event) => serde_json::to_value(events::to_view(event, &self.engine.registry, redactor)),
             Entry::Attempt(record) => serde_json::to_value(StreamedAttempt {
                 attempt: deliveries::attempt(record, redactor),
                 delivery: record.delivery.id.as_str().into(),
@@ -341,7 +341,7 @@ impl StreamViewer {
                 workspace: self.engine.registry.find(&record.event.workspace).map(|found| found.id().into()),
             }),
             Entry::Cleared => Ok(Value::Null),
-            Entry::Notice(notice) => serde_json::to_value(shown(notice)),
+            Entry::Notice(notice) => serde_json::to_value(to_line(notice)),
         };
         let mut view = shown.expect("texts and numbers always serialise");
         redactor.value(&mut view);

@@ -111,7 +111,7 @@ pub(crate) struct ShowSubscription {
 
 #[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct SubscriptionPath {
-    /// Its id, as listings and answers show it.
+    /// Its id.
     #[schemars(length(min = 1), extend("examples" = ["sub_01kg9tbs8075j3q2a1zqxhg4v6"]))]
     pub(crate) id: String,
 }
@@ -202,7 +202,7 @@ impl ControlCall for Body<Subscribe> {
     }
 
     fn commands() -> Vec<CallCommand> {
-        let about = "Subscribe a URL, as a client of the key would, without counting a request";
+        let about = "Subscribe a URL for a key, without counting a request";
         let examples = &[
             "subscriptions create https://app.example.com/hooks",
             "subscriptions create https://app.example.com/hooks --events workflow.completed --key sk_test_a",
@@ -263,7 +263,7 @@ impl ControlCall for ChangeSubscription {
         let enable = &["subscriptions enable sub_01k..."];
         vec![
             status("subscriptions disable", disable, SubscriptionState::Disabled)
-                .about("Stop deliveries to a subscription, as a 410 would"),
+                .about("Stop deliveries to a subscription, like a 410"),
             status("subscriptions enable", enable, SubscriptionState::Active)
                 .about("Resume deliveries to a subscription"),
         ]
@@ -438,7 +438,7 @@ pub(super) fn page_of(
     }
     let count = found.len();
     let shown = |(record, workspace, profile): (Arc<SubscriptionRecord>, Arc<Workspace>, Arc<Profile>)| {
-        shown(&record, &workspace, &profile, redactor)
+        to_view(&record, &workspace, &profile, redactor)
     };
     let rest = (1..).zip(found).skip_while(|(number, _)| page.after.is_some_and(|after| *number <= after));
     (page.page(rest, shown), count)
@@ -460,11 +460,11 @@ fn view(cx: &Context, workspace: &Workspace, id: &str) -> Result<SubscriptionVie
     let profile = cx.engine.profile_for(Some(workspace.name()));
     let state = workspace.lock();
     let record = state.subscriptions.get(id).ok_or_else(|| unknown(id))?;
-    Ok(shown(record, workspace, &profile, cx.redactor()))
+    Ok(to_view(record, workspace, &profile, cx.redactor()))
 }
 
 /// Masked here, as an answer with a secret is not masked as a whole.
-fn shown(
+fn to_view(
     record: &SubscriptionRecord,
     workspace: &Workspace,
     profile: &Profile,
@@ -559,7 +559,7 @@ fn rotate(RotateSecret { path, body }: RotateSecret, cx: &Context) -> Result<Rot
     let (Some(rotated), Some(record)) = (rotated, record) else { return Err(unknown(&id)) };
     rotated.map_err(refused)?;
     Ok(Rotated {
-        subscription: shown(record, &workspace, &profile, cx.redactor()),
+        subscription: to_view(record, &workspace, &profile, cx.redactor()),
         secret: secret.reveal().to_owned(),
         old_secret_signs_for: grace.to_string(),
     })

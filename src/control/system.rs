@@ -14,7 +14,6 @@ use super::fields::DurationInput;
 use super::render::Text;
 use crate::advice::Audience;
 use crate::http::answer::answer;
-use crate::scenario::generation_text;
 
 /// Check that the emulator is ready.
 ///
@@ -42,7 +41,7 @@ impl ControlCall for AskHealth {
     }
 }
 
-/// What the command itself takes.
+/// The command's own arguments.
 #[derive(Args)]
 struct HealthArgs {
     /// Wait this long for the emulator to be reachable.
@@ -67,8 +66,8 @@ pub(crate) struct Ready {
 
 impl Text for Ready {
     fn text(&self, _: &Audience) -> String {
-        let Self { status, version, generation, scenarios, .. } = self;
-        format!("{status} (version {version}, {}, scenarios {scenarios})\n", generation_text(*generation))
+        let Self { status, version, scenarios, .. } = self;
+        format!("{status} (version {version}, scenarios {scenarios})\n")
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct ReportOutcome {
     pub(crate) outcome: Ending,
     /// Why it failed, in one line.
     pub(crate) message: Option<String>,
-    /// What its runner shows of the failure, of which the last 4 KiB are kept.
+    /// The runner's output about the failure; the last 4 KiB are kept.
     pub(crate) output: Option<String>,
     /// The control call of the test itself that was refused, if that is why the test failed.
     pub(crate) refused: Option<RefusedCall>,
@@ -57,7 +57,7 @@ fn report(Body { body }: Body<ReportOutcome>, cx: &Context) -> Result<TestOutcom
     let ReportOutcome { key, test, outcome, message, output, refused } = body;
     let new = TestOutcome { test, outcome, message, output, refused };
     // Masked first, because a credential that was cut is no longer recognised.
-    let new = shown(&new, cx.redactor()).shortened();
+    let new = masked(&new, cx.redactor()).shortened();
     let workspace = cx.engine.workspace(key.meant())?;
     workspace.lock().set_test(new.clone()).map_err(|full| ControlError::invalid(full.to_string()))?;
     // Viewers of the stream learn it at once.
@@ -66,13 +66,13 @@ fn report(Body { body }: Body<ReportOutcome>, cx: &Context) -> Result<TestOutcom
 }
 
 /// The outcome without the credentials in it.
-fn shown(test: &TestOutcome, redactor: Redactor<'_>) -> TestOutcome {
+fn masked(test: &TestOutcome, redactor: Redactor<'_>) -> TestOutcome {
     serde_json::from_value(redactor.shown(test)).expect("its texts stay texts")
 }
 
-/// The same without its output, which is most of it: masking that of thousands of tests takes seconds.
-pub(super) fn shown_without_output(test: &TestOutcome, redactor: Redactor<'_>) -> TestOutcome {
-    shown(
+/// The same without its output, which is most of it: masking that of thousands of tests would last seconds.
+pub(super) fn masked_without_output(test: &TestOutcome, redactor: Redactor<'_>) -> TestOutcome {
+    masked(
         &TestOutcome {
             output: None,
             test: test.test.clone(),

@@ -1,4 +1,4 @@
-//! What happened while each failed test ran, and the requests of a scope: the journal read once for everything that judges it.
+//! The events during each failed test, and the requests of a scope: the journal read once for everything that judges it.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Control;
 use super::context::KeyScope;
-use super::test_outcome::{Ending, TestOutcome, shown_without_output};
+use super::test_outcome::{Ending, TestOutcome, masked_without_output};
 use crate::redact::Redactor;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::journal::{Entry, NoticeKind, Reason, RequestRecord};
@@ -83,7 +83,7 @@ impl TestRuns {
             all.iter().filter(|it| scope.covers(Some(it.name()))).map(|it| it.lock().signed_in_process()).sum();
         let mut failed: HashMap<&str, TestRun> = HashMap::new();
         for workspace in all.iter().filter(|it| scope.covers(Some(it.name()))) {
-            let test = workspace.lock().test().map(|test| shown_without_output(test, redactor));
+            let test = workspace.lock().test().map(|test| masked_without_output(test, redactor));
             let Some(test) = test.filter(|test| test.outcome == Ending::Failed) else { continue };
             let run = TestRun {
                 workspace: Arc::clone(workspace),

@@ -49,17 +49,17 @@ pub(crate) struct GetVerdict {
 }
 
 impl ControlCall for Query<GetVerdict> {
-    type Answer = Verification;
+    type Answer = Verdict;
 
     fn call() -> Call {
-        Call::waits::<Self, _>(Tag::RESULTS, "GET verdict", |Self { query }, cx| verify(query, cx))
+        Call::waits::<Self, _>(Tag::RESULTS, "GET verdict", |Self { query }, cx| wait_then_judge(query, cx))
     }
 }
 
 /// The problems found, by kind, the oldest first; `counts` has the number of all.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
-pub(crate) struct Verification {
+pub(crate) struct Verdict {
     /// Requests that matched no endpoint.
     pub(crate) unmatched: Vec<ProblemWith<Request>>,
     /// Deliveries that failed.
@@ -123,9 +123,9 @@ pub(crate) struct ProblemCounts {
 pub(crate) struct ProblemWith<T> {
     #[serde(flatten)]
     pub(crate) row: T,
-    /// What the problem is.
+    /// The problem.
     pub(crate) message: String,
-    /// What to check first.
+    /// The first thing to check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) remedy: Option<String>,
 }
@@ -141,7 +141,7 @@ pub(crate) struct Unfinished {
     pub(crate) message: String,
 }
 
-/// What of a scenario is unfinished.
+/// The unfinished part of a scenario.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline)]
 #[serde(untagged)]
@@ -163,7 +163,7 @@ pub(crate) struct Unused {
     pub(crate) message: String,
 }
 
-impl Verification {
+impl Verdict {
     /// The same with what follows from it: the kinds that had nothing to judge.
     pub(super) fn concluded(mut self, is_of_key: bool) -> Self {
         let no_requests = match self.causes.iter().find(|cause| cause.kind == CauseKind::ControlCall) {
@@ -226,7 +226,7 @@ impl Verification {
     }
 }
 
-impl Text for Verification {
+impl Text for Verdict {
     fn text(&self, reader: &Audience) -> String {
         let mut text = String::new();
         if self.failed_tests > 0 {
@@ -257,7 +257,7 @@ impl Text for Verification {
     }
 }
 
-/// Why something of a scenario is unfinished for nobody in particular.
+/// Why a part of a scenario is unfinished, if no key is concerned.
 const UNREACHED: &str = "no request reached it";
 /// Maximum number of entries shown of each kind, the oldest first; `counts` counts all.
 pub(crate) const MAX_SHOWN: usize = 1_000;
@@ -268,7 +268,7 @@ pub(super) const MAX_SHOWN_BYTES: usize = 1024 * 1024;
 /// How long attempts that became due during a wait may last beyond it.
 const LAST_ATTEMPTS: Duration = Duration::from_secs(1);
 
-async fn verify(request: GetVerdict, cx: Arc<Context>) -> Result<Verification, ControlError> {
+async fn wait_then_judge(request: GetVerdict, cx: Arc<Context>) -> Result<Verdict, ControlError> {
     let scope = request.key.scope_soon(&cx.control).await?;
     if let Some(wait) = &request.wait {
         wait_for_what_is_due(&cx.control, &scope, wait_limit("wait", wait)?).await;
@@ -276,19 +276,19 @@ async fn verify(request: GetVerdict, cx: Arc<Context>) -> Result<Verification, C
     let (control, is_disconnected) = (Arc::clone(&cx.control), Arc::clone(&cx.is_disconnected));
     control
         .read(&is_disconnected, move |control| {
-            let findings = findings::judge(control, &scope);
-            judge(control, &scope, Some(&findings), cx.redactor())
+            let findings = findings::compute_findings(control, &scope);
+            compute_verdict(control, &scope, Some(&findings), cx.redactor())
         })
         .await
 }
 
 /// The problems of a scope. With its findings, the causes have those that are about no other problem.
-pub(super) fn judge(
+pub(super) fn compute_verdict(
     control: &Control,
     scope: &KeyScope,
     findings: Option<&Findings>,
     redactor: Redactor<'_>,
-) -> Verification {
+) -> Verdict {
     let snapshot = control.engine.library.load();
     let configs = configs(&snapshot, scope);
     let runs = TestRuns::read(control, scope, redactor);
@@ -337,7 +337,7 @@ pub(super) fn judge(
     let is_silent = |key: &&JudgedKey| key.is_silent() && !failed.contains(&*key.workspace.0);
     let (tests, silent_tests) =
         (keys.iter().filter(|key| key.test.is_some()).count(), keys.iter().filter(is_silent).count());
-    let verification = Verification {
+    let verdict = Verdict {
         unmatched: unmatched.shown,
         undelivered: undelivered.shown,
         forged: forged.shown,
@@ -361,7 +361,7 @@ pub(super) fn judge(
         forgotten_entries: control.engine.journal.fill().evicted,
         forgotten_deliveries: control.engine.deliveries.evicted(),
     };
-    verification.concluded(scope.0.is_some())
+    verdict.concluded(scope.0.is_some())
 }
 
 /// Waits until planned events, attempts and retries that become due within `limit` are done. With a frozen clock, only those due already; with an
@@ -514,7 +514,7 @@ pub(super) fn keys_by_activation(
 ) -> HashMap<u64, Vec<Arc<Workspace>>> {
     let mut found = HashMap::<u64, Vec<Arc<Workspace>>>::new();
     for workspace in scope.workspaces(&control.engine) {
-        // A key with settings of its own has the activation of all keys.
+        // A key with its own settings has the activation of all keys.
         let activation = snapshot.config_for(Some(workspace.name())).activation;
         if scope.0.is_some() || workspace.lock().counters.has_started(activation) {
             found.entry(activation).or_default().push(workspace);

@@ -136,7 +136,7 @@ pub(super) enum FindingRule {
 /// `None` if something has nothing to do with a rule, `Some(None)` if it is sound.
 pub(super) type Assessment = Option<Option<Occurrence>>;
 
-/// What a rule found in the traffic.
+/// A rule's findings in the traffic.
 #[derive(Debug, Default)]
 pub(super) struct Judged {
     /// How many requests or deliveries could have shown the finding.
@@ -197,7 +197,7 @@ pub(crate) struct Findings {
     /// How many rules there are.
     #[serde(default)]
     pub(crate) rules: usize,
-    /// What no traffic can show.
+    /// The limits of the review.
     pub(crate) beyond: Vec<String>,
     pub(crate) judged_requests: usize,
     pub(crate) judged_deliveries: usize,

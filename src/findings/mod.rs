@@ -32,7 +32,7 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
     subjects.into_iter().flatten()
 }
 
-/// True if a finding is about where credentials are, and not about what was refused.
+/// True if a finding is about where credentials are, and not about refused requests.
 pub(crate) fn is_about_credentials(code: &str) -> bool {
     requests::KEY_CHECKS.iter().chain(&requests::SECRET_CHECKS).any(|check| check.code == code)
 }
@@ -86,7 +86,7 @@ pub fn check(code: &str) -> Option<&'static Check> {
 /// Instead of how to exercise a check whose requests were made, but show nothing.
 const WITHOUT_TIME: &str = "such requests were made while the clock stood still, and their pauses cannot be judged: let it run, and make them again";
 
-/// What no traffic can show, so that a clean list is not taken for more than it is.
+/// The limits of the review, so that a clean list is not overrated.
 const BEYOND: [&str; 5] = [
     "whether a client that gave up after a 429 meant to",
     "whether it branches on the message of an error instead of its code",

@@ -117,7 +117,7 @@ fn next_of<'a>(group: &Group<'a>, place: usize) -> Option<(usize, FollowUp<'a>)>
 }
 
 /// Judges each request with this status by the next one that is alike. Only those that are alike are compared: comparing each of ten
-/// thousand with each would take a minute.
+/// thousand with each would last a minute.
 fn after_each<'a, K: Ord>(
     traffic: &Traffic<'a>,
     status: u16,
@@ -181,7 +181,7 @@ fn pauses(series: &[FollowUp<'_>]) -> Vec<Duration> {
     series.iter().map(|retry| retry.waited).collect()
 }
 
-/// What is found of pauses while the clock does not run: nothing, whether or not there were requests.
+/// Findings about pauses while the clock does not run: none, whether or not there were requests.
 fn without_time(judged: usize) -> Judged {
     Judged { without_time: judged > 0, ..Judged::default() }
 }

@@ -21,7 +21,7 @@ use crate::state::journal::RequestRecord;
 /// From this difference on, the key's clock was moved; smaller ones are delays within the emulator.
 const MOVED: Duration = Duration::from_millis(100);
 
-/// What is judged.
+/// The records to judge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Traffic<'a> {
     /// Requests, oldest first.

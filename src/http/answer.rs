@@ -38,7 +38,7 @@ pub(super) type ExtraHeaders = Vec<(HeaderName, HeaderValue)>;
 pub(super) fn body_headers(status: StatusCode, content_type: HeaderValue) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, content_type);
-    // What follows a malformed request may not be a request.
+    // Bytes after a malformed request may not be a request.
     if status == StatusCode::BAD_REQUEST {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
@@ -189,7 +189,7 @@ impl RequestContext {
     }
 }
 
-/// The shipped scenario that answers what is announced.
+/// The shipped scenario that answers the announced endpoints.
 const ASSUMED_SHAPES: &str = "announced-endpoints";
 
 /// A body as JSON. Written straight into bytes: `Value::to_string` costs three times the instructions.

@@ -264,7 +264,7 @@ fn expects_continue(version: Version, headers: &HeaderMap) -> bool {
     version > Version::HTTP_10 && last.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
-/// Maximum bytes handed to hyper at a time. It copies them behind the head, so that one write takes both, and a connection keeps
+/// Maximum bytes handed to hyper at a time. It copies them behind the head, so that one write sends both, and a connection keeps
 /// the buffer for as long as it lives.
 const PIECE: usize = 8 * 1024;
 

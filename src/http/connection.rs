@@ -71,12 +71,12 @@ pub struct TimedStream {
     lines: usize,
     /// The blank line at the end of the header block has been read.
     is_whole: bool,
-    /// What the first bytes of the connection are if they are not a request.
+    /// The protocol of the first bytes of the connection if they are not a request.
     began_with: Unreadable,
     left: PartialHead,
     write_deadline: Deadline,
     linger_deadline: Deadline,
-    /// What was last known of a peer from which nothing is read, and until when it may stay so.
+    /// The last known state of a peer from which nothing is read, and how long it may stay so.
     unread_peer: Option<(Peer, Deadline)>,
     /// An answer of hyper's own was replaced: bytes that are not a request follow, or came already.
     refused: bool,
@@ -166,7 +166,7 @@ impl TimedStream {
                     return Ok(());
                 }
                 Peer::Left => return Err(io::ErrorKind::ConnectionReset.into()),
-                Peer::HalfClosed => self.state.note_disconnect(),
+                Peer::HalfClosed => self.state.record_disconnect(),
                 Peer::UnreadData => {}
             }
             if self.unread_peer.as_ref().is_none_or(|(known, _)| *known != peer) {
@@ -244,7 +244,7 @@ impl AsyncRead for TimedStream {
                     if self.head_began_at != Some(begun) {
                         self.begin_head(begun);
                     }
-                    self.state.note_bytes(Some(self.handler.now()));
+                    self.state.record_bytes(Some(self.handler.now()));
                     let read = &mut buf.filled_mut()[before..];
                     if begun == 0 && read.starts_with(TLS_HANDSHAKE) {
                         self.began_with = Unreadable::Tls;
@@ -276,7 +276,7 @@ impl AsyncRead for TimedStream {
                     if self.left != PartialHead::Nothing && self.head_began_at != Some(begun) && !self.state.has_body()
                     {
                         self.begin_head(begun);
-                        self.state.note_bytes(None);
+                        self.state.record_bytes(None);
                     }
                     self.poll_idle_deadline(cx, begun)?;
                 }
@@ -309,7 +309,7 @@ impl AsyncWrite for TimedStream {
         }
         self.unread_peer = None;
         // Before the write: a client that has the answer finds the time in the journal.
-        self.state.note_written(|| self.handler.now().wall);
+        self.state.record_written(|| self.handler.now().wall);
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.bound_write(cx, result)
     }
@@ -375,7 +375,7 @@ fn timed_out(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, what)
 }
 
-/// What follows the last blank line of a read: a further header block, unless it is a body.
+/// The bytes after the last blank line of a read: a further header block, unless it is a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PartialHead {
     Nothing,

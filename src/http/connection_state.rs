@@ -62,7 +62,7 @@ impl ConnectionState {
     }
 
     /// Bytes of the next request were read; `at` is `None` if they came together with the request before.
-    pub(super) fn note_bytes(&self, at: Option<Now>) {
+    pub(super) fn record_bytes(&self, at: Option<Now>) {
         let next = self.request_count() + 1;
         let mut arriving = self.arriving.lock();
         if arriving.number == next {
@@ -85,11 +85,11 @@ impl ConnectionState {
         ConnectionInfo { connection: self.number, sequence, first_byte }
     }
 
-    pub(crate) fn note_record(&self, record: &Arc<RequestRecord>) {
+    pub(crate) fn set_record(&self, record: &Arc<RequestRecord>) {
         *self.record.lock() = Arc::downgrade(record);
     }
 
-    pub(super) fn note_written(&self, now: impl FnOnce() -> Timestamp) {
+    pub(super) fn record_written(&self, now: impl FnOnce() -> Timestamp) {
         if self.is_between_requests()
             && let Some(record) = self.record.lock().upgrade()
         {
@@ -111,7 +111,7 @@ impl ConnectionState {
         }
     }
 
-    pub(super) fn note_disconnect(&self) {
+    pub(super) fn record_disconnect(&self) {
         self.is_disconnected.store(true, Ordering::Relaxed);
     }
 
@@ -125,24 +125,24 @@ impl ConnectionState {
     }
 
     /// A request's header block was complete; `has_body` if more of the request follows.
-    pub fn note_request(&self, has_body: bool) {
+    pub fn record_request(&self, has_body: bool) {
         self.has_body.store(has_body, Ordering::Relaxed);
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Its answer was handed to hyper; `streams` if its body is still being made.
-    pub fn note_answer(&self, streams: bool) {
+    pub fn record_answer(&self, streams: bool) {
         self.streams.store(streams, Ordering::Relaxed);
         self.answers.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn note_fault(&self, fault: ConnectionFault) {
+    pub fn record_fault(&self, fault: ConnectionFault) {
         // A connection ends with its first fault.
         let _ = self.fault.set(fault);
     }
 
     /// The listener stops: a connection without a request under way ends at once.
-    pub fn note_stop(&self) {
+    pub fn record_stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
 

@@ -1,4 +1,4 @@
-//! What serves a connection, and the limits on connections.
+//! The handler of a connection, and the limits on connections.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::http::connection_state::ConnectionState;
 
 pub const PLAIN_ON_TLS: &str = "this is plain HTTP on a TLS port: use https://";
 
-/// What answers requests. Always behind `dyn`, so that the code of a connection is compiled once.
+/// Answers requests. Always behind `dyn`, so that the code of a connection is compiled once.
 pub trait Handler: Send + Sync + 'static {
-    fn handle(&self, request: Request<RequestBody>, connection: &Arc<ConnectionState>) -> Answering;
+    fn handle(&self, request: Request<RequestBody>, connection: &Arc<ConnectionState>) -> HandlerResponse;
 
     fn now(&self) -> Now;
 
@@ -34,7 +34,7 @@ pub trait Handler: Send + Sync + 'static {
 }
 
 /// Most answers are ready, and spare hyper a large future.
-pub enum Answering {
+pub enum HandlerResponse {
     Ready(Response<ResponseBody>),
     Later(Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>),
 }

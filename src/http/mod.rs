@@ -40,7 +40,7 @@ use crate::clock::machine::libraries_may_date;
 use crate::http::body::RequestBody;
 use crate::http::connection::{LINGER, Socket, TimedStream};
 use crate::http::connection_state::ConnectionState;
-use crate::http::handler::{Answering, Handler, Limits, Unreadable};
+use crate::http::handler::{Handler, HandlerResponse, Limits, Unreadable};
 use crate::http::listener::Listener;
 use crate::http::tls::ServerTls;
 use crate::http::tls_problem::handshake_problem;
@@ -212,19 +212,19 @@ impl AcceptedConnection {
             let (head, body) = request.into_parts();
             let body = RequestBody::new(body, head.version, &head.headers);
             let request = Request::from_parts(head, body.clone());
-            state.note_request(!body.is_empty());
+            state.record_request(!body.is_empty());
             let answering = self.handler.handle(request, state);
             async move {
                 let mut answer = match answering {
-                    Answering::Ready(answer) => answer,
-                    Answering::Later(answer) => answer.await,
+                    HandlerResponse::Ready(answer) => answer,
+                    HandlerResponse::Later(answer) => answer.await,
                 };
                 let is_usable = body.drop_rest(self.limits.body_bytes, self.limits.body_timeout).await;
                 // An answer made after the stop says that it is the last, even if hyper does not know of the stop yet.
                 if !is_usable || stop.is_raised() {
                     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
-                state.note_answer(answer.body().is_stream());
+                state.record_answer(answer.body().is_stream());
                 Ok::<_, Infallible>(answer)
             }
         });
@@ -246,7 +246,7 @@ impl AcceptedConnection {
             tokio::select! {
                 biased;
                 () = state.wait_given_up() => {}
-                () = self.stop.raised() => state.note_stop(),
+                () = self.stop.raised() => state.record_stop(),
             }
         };
         tokio::select! {

@@ -82,7 +82,7 @@ impl RequestHead {
         Ok(())
     }
 
-    /// What the request leads to if a scenario answers its path, which no endpoint has.
+    /// The target of the request if a scenario answers its path, which no endpoint has.
     pub(super) fn stub(&self) -> Option<RequestTarget> {
         let needs_key = self.config.rules.stub_needs_key(&RequestView {
             operation: Some(Operation::Stub),

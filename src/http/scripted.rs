@@ -62,7 +62,7 @@ impl RequestContext {
     }
 
     /// Records the rule that decided; returns its action.
-    pub(super) fn note_rule(&mut self, decision: Decision) -> Action {
+    pub(super) fn record_rule(&mut self, decision: Decision) -> Action {
         let Decision { rule, turn, delay, action, description, .. } = decision;
         let unsettled = rule.depends_on_status().then(|| UnsettledRule {
             workspace: Arc::clone(self.workspace()),
@@ -85,7 +85,7 @@ impl RequestContext {
 impl Api {
     pub(super) async fn apply_rule(&self, cx: &mut RequestContext, operation: Operation, decision: Decision) -> Answer {
         let (delay, has_templates, rule) = (decision.delay, decision.has_templates, Arc::clone(&decision.rule));
-        let action = cx.note_rule(decision);
+        let action = cx.record_rule(decision);
         if let Some(delay) = delay {
             cx.wait(delay).await;
         }

@@ -18,7 +18,7 @@ use crate::contract::routes::{Credential, Lookup, Operation, RequestTarget, look
 use crate::http::answer::{Answer, REQUEST_ID, RequestRejection, SendFault, all_headers, http_date, id_value};
 use crate::http::body::{BodyReader, RequestBody, ResponseBody, paced};
 use crate::http::connection_state::{ConnectionFault, ConnectionState};
-use crate::http::handler::{Answering, NO_HTTP_2, PLAIN_ON_TLS, Unreadable};
+use crate::http::handler::{HandlerResponse, NO_HTTP_2, PLAIN_ON_TLS, Unreadable};
 use crate::http::host::check_head;
 use crate::http::operations::answer_operation;
 use crate::http::request::{AuthenticatedKey, Identity, RequestContext, RequestHead, authenticate, draw_id};
@@ -35,7 +35,7 @@ pub struct Api {
     pub(crate) uri_bytes: usize,
 }
 
-/// What an answer has to wait for.
+/// The events that an answer waits for.
 enum Pending {
     /// Events that were due when the request came; then everything else.
     Events(JoinHandle<()>, Result<RequestTarget, RequestRejection>, RequestBody),
@@ -50,7 +50,7 @@ impl Api {
         self: &Arc<Self>,
         request: hyper::Request<RequestBody>,
         connection: &Arc<ConnectionState>,
-    ) -> Answering {
+    ) -> HandlerResponse {
         let (head, body) = request.into_parts();
         let snapshot = self.engine.library.load();
         let now = connection.head_read_at().unwrap_or_else(|| self.engine.registry.clock().now());
@@ -64,7 +64,7 @@ impl Api {
             Ok(Err(remaining)) => {
                 let (api, connection) = (Arc::clone(self), Arc::clone(connection));
                 let mut waiting = PendingRequest { api, cx, connection, is_answered: false };
-                return Answering::Later(Box::pin(async move {
+                return HandlerResponse::Later(Box::pin(async move {
                     let answered = catch_panic(waiting.api.continue_later(&mut waiting.cx, remaining)).await;
                     waiting.is_answered = true;
                     let PendingRequest { api, cx, connection, .. } = &mut waiting;
@@ -76,10 +76,10 @@ impl Api {
         };
         let recorded = self.record(&mut cx, answered, connection);
         if recorded.due_after.is_none() {
-            return Answering::Ready(recorded.into_response(connection));
+            return HandlerResponse::Ready(recorded.into_response(connection));
         }
         let connection = Arc::clone(connection);
-        Answering::Later(Box::pin(async move { recorded.fired(&connection).await }))
+        HandlerResponse::Later(Box::pin(async move { recorded.fired(&connection).await }))
     }
 
     /// The answer, or the wait before it.
@@ -99,7 +99,7 @@ impl Api {
         match cx.decide_by_scenarios() {
             None => Ok(answer_operation(cx, operation)),
             Some(decision) if decision.is_immediate() => {
-                let action = cx.note_rule(decision);
+                let action = cx.record_rule(decision);
                 Ok(Self::apply_action(cx, operation, action))
             }
             Some(decision) => Err(Pending::Rule(operation, decision)),
@@ -138,7 +138,7 @@ impl Api {
         let lines = headers.iter().map(|(name, value)| format!("{}: {value}\r\n", letters.of(name)));
         let head = format!("HTTP/1.1 {status}\r\n{}\r\n", lines.collect::<String>());
         let bytes = [head.as_bytes(), &body].concat().into();
-        // Those that hyper adds to other answers are not in the journal.
+        // Headers that hyper adds to other answers are not in the journal.
         headers.retain(|(name, _)| !["content-length", "date"].contains(name));
         let transcript = Transcript::new(&RawExchange {
             id: id.as_bytes(),
@@ -157,7 +157,7 @@ impl Api {
         bytes
     }
 
-    /// Identifies the sender of a request and counts the request; returns what it leads to, or why it is refused.
+    /// Identifies the sender of a request and counts the request; returns its target, or why it is refused.
     fn admit(&self, cx: &mut RequestContext, snapshot: &ScenarioSnapshot) -> Result<RequestTarget, RequestRejection> {
         let RequestContext { request, identity, .. } = cx;
         let target = self.find_target(request, snapshot);
@@ -327,7 +327,7 @@ impl Api {
         // A scenario's delay is over for the clock once the journal has the request.
         let _running = cx.identity.running.take();
         let record = Arc::new(cx.take_record(transcript, status, broken, reason, connection.arrival()));
-        connection.note_record(&record);
+        connection.set_record(&record);
         self.engine.journal.append(Entry::Request(record));
         let due_after = self.fire_after(cx, &emits);
         JournaledResponse { response, fault, due_after }
@@ -393,7 +393,7 @@ impl Drop for PendingRequest {
 /// A response whose request is in the journal.
 struct JournaledResponse {
     response: Response<ResponseBody>,
-    /// What breaks the connection off instead of the response.
+    /// The fault that breaks the connection off instead of the response.
     fault: Option<ConnectionFault>,
     /// The firing of events that follow from it. They are in the journal before the answer is sent.
     due_after: Option<JoinHandle<()>>,
@@ -409,7 +409,7 @@ impl JournaledResponse {
 
     fn into_response(self, connection: &ConnectionState) -> Response<ResponseBody> {
         if let Some(fault) = self.fault {
-            connection.note_fault(fault);
+            connection.record_fault(fault);
         }
         self.response
     }

@@ -70,7 +70,7 @@ pub enum TlsProblem {
     #[error("`{}` is {found}; expected {expected}{advice}", path.display())]
     NotExpected {
         path: PathBuf,
-        /// What the file holds instead.
+        /// The actual content of the file.
         found: String,
         expected: &'static str,
         advice: String,
@@ -402,7 +402,7 @@ fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustPr
 }
 
 /// `--webhook-insecure`: accepts every certificate, also one that cannot be read or whose key is weak. So signatures of the handshake
-/// are not checked either: they would only show that the peer has the key of a certificate that nobody checks.
+/// are not checked either: they would only show that the peer has the key of an unchecked certificate.
 #[derive(Debug)]
 struct TrustAnything(Arc<CryptoProvider>);
 

@@ -11,7 +11,7 @@ pub(crate) const GOOD_CERTIFICATE: &str = "`openssl req -x509 -newkey rsa:2048 -
 /// Fewest bits of an RSA key with which a signature can be checked.
 const FEWEST_BITS: usize = 2048;
 
-/// What a file holds, and how to make what is needed of it, if a command can.
+/// The content of a file, and the command that converts it, if there is one.
 pub(crate) fn contents(bytes: &[u8]) -> (String, Option<&'static str>) {
     const DECRYPT: &str = "`openssl pkey -in FILE -out key.pem` removes the passphrase";
     if bytes.trim_ascii().is_empty() {
@@ -32,7 +32,7 @@ pub(crate) fn contents(bytes: &[u8]) -> (String, Option<&'static str>) {
             ("a certificate in OpenSSL's own form", Some("`openssl x509 -in FILE -out cert.pem` makes an ordinary one"))
         }
         Some("CERTIFICATE REQUEST" | "NEW CERTIFICATE REQUEST") => (
-            "a certificate request, which nobody has signed yet",
+            "an unsigned certificate request",
             Some("`openssl x509 -req -in FILE -signkey key.pem -days 365 -out cert.pem` signs it"),
         ),
         Some("ENCRYPTED PRIVATE KEY") => ("a private key with a passphrase", Some(DECRYPT)),
@@ -126,7 +126,7 @@ mod tests {
             (b" \n".to_vec(), "empty", false),
             (b"hello".to_vec(), "not PEM", false),
             (pem("CERTIFICATE"), "a certificate", false),
-            (pem("CERTIFICATE REQUEST"), "a certificate request, which nobody has signed yet", true),
+            (pem("CERTIFICATE REQUEST"), "an unsigned certificate request", true),
             (pem("PRIVATE KEY"), "a private key", false),
             ([pem("EC PARAMETERS"), pem("EC PRIVATE KEY")].concat(), "a private key", false),
             (pem("EC PARAMETERS"), "parameters without a key", false),

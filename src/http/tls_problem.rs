@@ -91,7 +91,7 @@ fn incompatibility(what: &PeerIncompatible) -> String {
     }
 }
 
-/// What is wrong with a certificate, as the rest of a sentence about it.
+/// The problem of a certificate, as the rest of a sentence about it.
 pub fn certificate_problem(problem: &CertificateError) -> String {
     let date = |time: &UnixTime| {
         let seconds = i64::try_from(time.as_secs()).ok();
@@ -135,7 +135,7 @@ fn bare_name(name: &str) -> &str {
     inner.trim_matches('"')
 }
 
-/// What is wrong with a PEM file.
+/// The problem of a PEM file.
 pub fn pem_problem(problem: &pem::Error) -> String {
     match problem {
         pem::Error::MissingSectionEnd { end_marker } => {

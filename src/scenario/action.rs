@@ -1,4 +1,4 @@
-//! What a rule does to an answer: replies, patches, delays and faults, and the draw of a delay.
+//! The actions of a rule: replies, patches, delays and faults, and the draw of a delay.
 //!
 //! Knows nothing of sockets: a fault is a description that the service carries out.
 
@@ -45,7 +45,7 @@ pub struct ScriptedReply {
     pub templates: bool,
 }
 
-/// What the quota headers of one answer say instead of the key's own quota.
+/// Values for the quota headers of one answer, instead of the key's own quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScriptedQuota {
     pub remaining: Option<u32>,

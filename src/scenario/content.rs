@@ -88,7 +88,7 @@ impl SettingPatches {
         } else {
             return Ok(());
         };
-        Err(vec![Diagnostic::of_file("profile/bad-value", message, "take the patches of other keys back")])
+        Err(vec![Diagnostic::of_file("profile/bad-value", message, "undo the changes of other keys")])
     }
 
     pub(super) fn set(&mut self, key: Option<&str>, patch: SettingPatch) {
@@ -201,7 +201,7 @@ impl ScenarioSet {
     }
 }
 
-/// What the budget of memory refuses.
+/// The refusal for lack of memory.
 pub(super) fn no_room(message: String) -> Vec<Diagnostic> {
     let hint = "remove some scenarios or settings of keys, or keep scenarios as files in a folder";
     vec![Diagnostic::of_file("scenario/too-many", message, hint)]

@@ -21,7 +21,7 @@ const MAX_LOOKED_AT: usize = 64;
 const NOT_REACHED: &str = "matches too, but an earlier rule decided";
 const NOT_OF_PATH: &str = "matches too, but an earlier rule left the request to those that name its path";
 
-/// What one rule did with a request.
+/// The effect of one rule on a request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct RuleTrace {
@@ -33,11 +33,11 @@ pub(crate) struct RuleTrace {
     pub(crate) line: usize,
     /// True if it decided the request.
     pub(crate) applied: bool,
-    /// What it did, or the first condition that failed, in words.
+    /// Its effect, or the first condition that failed, in words.
     pub(crate) outcome: Arc<str>,
 }
 
-/// What the other rules did with a request, besides the one that decided it: recorded while they are tried, because counters and
+/// The effects of the other rules on a request, besides the one that decided it: recorded while they are tried, because counters and
 /// scenarios change afterwards.
 #[derive(Debug, Default)]
 pub struct TriedRules {

@@ -1,6 +1,6 @@
-//! What a scenario does by itself: checked emissions, which fire events or rotate secrets, and which of them are due.
+//! Automatic actions of a scenario: checked emissions, which fire events or rotate secrets, and which of them are due.
 //!
-//! Knows nothing of HTTP, deliveries or files: the driver does what is due and keeps the counts.
+//! Knows nothing of HTTP, deliveries or files: the driver fires due emissions and keeps the counts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -198,7 +198,7 @@ mod tests {
         valid(&text).emits
     }
 
-    /// What is due at a time of nothing fired so far, and when to ask again, in milliseconds.
+    /// The emissions due at a time if none has fired so far, and when to ask again, in milliseconds.
     fn check(triggers: &[&str], millis: u64, expected: &[(&str, u64)], next: Option<u64>) {
         let emits = emits(triggers);
         let found = due_emits(&emits, Duration::from_millis(millis), |_| 0);

@@ -39,7 +39,7 @@ pub use render::{Templated, request_facts};
 pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, SequenceEntry, StoryProgress, Then};
 pub use schema::{language_markdown, schema};
 pub use shipped::{STARTER_TEXT, built_in, built_in_names};
-pub use snapshot::{EffectiveConfig, ScenarioSnapshot, generation_text};
+pub use snapshot::{EffectiveConfig, ScenarioSnapshot};
 pub use watch::{FileTexts, Folders, MAX_FILE, Watcher, read_file, read_folder};
 
 use crate::contract::routes::Operation;

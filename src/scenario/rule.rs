@@ -1,4 +1,4 @@
-//! One rule: when it matches, how often it applies, what it does; and how far rules and stories are. Counters are an argument;
+//! One rule: when it matches, how often it applies, its action; and the progress of rules and stories. Counters are an argument;
 //! nothing is kept here.
 //!
 //! A rule counts the requests that match it, at its step and in its time, and that no earlier rule decided. Of those it lets
@@ -138,7 +138,7 @@ impl Decision {
     }
 }
 
-/// What kept a rule from deciding a request, with the counters at that moment.
+/// The reason why a rule did not decide a request, with the counters at that moment.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NotApplied {
     /// A condition does not hold.
@@ -300,7 +300,7 @@ impl Rule {
         applied >= self.times.unwrap_or_else(|| self.sequence.length())
     }
 
-    /// What kept the rule from deciding a request, in words.
+    /// The reason why the rule did not decide a request, in words.
     pub(crate) fn held_text(
         &self,
         held: &NotApplied,

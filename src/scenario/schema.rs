@@ -1,6 +1,6 @@
 //! The JSON Schema of the language, so that editors complete and check, and the page about it: both made from the tables of keys.
 //!
-//! What a schema cannot express (names that occur twice, templates, what can never hold) the parser's diagnostics report.
+//! The parser's diagnostics report the problems that a schema cannot express: duplicate names, templates, impossible conditions.
 
 use serde_json::{Map, Value, json};
 
@@ -62,7 +62,7 @@ fn object(keys: &TableKeys) -> Value {
     object
 }
 
-/// What a matcher of anything but the body compares with.
+/// The comparisons of a matcher of anything but the body.
 fn one_value() -> Value {
     let value = json!({"type": ["string", "number", "boolean"]});
     // Tombi expects it to be stated that the others are allowed.

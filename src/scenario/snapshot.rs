@@ -22,11 +22,6 @@ use crate::state::budget::Budget;
 pub(crate) const MAX_NAMED: usize = 64;
 pub(crate) const MAX_NAMED_TEXT: usize = 2 * 1024 * 1024;
 
-/// A snapshot's number as people read it, with its meaning.
-pub fn generation_text(number: u64) -> String {
-    format!("generation {number} of settings and scenarios")
-}
-
 /// One consistent state of scenarios, activations and profile.
 #[derive(Debug)]
 pub struct ScenarioSnapshot {
@@ -43,7 +38,7 @@ pub struct ScenarioSnapshot {
 }
 
 impl ScenarioSnapshot {
-    /// Takes over what has not changed since the `previous` snapshot.
+    /// Unchanged parts of the `previous` snapshot are reused.
     pub(super) fn build(
         number: u64,
         base: Layered,
@@ -125,7 +120,7 @@ impl ScenarioSnapshot {
     }
 
     /// The configuration of a key: its own list of scenarios if it has one, else the global one, over its own settings. Cheap: it
-    /// takes no lock and copies nothing.
+    /// needs no lock and copies nothing.
     pub fn config_for(&self, key: Option<&str>) -> &Arc<EffectiveConfig> {
         match key {
             Some(key) if !self.key_configs.is_empty() => self.key_configs.get(key).unwrap_or(&self.config),

@@ -3,7 +3,7 @@
 //! The folder is watched, not its files, because a watch on a file dies when an editor saves by renaming; it is polled as well, for
 //! mounts where no event arrives. Contents are compared by hash, and read only if a file's stamp changed or is too recent to be
 //! relied on. A change counts once it is whole: on Linux when the file that was written is closed, elsewhere when two readings agree.
-//! What a rule means is not known here.
+//! Independent of the meaning of rules.
 
 use std::convert::Infallible;
 use std::fs::DirEntry;
@@ -45,7 +45,7 @@ pub type FileTexts = Vec<(PathBuf, Result<String, Box<Diagnostic>>)>;
 /// The folders that scenarios are read from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folders {
-    /// Those that the user named.
+    /// The folders that the user named.
     pub given: Vec<PathBuf>,
     /// The default folder, which was not named: while it does not exist, it counts as empty.
     pub usual: Option<PathBuf>,

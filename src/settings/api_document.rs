@@ -69,7 +69,7 @@ fn values(profile: &Profile) -> Map<String, Value> {
     values
 }
 
-/// What follows the prefix of an id: as a pattern, and an example.
+/// The part after an id's prefix: a pattern, and an example.
 fn id_forms(style: IdStyle) -> (&'static str, String) {
     match style {
         IdStyle::Ulid => ("[0-7][0-9a-hjkmnp-tv-z]{25}", "01kg9tbs8075j3q2a1zqxhg4v6".to_owned()),

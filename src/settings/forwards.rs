@@ -76,7 +76,7 @@ impl Forward {
         if self.to.path() == "/" { text.trim_end_matches('/') } else { text }
     }
 
-    /// What follows the path of this rule in `url` if the rule covers it: the origin is equal and the path is a prefix by whole
+    /// The rest of `url` after the path of this rule if the rule covers it: the origin is equal and the path is a prefix by whole
     /// segments.
     fn rest<'u>(&self, url: &'u Url) -> Option<&'u str> {
         let same_origin = self.from.scheme() == url.scheme()
@@ -228,7 +228,7 @@ impl Forwards {
         self.0.iter().filter_map(idle).collect()
     }
 
-    /// Which rule nearly covers a URL that none covers, and what is missing.
+    /// The rule that nearly covers an uncovered URL, and the difference.
     pub fn near_miss(&self, url: &Url) -> Option<String> {
         if self.covering(url).is_some() {
             return None;

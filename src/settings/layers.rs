@@ -421,7 +421,7 @@ mod tests {
         let (preset, schedule) = ("webhooks.retry.preset=slack", "webhooks.retry.schedule=[\"7s\"]");
         for (assignments, expected) in [
             (&[schedule][..], "custom"),
-            // What was said explicitly stays.
+            // Explicit values stay.
             (&[preset, schedule], "slack"),
             (&[schedule, preset], "slack"),
             (&["webhooks.retry.jitter=0.1"], "standard"),

@@ -1,4 +1,4 @@
-//! How settings are shown: the ledger (for each setting what the contract says, what is assumed, and what is in force) and the JSON
+//! How settings are shown: the ledger (for each setting the contract's words, the assumption, and the value in force) and the JSON
 //! Schema. Values come from the profile in force and shapes from the types, so neither can differ from what the emulator does.
 
 use std::borrow::Cow;
@@ -21,11 +21,11 @@ use crate::util::schema::schema_of;
 #[schemars(deny_unknown_fields, rename = "Assumption")]
 pub struct LedgerRow {
     pub setting: Cow<'static, str>,
-    /// What the contract says.
+    /// The contract's words.
     pub contract: Cow<'static, str>,
-    /// What is assumed, in words.
+    /// The assumption, in words.
     pub assumed: Cow<'static, str>,
-    /// What may be set.
+    /// The values that may be set.
     pub values: String,
     /// The built-in value.
     pub default: Value,
@@ -90,7 +90,7 @@ pub fn schema() -> Value {
             place = &mut place["properties"][name];
         }
         optional(place);
-        // What each value means follows the first paragraph.
+        // The meaning of each value follows the first paragraph.
         let text = place["description"].as_str().unwrap_or_default();
         let (about, meanings) = text.find("\n\n").map_or((text, ""), |end| text.split_at(end));
         let (assumed, values) = (setting.assumed, setting.values());
@@ -105,7 +105,7 @@ pub fn file_schema() -> Value {
     whole["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
     whole["title"] = "Profile of wrs-emulator".into();
     whole["description"] =
-        "Settings for what the published contract leaves open; those left out have their defaults".into();
+        "Settings for the open points of the published contract; those left out have their defaults".into();
     whole
 }
 
@@ -113,7 +113,7 @@ pub fn file_schema() -> Value {
 pub fn default_text() -> String {
     let mut text = String::from(
         "#:schema ./profile.schema.json\n\n\
-         # The built-in profile: every value that the published contract leaves open, as the emulator assumes it.\n\
+         # The built-in profile: every assumption about the open points of the published contract.\n\
          # Copy what you want to change into a file of your own and pass it with `--profile FILE`, or change one\n\
          # value with `--set path=value`.\n\n",
     );
@@ -173,7 +173,7 @@ impl Setting {
         self.values.is_empty() && self.shape()["examples"].is_array()
     }
 
-    /// What may be set, as it is typed in TOML.
+    /// The values that may be set, as typed in TOML.
     pub fn values(&self) -> String {
         if !self.values.is_empty() {
             return self.values.to_owned();
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
     use crate::settings::PRESETS;
 
-    /// Whoever had a value refused needs one to copy.
+    /// A user whose value was refused needs one to copy.
     #[test]
     fn each_setting_shows_values_that_it_takes() {
         for setting in SETTINGS.iter() {

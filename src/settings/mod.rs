@@ -2,8 +2,8 @@
 //!
 //! Reading order: `contract::setting` (how a setting is declared), `sections` (the settings, most of which are the contract's own, and
 //! what a whole profile must keep to), `api_document` (the OpenAPI document under a profile), `paths` (settings by their names), `layers`
-//! (a profile in force, the presets, and what is laid on top), `patch` (changes while running), `ledger` (how they are shown),
-//! `readings` (changes of what is not promised, one at a time).
+//! (a profile in force, the presets, and the layers on top), `patch` (changes while running), `ledger` (how they are shown),
+//! `readings` (changes of unpromised behaviour, one at a time).
 //! Nothing here reads files or the command line.
 
 pub mod api_document;

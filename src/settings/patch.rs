@@ -55,7 +55,7 @@ impl SettingPatch {
     pub(crate) fn with(&self, changes: &Map<String, Json>) -> Result<Self, Vec<ProfileProblem>> {
         let too_many = || {
             let message = format!("a patch has at most {MAX_ENTRIES} settings and {MAX_PATCH_BYTES} bytes");
-            let hint = "take some back with null".to_owned();
+            let hint = "undo some with null".to_owned();
             Err(vec![ProfileProblem::new("profile/bad-value", 0..0, message, hint)])
         };
         let (mut found, mut problems) = (Vec::new(), Vec::new());
@@ -69,7 +69,7 @@ impl SettingPatch {
         let mut entries = self.0.clone();
         for (path, value) in found {
             let below = format!("{path}.");
-            // What was set below is covered by the new value, or undone with it.
+            // Changes below are covered by the new value, or undone with it.
             entries.retain(|known, _| *known != path && !known.starts_with(&below));
             if !value.is_null() {
                 entries.insert(path, value);

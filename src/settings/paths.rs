@@ -113,7 +113,7 @@ fn owner(keys: &[String]) -> Option<(&'static Setting, &[String])> {
     })
 }
 
-/// What a text sets, and its first problems.
+/// The settings in a text, and its first problems.
 #[derive(Default)]
 pub(super) struct Collected {
     pub(super) values: Vec<(&'static Setting, Spanned<Value>)>,
@@ -122,7 +122,7 @@ pub(super) struct Collected {
     pub(super) more: usize,
 }
 
-/// Walks a table down to the settings; what is neither a setting nor on the way to one is a problem.
+/// Walks a table down to the settings; any path that is neither a setting nor a prefix of one is a problem.
 pub(super) fn collect(table: &DeTable<'_>, above: &str, collected: &mut Collected) {
     for (key, value) in table {
         let path = path_of(above, key.get_ref());
@@ -133,7 +133,7 @@ pub(super) fn collect(table: &DeTable<'_>, above: &str, collected: &mut Collecte
         let mut inside = below(&path).peekable();
         match (inside.peek().is_some(), value.get_ref()) {
             (true, DeValue::Table(inner)) => collect(inner, &path, collected),
-            // Looking for the name that was meant takes time, and a text may have thousands of wrong ones.
+            // Looking for the intended name is slow, and a text may have thousands of wrong ones.
             _ if collected.problems.len() == MAX_PROBLEMS => collected.more += 1,
             (true, other) => {
                 let names = inside.map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");

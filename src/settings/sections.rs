@@ -88,7 +88,7 @@ impl Profile {
 settings! {
     /// `GET /v1/system/status`.
     pub struct Status {
-        /// What `include_checks=true` adds: name to any object.
+        /// The checks that `include_checks=true` adds: name to any object.
         pub checks: serde_json::Map<String, serde_json::Value> = {
             "database": { "status": "ok", "latency_ms": 3 },
             "queue": { "status": "ok", "latency_ms": 5 },
@@ -120,7 +120,7 @@ settings! {
 settings! {
     /// Subscribing.
     pub struct SubscriptionSettings {
-        /// What subscribing twice to one URL does.
+        /// The effect of subscribing the same URL twice.
         pub upsert: Upsert = "url" {
             contract: "200: subscription created or updated; which applies when is not shown",
             assumed: "the same URL in the same workspace updates: id and created_at stay",
@@ -142,7 +142,7 @@ settings! {
     }
 }
 
-/// What subscribing twice to one URL does.
+/// The effect of subscribing the same URL twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Upsert {
@@ -182,7 +182,7 @@ settings! {
         /// The `User-Agent` of deliveries; empty for none.
         pub user_agent: String = "WRS-Webhooks/1.0" {
             contract: "not shown",
-            assumed: "one is sent, as firewalls and frameworks refuse requests without",
+            assumed: "one is sent, because firewalls and frameworks refuse requests without it",
             observed_by: "a delivery: its User-Agent",
         },
         /// Further headers of deliveries, by name.
@@ -190,13 +190,13 @@ settings! {
             contract: "not shown",
             assumed: "none",
             values: "name = value, such as X-Environment = \"sandbox\"",
-            observed_by: "not by calls: what is between adds headers of its own",
+            observed_by: "not by calls: proxies in between add headers",
         },
         /// How the length of a delivery's body is declared.
         pub framing: Framing = "length" {
             contract: "not shown; HTTP has both",
             assumed: "Content-Length",
-            observed_by: "not by calls: what records a delivery joins its chunks",
+            observed_by: "not by calls: recorders of deliveries join the chunks",
         },
         /// How long a whole attempt may take.
         pub timeout: DurationText = "15s" {
@@ -210,7 +210,7 @@ settings! {
             assumed: "5 seconds",
             observed_by: "not by calls: needs a receiver that never accepts connections",
         },
-        /// Whether retries hold later events back.
+        /// The order of deliveries.
         pub order: DeliveryOrder = "first_attempts" {
             contract: "not shown",
             assumed: "first attempts in the order of events; retries delay no other event",
@@ -269,10 +269,10 @@ settings! {
             assumed: "the host to which a forward leads",
             observed_by: "not by calls: it is about the emulator, not the service",
         },
-        /// What the scheme `custom` sends.
+        /// The headers of the scheme `custom`.
         pub custom: CustomScheme = (CustomScheme::default()) {
             contract: "not shown",
-            assumed: "unused until the scheme is custom",
+            assumed: "ignored unless the scheme is custom",
             values: "id_header, timestamp_header, signature_header, content, hash, encoding, prefix, key; such as hash = \
                 \"sha512\"",
             observed_by: "a delivery: headers, content, hash and encoding under which it verifies, if no named scheme does",
@@ -312,7 +312,6 @@ pub enum SignatureTime {
     Clock,
 }
 
-/// Whether retries hold later events back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryOrder {
@@ -334,7 +333,7 @@ settings! {
         /// Delays after each failed attempt, for the preset `custom`; a schedule without a preset implies that preset.
         pub schedule: Vec<DurationText> = [] {
             contract: "the retry policy is not shown",
-            assumed: "unused until the preset is custom",
+            assumed: "ignored unless the preset is custom",
             values: "a list of durations such as [\"1s\", \"30s\"], each after the failed attempt before it",
             observed_by: "not by calls: a receiver that fails for days would be needed",
         },

@@ -1,7 +1,7 @@
 //! One budget of memory for everything that is kept. Memory is measured, not estimated: the allocator knows the sum, whatever is
 //! kept where.
 //!
-//! Whatever keeps more asks for room first. Above the budget history is evicted: the journal first, then finished deliveries and the
+//! Code that keeps more asks for room first. Above the budget history is evicted: the journal first, then finished deliveries and the
 //! requests that built-in receivers received, each oldest first. If that is not enough, there is no room. Below the budget nothing
 //! depends on it. Independent of the kept data.
 
@@ -14,7 +14,7 @@ pub const DEFAULT_BYTES: usize = 256 * 1024 * 1024;
 /// With less, the program itself would need everything.
 pub const LEAST_BYTES: usize = 8 * 1024 * 1024;
 
-/// So much more a snapshot may take while it is loaded.
+/// The additional memory that a snapshot may use while it is loaded.
 const LOADING: usize = 48 * 1024 * 1024;
 
 /// One for the process, as the allocator is.

@@ -74,7 +74,7 @@ impl Quota {
         }
     }
 
-    /// What is left at `now`, without counting a request.
+    /// The rest of the quota at `now`, without counting a request.
     pub fn peek(&self, policy: &RateLimit, now: Instant) -> QuotaCheck {
         // A request is counted in a copy and taken back.
         let mut copy = self.clone();
@@ -125,7 +125,7 @@ impl Quota {
         matches!(self, Self::Sliding { .. })
     }
 
-    /// What was used according to a snapshot, which may contain anything: `refund` would underflow on an entry without requests.
+    /// The use according to a snapshot, which may contain anything: `refund` would underflow on an entry without requests.
     #[must_use]
     pub fn restored(mut self) -> Self {
         if let Self::Sliding { log, used } = &mut self {

@@ -26,7 +26,7 @@ use crate::http::answer::{answer as answer_of, header_value};
 use crate::http::body::ResponseBody;
 pub use plain::{Plain, PlainCause};
 
-/// What the page may do: run its own scripts, ask the emulator that it came from, and nothing else. No text can become markup or
+/// The page's permissions: run its own scripts, ask the emulator that it came from, and nothing else. No text can become markup or
 /// script.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; \
@@ -177,7 +177,7 @@ fn without_types(line: &str) -> String {
 
 /// A page of the documentation: its Markdown as HTML. What it quotes is no markup, and links lead to other pages and headings alone.
 fn documentation(markdown: &str) -> String {
-    // What agents read before a page is not a part of it.
+    // The front matter for agents is not part of the page.
     let page = markdown.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n"));
     let markdown = page.map_or(markdown, |(_, page)| page);
     let mut events: Vec<Event> = Vec::new();
@@ -273,7 +273,7 @@ pub fn to_page() -> Response<ResponseBody> {
     response
 }
 
-/// What comes before and after the document in a report.
+/// The parts of a report before and after the document.
 pub const DATA_START: &str = "<script type=\"application/json\" id=\"run\">";
 /// See [`DATA_START`].
 pub const DATA_END: &str = "</script>";
@@ -283,10 +283,10 @@ const STYLE_LINE: &str = "<link rel=\"stylesheet\" href=\"style.css\">\n";
 const ICON_LINE: &str = "<link rel=\"icon\" href=\"icon.svg\">\n";
 const SCRIPT_LINE: &str = "<script type=\"module\" src=\"app.js\"></script>\n";
 const FIRST_LINE: &str = "<meta charset=\"utf-8\">\n";
-/// What is shown without scripts, up to the script: it advises to ask a running emulator.
+/// The content without scripts, up to the script: it advises to ask a running emulator.
 const NOSCRIPT: &str = "<noscript>";
 
-/// Writes the report of a run document, with what it says without scripts. `document` writes the document, which is JSON.
+/// Writes the report of a run document, with its content without scripts. `document` writes the document, which is JSON.
 pub fn report(
     out: &mut dyn Write,
     plain: &Plain,
@@ -336,7 +336,7 @@ impl Write for Inert<'_> {
     }
 }
 
-/// What a policy names a script or style by.
+/// The hash by which a policy names a script or style.
 fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }

@@ -1,4 +1,4 @@
-//! What a report says without its scripts, which a server may forbid: CI systems show files of a build under a policy such as
+//! The content of a report without scripts, which a server may forbid: CI systems show files of a build under a policy such as
 //! `default-src 'self'`. Plain elements, as `noscript` appears only where a browser runs no scripts at all.
 
 use std::fmt::Write as _;
@@ -6,14 +6,14 @@ use std::fmt::Write as _;
 use crate::redact::visible;
 use crate::util::wording::shorten;
 
-/// The first sentence of a report, and what it is about.
+/// The first sentence of a report, and its subject.
 #[derive(Clone, Debug, Default)]
 pub struct Plain {
     pub sentence: String,
     /// The command and how it ended, if `exec` ran one.
     pub command: Option<String>,
     pub causes: Vec<PlainCause>,
-    /// What to type, with the report's file, to see more.
+    /// Commands that show more, with the report's file.
     pub commands: Vec<String>,
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 /// The longest duration taken anywhere: ten years. Longer ones are typing errors and would overflow the clock.
 const MAX: Duration = Duration::from_hours(87600);
 
-/// What a duration looks like, as a pattern of JSON Schema; how long it may be is not part of it.
+/// The pattern of a duration for JSON Schema; limits on its length are separate.
 pub const DURATION_PATTERN: &str = r"^(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ms|[smhd]))+)$";
 
 /// A duration with its text form; whole seconds, minutes and so on stay readable in listings.

@@ -1,14 +1,14 @@
-//! How much memory a JSON text takes once it is read. A text of bounded length may be a value that takes a hundred times as much, such as
+//! Estimates the memory that a JSON text needs once it is read. A text of bounded length may be a value that needs a hundred times as much, such as
 //! millions of empty objects; it is refused before it is read.
 
 /// Maximum bytes that a document or an answer may take, and JSON that is the text of a field in one.
 pub const MOST: usize = 512 * 1024 * 1024;
-pub const MOST_INNER: usize = 64 * 1024 * 1024;
-/// Upper estimates, in bytes, of the memory of any value, and of what an object takes in addition.
+pub const MAX_INNER: usize = 64 * 1024 * 1024;
+/// Upper estimates, in bytes, of the memory of any value, and of the additional memory of an object.
 const VALUE: usize = 100;
 const OBJECT: usize = 500;
 
-/// Refuses a text that would take more memory. Knows only where texts and values begin, so it need not be valid JSON.
+/// Refuses a text that would need more memory. Knows only where texts and values begin, so it need not be valid JSON.
 pub fn check_expansion(json: &[u8], most: usize) -> Result<(), String> {
     let (mut cost, mut in_text, mut is_escaped) = (json.len(), false, false);
     for byte in json {
@@ -25,7 +25,7 @@ pub fn check_expansion(json: &[u8], most: usize) -> Result<(), String> {
     if cost <= most {
         return Ok(());
     }
-    Err(format!("it would take more than {} MiB of memory once it is read", most / (1024 * 1024)))
+    Err(format!("it would need more than {} MiB of memory once it is read", most / (1024 * 1024)))
 }
 
 #[cfg(test)]

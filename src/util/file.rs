@@ -99,7 +99,7 @@ pub fn try_lock(path: &Path) -> Result<Option<File>, FileProblem> {
     }
 }
 
-/// True if a process has locked the file. Processes that ask this at a time do not take each other for it.
+/// True if a process has locked the file. Simultaneous callers do not mistake each other for the owner.
 pub fn is_locked(path: &Path) -> Result<bool, FileProblem> {
     match open_growing(path) {
         Err(problem) if problem.is_missing() => Ok(false),
@@ -149,7 +149,7 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-/// True if this is a folder of this user, not a link to one, that nobody else can read or write.
+/// True if this is a folder of this user, not a link to one, that no other user can read or write.
 pub fn is_private(folder: &Path) -> io::Result<bool> {
     let about = folder.symlink_metadata()?;
     Ok(about.is_dir() && about.uid() == super::process::user() && about.mode() & 0o777 == 0o700)
@@ -237,7 +237,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 #[derive(Debug)]
 pub struct Claim {
     file: PathBuf,
-    /// What was locked first. It stays locked, because the file may have had further names, which still lead to it.
+    /// The file that was locked first. It stays locked, because the file may have had further names, which still lead to it.
     locked: Lock,
     /// The file as it was written last.
     written: Mutex<Option<Lock>>,

@@ -1,6 +1,6 @@
-//! What a person reads of a page of HTML. No parser: enough for the pages with which frameworks and proxies refuse a request.
+//! The text of an HTML page as a person reads it. Not a parser: enough for the pages with which frameworks and proxies refuse a request.
 
-/// Elements whose content nobody reads.
+/// Elements whose content is not shown.
 const HIDDEN: [&str; 4] = ["script", "style", "template", "svg"];
 /// Elements that break no line.
 const INLINE: [&str; 12] = ["a", "abbr", "b", "code", "em", "font", "i", "mark", "small", "span", "strong", "u"];

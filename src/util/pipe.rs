@@ -1,4 +1,4 @@
-//! Reading and writing at the pace of the other end. Independent of what is read or written.
+//! Reading and writing at the pace of the other end. Independent of the data.
 //!
 //! Whether a pipe blocks is a property of the pipe, not of one process: another program on it, such as Node, may have made it
 //! non-blocking. What would fail with EAGAIN then waits here, as it does on any other pipe.

@@ -1,4 +1,4 @@
-//! What processes are asked beyond `std::process`: signals and adopted processes. Independent of which commands run, and why.
+//! Operations on processes that `std::process` lacks: signals and adopted processes. Independent of which commands run, and why.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;

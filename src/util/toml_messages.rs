@@ -74,7 +74,7 @@ const MAX_PROBLEMS: usize = 100;
 pub(crate) fn syntax_problems(text: &str, errors: &[toml::de::Error]) -> (Vec<SyntaxProblem>, usize) {
     let unclosed = unclosed_bracket(text);
     let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
-    // What follows a bracket that is left open is read as if it were within the brackets.
+    // Text after an unclosed bracket is read as if it were within the brackets.
     let mut errors: Vec<&toml::de::Error> =
         errors.iter().filter(|error| unclosed.is_none_or(|at| start(error) < at)).collect();
     errors.sort_by_key(|error| start(error));

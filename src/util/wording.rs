@@ -42,7 +42,7 @@ pub fn shorten(text: &str, most: usize) -> Cow<'_, str> {
     }
 }
 
-/// What somebody wrote, as a message quotes it: not too long, control characters escaped.
+/// Text from users as messages quote it: shortened, control characters escaped.
 pub fn quoted(text: &str) -> String {
     const SHOWN: usize = 80;
     shorten(text, SHOWN).escape_debug().to_string()

@@ -232,7 +232,7 @@ pub async fn head(target: &DialTarget, limit: Duration) -> Result<(), DialProble
 pub struct Progress(AtomicU16);
 
 impl Progress {
-    /// What is missing when `limit` is over.
+    /// The part of the answer still missing when `limit` is over.
     pub fn late(&self, limit: &str) -> String {
         match self.0.load(Ordering::Relaxed) {
             0 => format!("no answer within {limit}"),
@@ -254,7 +254,7 @@ impl Exchanged {
         Self { outcome: problem.into(), is_whole: false, headers: HeaderMap::new() }
     }
 
-    /// Adds to the note what a redirect to https on the receiver's own address means: it takes the request for one of plain HTTP.
+    /// Explains in the note a redirect to https on the receiver's own address: the receiver believes that the request came by plain HTTP.
     fn explain_redirect(&mut self, own: &OwnAddress) {
         let AttemptOutcome::Answered { note, location: Some(location), .. } = &mut self.outcome else { return };
         let Ok(location) = Url::parse(location) else { return };
@@ -263,7 +263,7 @@ impl Exchanged {
             return;
         }
         let why = if own.is_forwarded_from_https {
-            "its own address: it takes the request for plain HTTP, although X-Forwarded-Proto is https; many frameworks read \
+            "its own address: it believes that the request came by plain HTTP, although X-Forwarded-Proto is https; many frameworks read \
              that header only once the proxy is trusted, so trust it, or forward to an https address"
         } else {
             "its own address: it refuses plain HTTP; turn that redirect off for tests, or use its https address"
@@ -272,7 +272,7 @@ impl Exchanged {
     }
 }
 
-/// The names under which a receiver knows itself, as a request over plain HTTP gives them.
+/// The names by which a receiver knows itself, from a request over plain HTTP.
 struct OwnAddress {
     hosts: Vec<String>,
     is_forwarded_from_https: bool,
@@ -535,7 +535,7 @@ mod tests {
         let second = post(&client, &listener);
         answer(&mut stream, &ANSWER).await;
         assert!(second.await.expect("no panic").is_success());
-        // Now that nothing else is to happen, the runtime's time moves on to what is due next.
+        // Nothing else is pending, so the runtime's time moves on to the next timer.
         tokio::time::pause();
         let end = timeout(Duration::from_hours(10), stream.read(&mut [0; 1])).await.expect("the end in time");
         assert_eq!(end.expect("an orderly end"), 0);

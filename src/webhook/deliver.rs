@@ -1,7 +1,7 @@
 //! Delivery attempts: a worker for each workspace with waiting deliveries takes due jobs from its queue, makes the attempts, reports
 //! each outcome to the queue, the delivery store and the journal, and sleeps until the next is due.
 //!
-//! The workspace's queue decides what is due, and whether and when to retry; what an attempt sends is made in `signed`.
+//! The workspace's queue decides which jobs are due, and whether and when to retry; what an attempt sends is made in `signed`.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -192,7 +192,7 @@ impl Deliverer {
         };
         let workspace = &state.workspace;
         if workspace.is_gone() {
-            return self.engine.deliveries.note_cancelled(&job.event, &job.delivery, Cancellation::WorkspaceGone);
+            return self.engine.deliveries.record_cancelled(&job.event, &job.delivery, Cancellation::WorkspaceGone);
         }
         // The settings may have changed while the attempt waited.
         let profile = self.profile_of(workspace);
@@ -347,7 +347,7 @@ impl Deliverer {
         let workspace = &state.workspace;
         let (delivery, event) = (Arc::clone(&record.delivery), Arc::clone(&record.event));
         if workspace.is_gone() {
-            return self.engine.deliveries.note_cancelled(&event, &delivery, Cancellation::WorkspaceGone);
+            return self.engine.deliveries.record_cancelled(&event, &delivery, Cancellation::WorkspaceGone);
         }
         let now = workspace.clock().now();
         // Jitter depends on the delivery alone, so the order in which receivers answer does not matter.
@@ -373,10 +373,10 @@ impl Deliverer {
         };
         let is_answered = matches!(record.outcome, AttemptOutcome::Answered { .. });
         let record = Arc::new(record);
-        self.engine.deliveries.note_attempt(Arc::clone(&record), status);
+        self.engine.deliveries.record_attempt(Arc::clone(&record), status);
         self.engine.journal.append_of(Some(workspace), Entry::Attempt(record));
         if is_over {
-            self.engine.deliveries.note_cancelled(&event, &delivery, Cancellation::ReceiverEnded);
+            self.engine.deliveries.record_cancelled(&event, &delivery, Cancellation::ReceiverEnded);
         }
         let AfterAttempt::SubscriptionEnded(waiting) = next else { return };
         if is_answered {
@@ -388,13 +388,13 @@ impl Deliverer {
             self.engine.journal.note(now.wall, Some(Arc::clone(workspace.name())), message, true);
         } else {
             self.cancel(waiting, &Cancellation::Unsubscribed);
-            self.engine.deliveries.note_cancelled(&event, &delivery, Cancellation::Unsubscribed);
+            self.engine.deliveries.record_cancelled(&event, &delivery, Cancellation::Unsubscribed);
         }
     }
 
     fn cancel(&self, jobs: Vec<Job>, note: &Cancellation) {
         for job in jobs {
-            self.engine.deliveries.note_cancelled(&job.event, &job.delivery, note.clone());
+            self.engine.deliveries.record_cancelled(&job.event, &job.delivery, note.clone());
         }
     }
 }

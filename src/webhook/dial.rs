@@ -88,7 +88,7 @@ pub(super) struct Link {
     pub(super) is_plain: bool,
     /// True if the server asked for a client certificate. With TLS 1.3 it refuses a client without one only after the handshake.
     pub(super) asked_for_certificate: bool,
-    /// What the server sent first, within TLS if there is TLS.
+    /// The first bytes of the server, within TLS if it uses TLS.
     pub(super) first: FirstBytes,
 }
 

@@ -23,9 +23,9 @@ const SINK_SUFFIX: &str = ".sink.localhost";
 #[derive(Clone, Debug)]
 pub struct DialProblem {
     pub reason: FailureReason,
-    /// What is wrong.
+    /// The problem.
     pub detail: String,
-    /// What to do about it.
+    /// The remedy.
     pub hint: Option<Box<Hint>>,
 }
 
@@ -57,7 +57,7 @@ pub struct DialTarget {
     pub text: Arc<str>,
     /// Scheme, host and port: connections are kept by it.
     pub origin: Arc<str>,
-    /// Path and query, as the request line has them.
+    /// Path and query in the form of the request line.
     pub uri: Uri,
     pub host: HeaderValue,
     /// The user and password of the URL, which is kept without them.
@@ -67,7 +67,7 @@ pub struct DialTarget {
     pub original: Option<Original>,
 }
 
-/// What a receiver learns of the URL that was subscribed, where a forward leads elsewhere.
+/// The subscribed URL as the receiver sees it, where a forward leads elsewhere.
 #[derive(Debug)]
 pub struct Original {
     scheme: HeaderValue,
@@ -105,7 +105,7 @@ pub fn is_here(url: &Url) -> bool {
 }
 
 /// True if the name of a host would be looked up on the internet. A command that was not asked to call the host does not look it up:
-/// whoever subscribed it would learn of that.
+/// the subscriber would learn of that.
 pub fn is_looked_up_far(url: &Url) -> bool {
     matches!(url.host(), Some(Host::Domain(name)) if name.contains('.')) && !is_here(url)
 }
@@ -139,7 +139,7 @@ impl DialTarget {
         (!is_led).then(|| Hint::new("to deliver to your own machine:", self.forward_to("http://localhost:PORT")))
     }
 
-    /// What to do if nothing listens at this target.
+    /// The advice if nothing listens at this target.
     pub(super) fn start_receiver(&self) -> Hint {
         match self.elsewhere() {
             Some(elsewhere) => Hint { text: format!("start your receiver there; {}", elsewhere.text), ..elsewhere },

@@ -1,4 +1,4 @@
-//! What a server that does not answer by HTTP/1.1 speaks instead, by the first bytes that it sends.
+//! The protocol of a server that does not speak HTTP/1.1, recognised by its first bytes.
 
 use std::io;
 use std::pin::Pin;
@@ -62,7 +62,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Overheard<S> {
     }
 }
 
-/// What a server speaks.
+/// The protocol of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
     Http1,
@@ -72,7 +72,7 @@ enum Protocol {
     Unknown,
 }
 
-/// What servers of other protocols send first, or send because the request means nothing to them.
+/// The first bytes of servers of other protocols, sent unasked or because they do not understand the request.
 const GREETINGS: [(&[u8], &str); 14] = [
     (b"SSH-", "SSH"),
     (b"220 ", "SMTP or FTP"),

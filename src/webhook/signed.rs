@@ -1,4 +1,4 @@
-//! What one attempt sends: the event's bytes, unchanged unless they are to be forged, with headers signed with the secrets and the
+//! The content of one attempt: the event's bytes, unchanged unless they are to be forged, with headers signed with the secrets and the
 //! time of the attempt. The built-in receiver's verification of it is also here.
 
 use hyper::body::Bytes;
@@ -25,7 +25,7 @@ pub struct SignedDelivery {
     pub(super) signed: SignedContent,
 }
 
-/// What is to be signed: an event on its way to one receiver.
+/// The input of signing: an event on its way to one receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct Unsigned<'a> {
     pub id: &'a str,

@@ -20,9 +20,9 @@ import threading
 import time
 
 # What a rising line may add over the measured time, extrapolated by least squares; noise stays far below.
-MOST_BYTES = 8 * 1024 * 1024
-MOST_DESCRIPTORS = 8
-MOST_RESIDENT = 256 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
+MAX_DESCRIPTORS = 8
+MAX_RESIDENT = 256 * 1024 * 1024
 # From this many seconds on a rising line is a failure.
 LONG = 15 * 60
 SEED = 20260131
@@ -368,7 +368,7 @@ def soak(seconds, binary):
         # The emulator keeps an idle connection to a receiver for at most 30 s, which is the longest that one may stay.
         for _ in range(400):
             left = sample(server.pid)
-            if left[1] <= idle[1] + MOST_DESCRIPTORS:
+            if left[1] <= idle[1] + MAX_DESCRIPTORS:
                 break
             time.sleep(0.1)
         server.terminate()
@@ -382,8 +382,8 @@ def soak(seconds, binary):
     peak = max(row[1] for row in samples)
     print("counts:", json.dumps(traffic.counts, sort_keys=True))
     print(f"measured over {measured[-1][0] - measured[0][0]:.0f} s after the warm-up, {len(measured)} samples")
-    print(f"memory: rises by {memory / 2**20:.2f} MiB (at most {MOST_BYTES / 2**20:.0f}), highest {peak / 2**20:.1f} MiB (at most {MOST_RESIDENT / 2**20:.0f})")
-    print(f"descriptors: rise by {descriptors:.2f} (at most {MOST_DESCRIPTORS}), {left[1]} in the end, {idle[1]} when idle")
+    print(f"memory: rises by {memory / 2**20:.2f} MiB (at most {MAX_BYTES / 2**20:.0f}), highest {peak / 2**20:.1f} MiB (at most {MAX_RESIDENT / 2**20:.0f})")
+    print(f"descriptors: rise by {descriptors:.2f} (at most {MAX_DESCRIPTORS}), {left[1]} in the end, {idle[1]} when idle")
     print(f"longest silence of a stream: {traffic.silence * 1000:.0f} ms")
     print(f"first answer after the traffic: {answered * 1000:.0f} ms; exit code {code}")
     for failure in traffic.failures[:20]:
@@ -391,8 +391,8 @@ def soak(seconds, binary):
     return [what for what, wrong in [
         ("unexpected answers", bool(traffic.failures)),
         # In the first minutes the allocator's arenas still fill; only a longer run tells a leak from that.
-        ("memory grows", seconds >= LONG and memory > MOST_BYTES or peak > MOST_RESIDENT),
-        ("descriptors grow", descriptors > MOST_DESCRIPTORS or left[1] > idle[1] + MOST_DESCRIPTORS),
+        ("memory grows", seconds >= LONG and memory > MAX_BYTES or peak > MAX_RESIDENT),
+        ("descriptors grow", descriptors > MAX_DESCRIPTORS or left[1] > idle[1] + MAX_DESCRIPTORS),
         ("slow afterwards", answered > 1),
         ("exit code or panic", code != 0 or "panic" in said),
         ("one kind of work was not done", any(worker.__name__ not in traffic.counts for worker in WORKERS)),

@@ -99,7 +99,7 @@ exit 1"#;
     let [refused, own, other] = errors[..] else { panic!("one for each cause\n{said}") };
     // The test did not get to what it would have found wrong.
     let call = "::error title=wrs-emulator%3A sets::the test's own control call was refused: PATCH profile: 422 invalid: no such setting; \
-                correct this call, or what the test does before it; also: GET /v1/system/status was refused with 422 ";
+                correct this call, or the steps of the test before it; also: GET /v1/system/status was refused with 422 ";
     assert!(own.starts_with(call), "{said}");
     assert!(refused.starts_with("::error title=wrs-emulator%3A subscribes sk_test_a and 1 more test::POST "), "{said}");
     assert!(

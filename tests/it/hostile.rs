@@ -244,7 +244,7 @@ fn what_expands_is_not_read() {
         let url = server(move |_, mut stream| answer(&mut stream, "200 OK", "application/json", &body));
         for command in [&["verdict"][..], &["requests", "--json"], &["run", "save", "-"], &["explain", "--json"]] {
             let output = finish(wrs_emulator(command).env("WRS_EMULATOR_URL", &url)).exits(3);
-            output.says(&["its answer cannot be read: it would take more than 512 MiB of memory once it is read"]);
+            output.says(&["its answer cannot be read: it would need more than 512 MiB of memory once it is read"]);
         }
         let url = server(move |_, mut stream| answer(&mut stream, "200 OK", "text/event-stream", &event));
         for flags in [&["requests", "--follow"][..], &["requests", "--follow", "--json"]] {

@@ -333,7 +333,7 @@ fn a_run_takes_bounded_memory() {
 }
 
 fn run_view_refused(file: &str) {
-    run(&["run", "view", file]).exits(2).says(&["it would take more than 512 MiB of memory once it is read"]);
+    run(&["run", "view", file]).exits(2).says(&["it would need more than 512 MiB of memory once it is read"]);
 }
 
 #[test]

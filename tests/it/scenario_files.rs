@@ -136,7 +136,7 @@ fn scenarios_are_named_as_people_name_them() {
         (&["./scenarios/other.toml,story.toml"], "active: other, story"),
     ] {
         let used = served.call(&[&["scenarios", "use"], named].concat());
-        assert!(text(&used.stdout).starts_with(&format!("{expected} (")), "{named:?}: {used:?}");
+        assert!(text(&used.stdout).starts_with(&format!("{expected}\n")), "{named:?}: {used:?}");
     }
     assert_eq!(text(&served.call(&["scenarios", "show", "scenarios/story.toml"]).stdout), GOOD);
 }

@@ -28,7 +28,7 @@ impl Viewer {
 
     async fn sending(emulator: &Emulator, request: &str) -> Self {
         let mut viewer = Self { peer: Peer::sending(emulator, request).await, text: String::new() };
-        viewer.until(": what happens from now on").await;
+        viewer.until(": events from now on").await;
         viewer
     }
 

@@ -108,11 +108,7 @@ fn files_that_hold_something_else_are_named_for_what_they_are() {
     }
     for (flag, value, said) in [
         ("--tls", "cert.der:key.pem", "`cert.der` is a certificate in DER; expected certificates in PEM"),
-        (
-            "--tls",
-            "request.pem:key.pem",
-            "`request.pem` is a certificate request, which nobody has signed yet; expected",
-        ),
+        ("--tls", "request.pem:key.pem", "`request.pem` is an unsigned certificate request; expected"),
         ("--tls", "empty.pem:key.pem", "`empty.pem` is empty; expected certificates in PEM"),
         ("--tls", "cert.pem:cert.pem", "`cert.pem` is a certificate; expected a private key in PEM"),
         (

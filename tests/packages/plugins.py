@@ -862,7 +862,7 @@ def red():
         run([binary, "exec", "--report", "run.json", "--", *command], folder, **more)
         causes = json.loads((folder / "run.json").read_text())["verification"]["causes"]
         told = [(one["kind"], one["remedy"], "rate_limit.requests" in one["sentence"]) for one in causes if one["tests"]]
-        check(f"{runner}: a refused control call is why a test failed, and no missing request", told == [("control_call", "correct this call, or what the test does before it", True)], causes)
+        check(f"{runner}: a refused control call is why a test failed, and no missing request", told == [("control_call", "correct this call, or the steps of the test before it", True)], causes)
 
 
 def unpacked_wheel():

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { Live, eventParser } from "../../src/ui/assets/live.js";
 import { reasonOf, statusOf } from "../../src/ui/assets/text.js";
-import { MOST_ROWS, Store, attemptEntry, entriesOf, noticeEntry, requestEntry } from "../../src/ui/assets/store.js";
+import { MAX_ROWS, Store, attemptEntry, entriesOf, noticeEntry, requestEntry } from "../../src/ui/assets/store.js";
 
 const AT = Date.parse("2026-01-31T09:30:00.000Z");
 const at = (ms) => new Date(AT + ms).toISOString();
@@ -75,7 +75,7 @@ test("rows of a kind are bounded, the oldest are dropped and counted", () => {
   const rows = (from, to) => Array.from({ length: to - from }, (_, i) => requestEntry(request(from + i)));
   store.append([noticeEntry({ at: at(0), message: "first", warning: false }, "n")]);
   for (let n = 0; n < 25_000; n += 500) store.append(rows(n, n + 500));
-  assert.ok(store.kinds.request <= MOST_ROWS + 1000, String(store.kinds.request));
+  assert.ok(store.kinds.request <= MAX_ROWS + 1000, String(store.kinds.request));
   assert.equal(store.kinds.request + store.dropped, 25_000);
   assert.equal(store.entries[0].text, "first");
   assert.equal(store.entries.at(-1).id, "req_24999");

@@ -2,7 +2,7 @@
 
 `Emulator` is one API key of a running emulator: its base URL, its headers, and the control API for that key. The pytest plugin
 (`wrs_emulator.pytest_plugin`, loaded by itself) gives each test one as the fixture `wrs`. `serve` starts an emulator without pytest.
-`wrs_emulator.types` has what the emulated API sends, such as `WebhookEvent`, and `wrs_emulator.control` the records of the control API.
+`wrs_emulator.types` has the bodies and events of the emulated API, such as `WebhookEvent`, and `wrs_emulator.control` the records of the control API.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 # pytest shows why a call was refused, not the source of this module.
 __tracebackhide__ = True
 
-# Most bytes of an answer: whatever answers at the address may be no emulator.
-MOST_ANSWER = 64 * 1024 * 1024
+# Maximum bytes of an answer: another program may answer at the address.
+MAX_ANSWER = 64 * 1024 * 1024
 
 
 def in_test(text: str, advice: Optional[Dict[str, Any]]) -> Optional[str]:
@@ -60,7 +60,7 @@ def in_test(text: str, advice: Optional[Dict[str, Any]]) -> Optional[str]:
 
 
 def visible(text: str) -> str:
-    """A text with what drives a terminal as escapes, and what GitHub executes: `##[`, and `::name` where a line begins. Line ends are kept."""
+    """The text with escapes for control characters and for commands of GitHub: `##[`, and `::name` at the beginning of a line. Line ends are kept."""
     text = "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return re.sub(r"(?m)^([^\S\n]*):(?=:[A-Za-z])", r"\1\\x3a", text.replace("##[", r"#\x23["))
 
@@ -80,7 +80,7 @@ def first_line(text: str) -> str:
 
 
 def nearest(body: Dict[str, Any]) -> List[str]:
-    """The entries that a wait names, each in a line; of one that timed out those nearest to what it waited for."""
+    """The entries that a wait names, one a line; after a timeout the nearest ones."""
     lines = []
     for entry in body.get("nearest") or ():
         one = entry.get("request") or entry["delivery"]
@@ -102,7 +102,7 @@ class ControlError(Exception):
 
 
 def refused(call: str, reason: str) -> ControlError:
-    """The error of an argument that no call could be made with."""
+    """The error of an invalid argument."""
     return ControlError(call, 422, {"error": {"code": "validation_error", "message": reason}})
 
 
@@ -134,7 +134,7 @@ DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}), Plain, Sec
 
 
 class Emulator:
-    """One key of a running emulator: what the client under test needs, and the control API for that key."""
+    """One key of a running emulator: address and headers for the client under test, and the control API for that key."""
 
     def __init__(self, url: str, key: str) -> None:
         self.url, self.key = url.rstrip("/"), key
@@ -166,9 +166,9 @@ class Emulator:
         except OSError as error:
             raise ConnectionError(one_line(f"{method} {request.full_url}: {getattr(error, 'reason', error)}")) from None
         with answer:
-            status, data = answer.getcode(), answer.read(MOST_ANSWER + 1)
-        if len(data) > MOST_ANSWER:
-            raise ConnectionError(f"{method} {request.full_url}: the answer has more than {MOST_ANSWER >> 20} MiB; is that a wrs-emulator?")
+            status, data = answer.getcode(), answer.read(MAX_ANSWER + 1)
+        if len(data) > MAX_ANSWER:
+            raise ConnectionError(f"{method} {request.full_url}: the answer has more than {MAX_ANSWER >> 20} MiB; is that a wrs-emulator?")
         text = data.decode(errors="replace")
         try:
             parsed = json.loads(text)
@@ -191,7 +191,7 @@ class Emulator:
         """A GET about this key."""
         return self.control("GET", f"{path}?{urllib.parse.urlencode({'key': self.key, **query})}")
 
-    # Waiting ends when enough entries match; on timeout with a ControlError 408 that lists the nearest entries and what differs.
+    # Waiting ends when enough entries match, or on timeout with a ControlError 408 that lists the nearest entries and how they differ.
     def wait_for_requests(self, **filters: Any) -> List[records.Request]:
         """Waits for requests: `operation`, `status`, `method`, `path`, `count`, `since`, `timeout`."""
         return self.wait("requests/wait", **filters)["data"]
@@ -201,8 +201,8 @@ class Emulator:
         return self.wait("deliveries/wait", **filters)["data"]
 
     def no_delivery(self, timeout: str = "10s", **filters: Any) -> None:
-        """Proves that no delivery matches (`status`, `type`, `event`, `subscription`), and that none that would is due: at once, or with a
-        ControlError 409 that says what there is, or what is due and when. Waits, at most `timeout`, for what is under way alone."""
+        """Proves that no delivery matches (`status`, `type`, `event`, `subscription`), and that no matching one is due. Returns at once, or raises a
+        ControlError 409 that names the deliveries found, or the next one due. Waits, at most `timeout`, only for requests and attempts under way."""
         self.wait("deliveries/wait", none=True, timeout=timeout, **filters)
 
     def no_request(self, timeout: str = "10s", **filters: Any) -> None:
@@ -215,7 +215,7 @@ class Emulator:
 
     # Behaviour of this key only.
     def scenario(self, *names: str, toml: Optional[str] = None) -> records.PostScenariosActiveAnswer:
-        """Starts these scenarios, by name; `toml` is the text of one of this key's own. Without arguments none is active."""
+        """Starts these scenarios, by name; `toml` is the text of a scenario only for this key. Without arguments, no scenario is active."""
         if not all(isinstance(name, str) for name in names):
             raise refused("POST scenarios/active", f"write the names one by one: `scenario(\"rate-limit-burst\")`; found {names[0]!r}")
         if toml is not None:
@@ -237,7 +237,7 @@ class Emulator:
     def trigger(self, event_type: str, *, count: int, **fields: Any) -> List[Union[records.DeliveryWhole, records.Delivery]]: ...
 
     def trigger(self, event_type: str, **fields: Any) -> Any:
-        """Fires an event, waits for the first attempts and returns the deliveries; more than 100 have the number of their attempts alone."""
+        """Fires an event, waits for the first attempts and returns the deliveries; if there are more than 100, each has only the number of its attempts."""
         try:
             return self.control("POST", "events?wait=20s", {"key": self.key, "type": event_type, **fields})["deliveries"]
         except ControlError as error:
@@ -260,7 +260,7 @@ class Emulator:
         return [Case(case) for case in self.post("events/cases", secret=secret, **fields)["data"]]
 
     def forward(self, origin: str, to: str) -> records.PatchProfileAnswer:
-        """Sends the deliveries for `origin`, such as `https://app.example.com`, to a receiver of one's own, `http://127.0.0.1:3000` say."""
+        """Sends the deliveries for `origin`, such as `https://app.example.com`, to your own receiver, such as `http://127.0.0.1:3000`."""
         return self.set(webhooks={"forwards": {origin: to}})
 
     def script_sink(self, *statuses: int) -> records.PostSinkByNameAnswer:
@@ -282,7 +282,7 @@ class Emulator:
 
     # State.
     def reset(self) -> records.PostResetAnswer:
-        """This key as before its first request."""
+        """Returns this key to its state before its first request."""
         return self.post("reset")
 
     def save(self) -> records.GetSnapshotAnswer:
@@ -303,14 +303,14 @@ class Emulator:
         return copy
 
     def explain(self, identifier: str) -> str:
-        """Why a request (`req_…`) was answered so, or how an event or delivery came about: one sentence."""
+        """Explains a request (`req_…`), an event or a delivery in one sentence."""
         return self.control("GET", f"explain/{identifier}")["summary"]
 
     def ended(
         self, test: str, failure: Optional[str] = None, output: Optional[str] = None, refused: Optional[BaseException] = None
     ) -> records.TestOutcome:
         """Reports how the test with this key ended, so that the report of the run puts it first if it failed. `refused` is the error
-        that it failed of: a refused control call of its own is the cause then."""
+        that failed the test: if it is a refused control call, that is the cause."""
         # More than is kept, so that credentials are masked before the rest is cut. Lone surrogates become question marks.
         valid = (text and text.encode(errors="replace").decode() for text in (test, failure and failure[:2000], output and output[-32768:]))
         test, failure, output = valid
@@ -357,7 +357,7 @@ class Signed(NamedTuple):
 
 
 class Case:
-    """A case of the probe: what to send, and what a right handler answers."""
+    """A case of the probe: its requests, and the correct answer of a handler."""
 
     def __init__(self, case: records.DeliveryCase) -> None:
         self.name, self.sends, self.expects, self.clause, self.remedy = (

@@ -1,7 +1,7 @@
 """The fixture `wrs`: an emulator with a fresh API key for each test.
 
 A key has its own workspace, quota, clock and scenarios. So tests run in parallel against one emulator (`pytest -n 4`), and
-none has to sleep: it moves its clock or waits for the expected. A failed test shows why the emulator answered as it did.
+none has to sleep: it moves its clock, or waits for a request or a delivery. A failed test shows why the emulator answered as it did.
 
 The emulator is the one at `WRS_EMULATOR_URL` (which `wrs-emulator exec` sets), or the plugin starts one for all workers of the session;
 if a test fails, it then keeps the report of the run.
@@ -26,9 +26,9 @@ def pytest_addoption(parser):
     group = parser.getgroup("wrs-emulator")
     group.addoption(
         "--wrs-report", metavar="FILE", default=REPORT,
-        help="where the emulator's report is kept if a test fails (default: %(default)s); .html, .har or .json",
+        help="where to save the emulator's report if a test fails (default: %(default)s); .html, .har or .json",
     )
-    parser.addini("wrs_clock", "the mode in which the clock of each test begins: `auto` or `frozen`", default="")
+    parser.addini("wrs_clock", "the initial mode of each test's clock: `auto` or `frozen`", default="")
     parser.addini("wrs_emulator_args", "arguments of `wrs-emulator serve`, such as --seed 7", type="args", default=[])
 
 
@@ -52,7 +52,7 @@ class Session:
         self.owners = {}
 
     def identity(self, item):
-        """What no other test of this session has, nor of another one that may run now; a test that is repeated keeps it."""
+        """A name that no other test has, in this session or in another one that may run now; a repeated test keeps it."""
         own = f"{self.run}{self.worker}{item.nodeid}"
         name, number = own, 1
         while self.owners.setdefault(name, item) is not item:
@@ -72,7 +72,7 @@ class Session:
             try:
                 os.remove(file)
             except OSError as error:
-                self.kept = f"{file} is of an earlier run, it cannot be removed: {error.strerror}"
+                self.kept = f"{file} is from an earlier run and cannot be removed: {error.strerror}"
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node):
@@ -108,7 +108,7 @@ EMULATOR = pytest.StashKey()
 
 
 def prepare(item):
-    """The emulator with a key of this test's own."""
+    """The emulator with this test's own key."""
     session = item.config.pluginmanager.get_plugin("wrs-emulator-session")
     readable = re.sub(r"[^A-Za-z0-9]+", "_", item.nodeid.rpartition("::")[2])[:80]
     hashed = hashlib.sha256(session.identity(item).encode(errors="replace")).hexdigest()[:8]
@@ -123,7 +123,7 @@ def prepare(item):
 
 @pytest.fixture
 def wrs(wrs_url, request):
-    """The emulator with a key of this test's own, made from its name: the same test always has the same key."""
+    """The emulator with this test's own key, made from its name: the same test always has the same key."""
     try:
         emulator, problem = prepare(request.node), None
     except (ControlError, ConnectionError) as error:

@@ -183,7 +183,7 @@ fn ready_text(url: &str, registration: Option<&Registration>, is_json: bool) -> 
 }
 
 /// Waits until the receiver ends: by itself after so many deliveries, which have to verify, or by a signal; a second one does not wait
-/// for what is under way.
+/// for deliveries under way.
 async fn until_the_end(
     mut served: JoinHandle<()>,
     signals: &mut Signals,
@@ -314,11 +314,11 @@ impl Registration {
         let created = ControlClient::new(&self.target).send(&api::Body { body })?;
         self.subscription = created.subscription.id.0;
         // Asked for, because the answer has it only if it was generated now.
-        self.secret = self.shown()?.secret.unwrap_or_default();
+        self.secret = self.fetch_subscription()?.secret.unwrap_or_default();
         self.forward(&self.url, self.here.as_str().into())
     }
 
-    fn shown(&self) -> Result<api::ShownSubscription, Failure> {
+    fn fetch_subscription(&self) -> Result<api::ShownSubscription, Failure> {
         let path = api::SubscriptionPath { id: self.subscription.clone() };
         let query = api::ShowSubscriptionQuery { secret: true, ..Default::default() };
         let request = api::ShowSubscription { path, query };
@@ -328,7 +328,7 @@ impl Registration {
     /// Subscribes again if the subscription is gone; returns what there is to report.
     fn keep(&mut self) -> Option<String> {
         let url = &self.target.url;
-        let was_lost = match self.shown() {
+        let was_lost = match self.fetch_subscription() {
             Ok(_) if !self.is_lost => return None,
             Err(failure) if failure.is_unreachable() => {
                 let message =

@@ -32,7 +32,7 @@ use crate::http::answer::answer;
 use crate::http::body::ResponseBody;
 use crate::http::body::{BodyProblem, BodyReader, RequestBody};
 use crate::http::connection_state::ConnectionState;
-use crate::http::handler::{Answering, Handler, NO_HTTP_2, PLAIN_ON_TLS, Unreadable};
+use crate::http::handler::{Handler, HandlerResponse, NO_HTTP_2, PLAIN_ON_TLS, Unreadable};
 use crate::http::tls::Trust;
 use crate::redact::{Redactor, visible};
 use crate::settings::{ForwardHost, Framing, target_url, with_rest};
@@ -79,7 +79,7 @@ pub(super) struct Receiver {
 enum SignatureCheck {
     NotChecked,
     Verified,
-    /// What would verify, or else a hint.
+    /// A change that makes it verify, or else a hint.
     Rejected(Rejection, Vec<Remedy>, Option<&'static str>),
     Unreadable(BodyProblem),
 }
@@ -262,9 +262,9 @@ impl Forwarded {
 }
 
 impl Handler for Arc<Receiver> {
-    fn handle(&self, request: Request<RequestBody>, _: &Arc<ConnectionState>) -> Answering {
+    fn handle(&self, request: Request<RequestBody>, _: &Arc<ConnectionState>) -> HandlerResponse {
         let receiver = Arc::clone(self);
-        Answering::Later(Box::pin(async move { receiver.receive(request).await }))
+        HandlerResponse::Later(Box::pin(async move { receiver.receive(request).await }))
     }
 
     fn now(&self) -> Now {
@@ -336,7 +336,7 @@ pub(super) struct Application {
     look_ups: Arc<Semaphore>,
 }
 
-/// What became of a delivery that was forwarded. As JSON, where it went and the problem.
+/// The outcome of a forwarded delivery. As JSON, where it went and the problem.
 #[derive(Serialize)]
 struct Forwarded {
     /// The status to answer: the application's, or 502.

@@ -31,10 +31,10 @@ const REVISIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11
 /// The revisions without one.
 const STATELESS: [&str; 1] = ["2026-07-28"];
 
-/// What a request of a stateless revision must have in its `_meta`.
+/// The required `_meta` of a request of a stateless revision.
 const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// What a result of one has in its `_meta`.
+/// The `_meta` of a result of one.
 const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
 /// Requests that wait while a tool runs; further ones stay in the pipe.
@@ -56,7 +56,7 @@ pub(super) struct McpArgs {
     target: Target,
 }
 
-/// What a client sent.
+/// A message from a client.
 enum ClientMessage {
     Request(ToolRequest),
     /// The client has cancelled the request with this id.

@@ -76,7 +76,7 @@ impl Session {
         Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }))
     }
 
-    /// What an agent named is masked as the emulator masks. One that cannot be asked knows no other prefixes.
+    /// Names from an agent are masked with the emulator's prefixes, or with the default ones if the emulator does not answer.
     fn mask(&self) {
         let _ = mask_as(&self.target);
     }
@@ -110,7 +110,7 @@ pub(super) struct Tool {
     run: fn(&Session, &Tool, Arguments) -> Result<String, Failure>,
 }
 
-/// What a tool may change.
+/// The permissions of a tool.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
     Reads,
@@ -154,7 +154,7 @@ const TOOL: Tool = Tool {
 pub(super) const TOOLS: &[Tool] = &[
     Tool {
         name: "status",
-        title: "Is the emulator running, and what does it play?",
+        title: "Is the emulator running, and which scenarios are active?",
         description: "Start here. Reports whether the emulator is ready, its clock, your own API key for programs under test, \
                       and every scenario; active ones are marked `*`.",
         key: ToolScope::None,
@@ -220,7 +220,7 @@ pub(super) const TOOLS: &[Tool] = &[
     Tool {
         name: "fire_event",
         title: "Fire a webhook event",
-        description: "Fires an event at the matching subscriptions of one key and waits for what each receiver answered. Events \
+        description: "Fires an event at the matching subscriptions of one key and waits for each receiver's answer. Events \
                       that no subscription matches are an error.",
         effect: Effect::Adds,
         call: Some(<Fire>::call),

@@ -84,7 +84,7 @@ impl Scheme {
         let mut single = Vec::new();
         single.extend((self.content != "{body}").then_some(Departure::BodyAlone));
         let encodings = Encoding::ALL.into_iter().filter(|encoding| *encoding != self.encoding);
-        // What people write by hand is likelier than the rest.
+        // Spellings by hand are likelier than the rest.
         let (by_hand, others): (Vec<_>, Vec<_>) = encodings.map(Departure::Encoded).partition(|it| it.is_by_hand());
         single.extend(by_hand);
         // Stripe's header consists of named parts.

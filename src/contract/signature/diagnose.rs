@@ -58,7 +58,7 @@ impl Change {
         }
     }
 
-    /// What to change it to; `None` where the kind is enough.
+    /// The value to change it to; `None` where the kind is enough.
     pub const fn value(self) -> Option<&'static str> {
         match self {
             Self::Time | Self::Url => None,
@@ -155,7 +155,7 @@ impl Evidence<'_> {
                 }
             }
         }
-        // What gives other keys than those before: the changes, the secrets, and how the scheme and the settings read them.
+        // Changes that give other keys than those before: the changes, the secrets, and how the scheme and the settings read them.
         let mut readings = vec![(Vec::new(), self.secrets, self.scheme.key, self.reading)];
         let mut known = vec![self.key_bytes()];
         for (secrets, changes) in [(self.secrets, &[][..]), (&plain, &decorations)] {
@@ -176,7 +176,7 @@ impl Evidence<'_> {
         }
         'departures: for (departures, mut departing) in self.scheme.departures() {
             if departures.contains(&Departure::BodyAlone) {
-                // What signs the body alone often sends nothing else.
+                // Services that sign only the body often send nothing else.
                 departing = Scheme { id_required: false, timestamp_header: None, ..departing };
             }
             for (changes, secrets, key, reading) in &readings {

@@ -67,7 +67,7 @@ impl SigningKey {
         Self::prepared(bytes, scheme.hash)
     }
 
-    /// The texts that [`SigningKey::read`] takes, as a pattern of JSON Schema. Without lookahead, which many readers of patterns lack.
+    /// The texts that [`SigningKey::read`] accepts, as a pattern of JSON Schema. Without lookahead, which many readers of patterns lack.
     pub fn secret_pattern(scheme: &Scheme, reading: KeyReading) -> String {
         // Whole groups of four, and a last one that may be padded; its last character has no bits beyond the bytes.
         let any = "[A-Za-z0-9+/]";
@@ -137,7 +137,7 @@ fn decode_hex(text: &str, after_prefix: bool) -> Result<Vec<u8>, SecretProblem> 
 }
 
 const fn part_of_secret(after_prefix: bool) -> &'static str {
-    if after_prefix { "what follows `whsec_` in the secret" } else { "the secret" }
+    if after_prefix { "the part after `whsec_` of the secret" } else { "the secret" }
 }
 
 /// True if the libraries of `scheme` read secrets as base64.
@@ -166,7 +166,7 @@ fn decode(text: &str, after_prefix: bool) -> Result<Vec<u8>, SecretProblem> {
 /// Keys below this many bytes are guessable.
 const SHORT: usize = 16;
 
-/// What Standard Webhooks asks of a key, in bytes; some of its libraries refuse any other.
+/// The size of a key in bytes that Standard Webhooks requires; some of its libraries refuse any other.
 const STANDARD_LENGTHS: std::ops::RangeInclusive<usize> = 24..=64;
 
 /// Why a receiver may not use a secret as it was meant.
@@ -178,7 +178,7 @@ pub struct SecretWarning {
     pub text: String,
 }
 
-/// What may go wrong with `secret` at a receiver; empty for one that [`SigningKey::read`] refuses.
+/// Possible problems of `secret` at a receiver; empty for one that [`SigningKey::read`] refuses.
 pub fn secret_warnings(secret: &str, scheme: &Scheme, reading: KeyReading) -> Vec<SecretWarning> {
     let Ok(key) = SigningKey::read(secret, scheme, reading) else {
         return Vec::new();
@@ -239,7 +239,7 @@ pub fn secret_warnings(secret: &str, scheme: &Scheme, reading: KeyReading) -> Ve
     of_length.into_iter().chain(found.into_iter().map(|text| warning(false, text))).collect()
 }
 
-/// What came with a secret from a file or a page.
+/// Text around a secret that was copied from a file or a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoration {
     /// In words that complete "the secret without …".
@@ -364,7 +364,7 @@ mod tests {
         for (other, problem) in [
             (format!("{HEX}0"), "33 digits"),
             (HEX.replace('8', "g"), "at byte 1"),
-            (format!("{PREFIX}é"), "what follows `whsec_`"),
+            (format!("{PREFIX}é"), "the part after `whsec_`"),
         ] {
             let found = read(&other).expect_err("no key").to_string();
             assert!(found.contains(problem) && !found.contains(HEX), "{other}: {found}");

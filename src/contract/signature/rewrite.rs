@@ -42,7 +42,7 @@ const REWRITES: [Rewrite; 14] = [
         bytes.into_iter().collect()
     }),
     ("decoded from a form", |body| {
-        // What reads JSON as a form makes the whole text the name of a field.
+        // A form parser makes the whole JSON text the name of a field.
         let fields = form_urlencoded::parse(body.bytes);
         fields.flat_map(|(name, value)| [name, value]).map(|text| text.into_owned().into_bytes()).take(2).collect()
     }),
@@ -64,7 +64,7 @@ const LOST: &[(&str, &str)] = &[
     ("{\"id\"=>", "the body is a hash that Ruby turned into text: pass the raw bytes, not the parsed body"),
     ("map[", "the body is a map that Go turned into text: pass the raw bytes, not the parsed body"),
 ];
-/// What is left of a body that something else has read or parsed before.
+/// The remains of a body that other code has read or parsed before.
 const CONSUMED: [&str; 5] = ["", "{}", "null", "undefined", "None"];
 
 /// A body as it was received.

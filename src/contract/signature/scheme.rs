@@ -110,7 +110,7 @@ pub struct Scheme {
     pub(super) hash: Hash,
     pub(super) encoding: Encoding,
     pub(super) form: HeaderForm,
-    /// What precedes each signature.
+    /// The prefix of each signature.
     pub(super) prefix: Cow<'static, str>,
     pub(super) wrapping: Wrapping,
     /// Headers without which the service's own libraries do not read a delivery; `None` stands for the event's type.
@@ -327,7 +327,7 @@ pub struct CustomScheme {
     pub hash: Hash,
     /// How the signature's bytes are written.
     pub encoding: Encoding,
-    /// What precedes the signature in its header, such as `sha256=`; may be empty.
+    /// The prefix of the signature in its header, such as `sha256=`; may be empty.
     pub prefix: String,
     /// How the secret becomes the key; `auto` leaves it to `webhooks.secret_key`.
     pub key: KeyReading,

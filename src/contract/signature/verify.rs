@@ -54,7 +54,7 @@ pub enum Rejection {
         got.join(" ").escape_debug()
     )]
     Mismatch {
-        /// What the newest key signs, as it would be in the header.
+        /// The signature by the newest key, as in the header.
         expected: String,
         got: Vec<String>,
     },

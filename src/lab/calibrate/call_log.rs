@@ -95,7 +95,7 @@ pub enum CallKey {
     Altered(usize),
     /// Another key than that of most calls of recorded traffic.
     Other,
-    /// The recording does not have it: browsers leave `Authorization` out of what they save.
+    /// The recording does not have it: browsers leave `Authorization` out of saved files.
     Unrecorded,
 }
 
@@ -117,7 +117,7 @@ impl Caller {
             CallKey::OtherScheme => Some("Basic d3JzOmNhbGlicmF0ZQ==".to_owned()),
             CallKey::Given => Some(format!("Bearer {}", self.key)),
             CallKey::Altered(length) => {
-                // The first character after what is kept must differ from that of the key.
+                // The first character after the kept part must differ from that of the key.
                 let (kept, rest) = self.key.split_at(length);
                 let first = if rest.starts_with('w') { "x" } else { "w" };
                 Some(format!("Bearer {kept}{first}rscalibrate"))
@@ -125,7 +125,7 @@ impl Caller {
         }
     }
 
-    /// What masks an answer to a call with this key.
+    /// The redactor for an answer to a call with this key.
     pub(super) fn mask(&self, key: CallKey) -> Mask {
         let own = Secrets::default().and(&self.secret, SUPPLIED).and(&self.key, KEY);
         let altered = self.authorization(key).filter(|_| matches!(key, CallKey::Altered(1..)));
@@ -376,7 +376,7 @@ mod tests {
         Caller { key: key.to_owned(), url, secret: SUPPLIED_SECRET.to_owned() }
     }
 
-    /// What is kept of a call that was answered with this.
+    /// The parts of a call with this answer that are kept.
     fn kept(key: &str, name: &str, headers: &[(&str, &str)], body: &str) -> String {
         let mut call_log = CallLog::new("https://a.example", key, 40, true, false);
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

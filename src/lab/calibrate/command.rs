@@ -55,19 +55,19 @@ pub(crate) struct CalibrateArgs {
     /// The base URL of the service.
     #[arg(value_name = "URL", required_unless_present = "from")]
     url: Option<String>,
-    /// Make no subscription; it says what stays unknown then.
+    /// Make no subscription; the report names the settings that stay unknown.
     #[arg(long, env)]
     no_subscribe: bool,
     /// The URL that is subscribed, posted at most three times.
     #[arg(long, env, value_name = "URL")]
     subscribe_url: Option<String>,
-    /// Use the quota up at the end, if the calls left suffice, without asking. The key is refused for a window then.
+    /// Use the quota up at the end, if the calls left suffice, without asking. The key is then refused for a window.
     #[arg(long, env)]
     yes: bool,
     /// Make at most this many calls.
     #[arg(long, env, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u8).range(1..=40))]
     max_calls: u8,
-    /// Wait this long between two calls. Below 1s, the kind of the quota's window cannot be told.
+    /// Wait this long between two calls. Below 1s, the kind of the quota's window cannot be inferred.
     #[arg(long, env, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     pause: Duration,
     /// A captured delivery: a raw request, HAR or JSON. Its secret is read from the environment.
@@ -79,7 +79,7 @@ pub(crate) struct CalibrateArgs {
     /// Compare with this profile, and fail if anything has drifted.
     #[arg(long, env, value_name = "PROFILE")]
     check: Option<PathBuf>,
-    /// Make no calls, and infer from this HAR file: one of --record, or what a browser or a proxy recorded.
+    /// Make no calls, and infer from this HAR file: one of --record, or a recording of a browser or a proxy.
     #[arg(long, env, value_name = "FILE", conflicts_with = "url")]
     from: Option<PathBuf>,
     /// Write the profile to this file; sandbox.toml unless --check or --from is given. An existing file is an error.
@@ -130,7 +130,9 @@ pub(crate) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
     let is_refused = call_log.is_key_refused();
     let written = Report::new(&call_log, &others, &Layered::default()).profile(&call_log);
     if out.is_some() && written.ends_with(REFUSES_KEY) && !is_refused {
-        warn("the profile may refuse the key, as what makes a key valid was not observed; its last lines say more");
+        warn(
+            "the profile may refuse the key, because the calls do not show which keys are valid; its last lines say more",
+        );
     }
     for (file, text) in [(out, written), (kept, call_log.to_har())] {
         let Some((path, file)) = file.filter(|_| !is_refused) else { continue };

@@ -1,4 +1,4 @@
-//! What one captured delivery shows: the schemes that verify it, one of the service's own among them, how they read the secret, and the
+//! Inference from one captured delivery: the schemes that verify it, one of the service's own among them, how they read the secret, and the
 //! event's envelope. Pure: the text of a request and a secret in.
 
 use std::slice::from_ref;
@@ -23,7 +23,7 @@ use crate::util::wording::shorten;
 /// A request as an inspection service, a log or a command shows it, with its body.
 #[derive(Debug)]
 pub struct CapturedDelivery {
-    /// What may have been subscribed.
+    /// Event types that may have been subscribed.
     urls: Vec<String>,
     /// Names in lower case.
     headers: Vec<Header>,
@@ -54,7 +54,7 @@ const MAX_HEADERS: usize = 16;
 /// Maximum bytes that are signed to find the scheme, and how many a signature counts at least.
 const MAX_SIGNED: usize = 128 * 1024 * 1024;
 const LEAST_SIGNED: usize = 4 * 1024;
-/// What services sign, with or without something between the parts.
+/// Contents that services sign, with or without separators.
 const CONTENTS: &str = "{body},{timestamp} {body},{id} {timestamp} {body},{timestamp} {id} {body},{id} {body},v0 {timestamp} {body},\
                         {url} {body},{timestamp} {url} {body},{body} {timestamp}";
 const BETWEEN: [&str; 5] = [".", ":", "", "|", "\n"];
@@ -82,7 +82,7 @@ static SIGNATURE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("(?:^|[^0-9A-Za-z])(?:{hex}|{base64})$")).expect("a valid expression")
 });
 
-/// What may be a signature as well, if it is compared with one: other tokens look alike.
+/// Possible further signatures, if compared with one: other tokens look similar.
 static RARE_SIGNATURE: LazyLock<Regex> = LazyLock::new(|| {
     let unpadded = "[A-Za-z0-9+/_-]{27}|[A-Za-z0-9+/_-]{43}|[A-Za-z0-9+/_-]{86}";
     let of_hex = "[A-Za-z0-9]{54}==|[A-Za-z0-9]{86}==|[A-Za-z0-9]{171}=";
@@ -124,7 +124,7 @@ impl CapturedDelivery {
         })
     }
 
-    /// What it shows with the secret of its subscription.
+    /// Inference with the secret of its subscription.
     pub fn shows(&self, secret: &str) -> OtherSource {
         let settings = self
             .signature(&mut Search::new(self, secret))
@@ -185,7 +185,7 @@ impl CapturedDelivery {
 
     /// The headers with something at their end that may be a signature like this one.
     fn ending_like(&self, token: &str, encoding: Encoding) -> Vec<&Header> {
-        // What is hexadecimal is not tried as base64.
+        // Hexadecimal text is not tried as base64.
         let is_hexadecimal = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
         // Nor is a text tried in an encoding that it cannot have.
         let is_written = |end: &str| match encoding {
@@ -203,12 +203,12 @@ impl CapturedDelivery {
         self.headers.iter().filter(|(_, value)| ends(value)).take(MAX_HEADERS).collect()
     }
 
-    /// What the body shows.
+    /// Inference from the body.
     fn user_agent(&self) -> (&'static str, Observation) {
         let sent = self.headers.iter().find(|(name, _)| name == "user-agent").map(|(_, value)| value.as_str());
         let seen = match sent {
             Some(agent) => Ok(Seen::new(agent, [])),
-            None => hidden("what was captured has no User-Agent, and may have lost it"),
+            None => hidden("the capture has no User-Agent, and may have lost it"),
         };
         ("webhooks.user_agent", seen)
     }
@@ -218,7 +218,7 @@ impl CapturedDelivery {
         let shown = |name: &str| format!("`{name}` is {}", shorten(&self.event[name].to_string(), 60));
         let event_type = text("type");
         let further = if event_type == WORKFLOW_COMPLETED { COMPLETED } else { &[] };
-        // What is seen of a field, unless it breaks a promise.
+        // The observed value of a field, unless it breaks a promise.
         let field = |name: &str, seen: Observation| {
             let promises = EVENT.iter().chain(further).filter(|promise| promise.field.starts_with(name));
             let broken =
@@ -247,7 +247,7 @@ fn about_signatures(headers: &[Header]) -> impl Iterator<Item = (&String, &str)>
     others.map(|(name, value)| (name, value.as_str()))
 }
 
-/// What a scheme sends, made with a key of no meaning.
+/// The headers of a scheme, made with a dummy key.
 fn sample(scheme: &Scheme) -> Signed {
     let key = SigningKey::from_bytes(vec![0; 32]).expect("it is not empty");
     sign(scheme, &[key], &Message { id: "", timestamp: 0, url: "", body: b"" })

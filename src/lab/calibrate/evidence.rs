@@ -1,4 +1,4 @@
-//! What an inference returns, and a call log as inferences look at it.
+//! Results of inferences, and a call log as inferences see it.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ pub struct Seen {
     pub value: Value,
     /// Numbers of the calls that show it.
     pub calls: BTreeSet<usize>,
-    /// What else there is to know about it.
+    /// Further details.
     pub note: String,
     /// The clause of the contract that it contradicts.
     pub clause: Option<&'static str>,
@@ -78,7 +78,7 @@ pub(super) fn unlike_any<T>(call: &Exchange) -> Result<T, Unclear> {
 }
 
 impl Exchange {
-    /// What the contract promises of the fields of this answer.
+    /// The contract's promises about the fields of this answer.
     pub(super) fn promised(&self) -> impl Iterator<Item = &'static Promise> {
         let path = self.path();
         // Other statuses and paths are not of the contract, and may be answers of a proxy before the service.
@@ -113,7 +113,7 @@ impl Exchange {
 }
 
 impl CallLog {
-    /// What to do, if the calls are those of the plan.
+    /// The advice, if the calls are those of the plan.
     pub(super) fn advice(&self, advice: &'static str) -> &'static str {
         if self.is_traffic { "" } else { advice }
     }

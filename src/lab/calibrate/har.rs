@@ -29,7 +29,7 @@ pub(super) struct OwnEntry {
     pub(super) from_cache: Option<IgnoredAny>,
 }
 
-/// What the plan knows of a call.
+/// A call as the plan describes it.
 #[derive(Debug, Deserialize, Serialize)]
 struct OwnCall {
     name: String,
@@ -50,7 +50,7 @@ impl CallLog {
     }
 }
 
-/// What an archive has.
+/// The content of an archive.
 pub(super) enum Recording {
     /// The calls of a calibration, as [`CallLog::to_har`] writes them.
     Calibration(CallLog),

@@ -1,4 +1,4 @@
-//! What a call log shows: one pure function for each setting that calls can show, in one table. A value is returned only if no other
+//! Inference from a call log: one pure function for each setting that calls can show, in one table. A value is returned only if no other
 //! value of the setting would have been answered alike; everything else is a reason.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +60,7 @@ const INFERENCES: &[(&str, Inference)] = &[
     ("hello.body", |call_log| steady(call_log, "hello", |call| Some(call.json()).filter(Value::is_object))),
 ];
 
-/// What the call log shows about a setting; `None` if calls cannot show it.
+/// The inference about a setting; `None` if calls cannot show it.
 pub fn infer(call_log: &CallLog, setting: &str) -> Option<Observation> {
     let (_, inference) = INFERENCES.iter().find(|(path, _)| *path == setting)?;
     let found = inference(call_log);

@@ -1,4 +1,4 @@
-//! What a service does where the contract is silent: a few harmless calls, and what their answers show about each setting.
+//! Behaviour of a service where the contract is silent: a few harmless calls, and inferences from their answers about each setting.
 //!
 //! Reading order: `call_log` (calls and answers, masked), `har` (the file), `traffic` (recordings of other calls), `plan` (which call
 //! comes next), `promises` (what the contract says of every field), `infer` (what the answers show), `report` (every setting with its

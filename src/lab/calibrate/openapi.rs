@@ -1,4 +1,4 @@
-//! What a published OpenAPI document says about settings. It promises, and does not show: what calls show comes first.
+//! Inference from a published OpenAPI document. It promises and does not show, so results of calls come first.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What the contract promises of every field of an answer or event, in one table, and how what came breaks it. Independent of how it came.
+//! The contract's promises about every field of an answer or event, in one table, and how a received one breaks them. Independent of its origin.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,7 @@ pub(super) struct Promise {
     /// Where it is: a JSON pointer.
     pub(super) field: &'static str,
     form: Form,
-    /// What the contract says.
+    /// The contract's words.
     pub(super) clause: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What the quota's headers show, over the calls of one key.
+//! Inference from the quota's headers, over the calls of one key.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const OTHERS: [&str; 4] = ["content-length", "age", "retry-after", "x-emulator-g
 const EPOCH: i64 = 1_000_000_000;
 const NO_END: &str = "no header shows when the quota is whole again";
 
-/// What one answer says about the quota.
+/// The quota as one answer shows it.
 struct Reading<'c> {
     call: &'c Exchange,
     limit: i64,
@@ -74,7 +74,7 @@ fn reset_header(call_log: &CallLog) -> Option<&str> {
 fn names(call_log: &CallLog) -> Result<[&str; 2], Unclear> {
     let first = rated(call_log).next().ok_or_else(|| call_log.not_shown_by("status"))?;
     let values = |name: &str| rated(call_log).map(|call| number(call, name)).collect::<Option<Vec<i64>>>();
-    // One that is never more than the other.
+    // A header whose number is never more than the other.
     let matches = |[limit, rest]: [&str; 2]| match (values(limit), values(rest)) {
         (Some(limits), Some(rests)) => limits.iter().zip(&rests).all(|(limit, rest)| limit >= rest),
         _ => false,
@@ -117,7 +117,7 @@ fn readings(call_log: &CallLog) -> Result<Vec<Reading<'_>>, Unclear> {
     Ok(readings)
 }
 
-/// What changes from call to call is only known if the calls are those of one key.
+/// Changes from call to call are only known if the calls are those of one key.
 fn require_one_key(readings: Vec<Reading<'_>>) -> Result<Vec<Reading<'_>>, Unclear> {
     let is_unknown = readings.iter().any(|reading| reading.call.key == CallKey::Unrecorded);
     if is_unknown { hidden(UNKNOWN_KEY) } else { Ok(readings) }

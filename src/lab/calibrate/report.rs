@@ -24,7 +24,7 @@ const MAX_NAMED: usize = 6;
 pub struct Report {
     pub url: String,
     pub calls: usize,
-    /// What ended the calls early.
+    /// The reason why the calls ended early.
     pub stopped: Option<String>,
     /// One for each setting, in the order of the profile.
     pub data: Vec<Row>,
@@ -67,7 +67,7 @@ pub struct Broken {
     pub call: usize,
 }
 
-/// What another source than calls shows about settings, and its name.
+/// Results about settings from a source other than calls, and its name.
 #[derive(Debug, Default)]
 pub struct OtherSource {
     pub source: &'static str,
@@ -143,7 +143,7 @@ fn comment(text: &str) -> String {
 }
 
 /// The end of a profile under which the key that calibrated may not be valid.
-pub const REFUSES_KEY: &str = "\n# This profile may refuse the key with which it was made, as what makes a key valid was not observed.\n\
+pub const REFUSES_KEY: &str = "\n# This profile may refuse the key with which it was made, because the calls do not show which keys are valid.\n\
     # Set keys.mode to \"list\", and keys.list to the keys that your tests use; or keys.mode to \"any\".\n";
 
 /// True if the key that calibrated is refused under a profile, as far as is known of it.
@@ -174,7 +174,7 @@ fn alone(setting: &str, value: &Value) -> Result<Arc<Profile>, String> {
 }
 
 impl Row {
-    /// What calls and other sources show about a setting.
+    /// Results about a setting from calls and other sources.
     fn of(setting: &LedgerRow, call_log: &CallLog, others: &[OtherSource]) -> Self {
         let by_calls = infer(call_log, &setting.setting).map(|found| Self::new(setting, "", found));
         let by_others = others
@@ -284,7 +284,7 @@ pub(super) fn broken_promises(call: &Exchange) -> Vec<Broken> {
     of_call.into_iter().chain(of_fields).collect()
 }
 
-/// What there is no setting for: the order of checks, limits, headers.
+/// Observations without a setting: the order of checks, limits, headers.
 fn notes(call_log: &CallLog) -> Vec<String> {
     let note = |call: &Exchange| {
         let status = if call.answer.is_some() { call.status().to_string() } else { "no answer".to_owned() };

@@ -99,7 +99,7 @@ impl Calibration {
     }
 }
 
-/// What happened, without the advice for deliveries.
+/// The outcome, without the advice for deliveries.
 fn first_clause(detail: &str) -> String {
     detail.split("; ").next().unwrap_or_default().to_owned()
 }

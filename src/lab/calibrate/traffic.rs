@@ -29,7 +29,7 @@ struct RecordedCall<'e> {
     body: String,
 }
 
-/// What a call has in `Authorization`.
+/// The content of a call's `Authorization`.
 #[derive(Clone, Copy, PartialEq)]
 enum CallCredential<'e> {
     None,

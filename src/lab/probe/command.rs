@@ -37,10 +37,10 @@ const PROGRESS: Duration = Duration::from_secs(2);
     "review probe https://app.example.com/hooks --forward https://app.example.com=http://localhost:3000",
     "review probe http://localhost:3000/hooks --only old-timestamp,duplicate --json",
     "review probe --list",
-]) + "\n\nThe secret is the one that your receiver verifies with: any that you give both, or that of a subscription, which \
-`wrs-emulator subscriptions show ID --secret` prints.\n\nExit status: 0 no fault was found, 1 one was, 2 wrong usage, or no receiver to probe.")]
+]) + "\n\nThe secret is the one that your receiver verifies with. Give both the same one, or that of a subscription, which \
+`wrs-emulator subscriptions show ID --secret` prints.\n\nExit status: 0 no faults, 1 a fault was found, 2 wrong usage, or no receiver to probe.")]
 pub(crate) struct ProbeArgs {
-    /// The receiver's URL, as it is subscribed.
+    /// The receiver's URL, as subscribed.
     #[arg(value_name = "URL", required_unless_present = "list")]
     url: Option<String>,
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub(crate) struct ProbeArgs {
     /// Limit for each answer; 5 s, or webhooks.timeout if that is less. The whole probe lasts at most 10 s.
     #[arg(long, value_name = "DURATION", value_parser = limit)]
     timeout: Option<Duration>,
-    /// Run these cases only, the valid delivery and those that they build on; separated by commas.
+    /// Run only these cases, the valid delivery, and the cases that they build on; separated by commas.
     #[arg(long, value_name = "CASE", value_delimiter = ',', hide_possible_values = true, value_parser = PossibleValuesParser::new(CASES.iter().map(|case| case.name)))]
     only: Vec<String>,
     /// Send every case even if the valid delivery is not accepted.
@@ -169,7 +169,7 @@ fn report(probe: &ProbeReport) -> TableReport {
         let observed = probe.cases.first().map(|valid| cell(&valid.observed)).unwrap_or_default();
         let next = match probe.not_sent {
             0 if probe.cases.len() == 1 => String::new(),
-            0 => "what follows may change once it is\n".to_owned(),
+            0 => "later results may change once it is\n".to_owned(),
             more => format!("{} not sent; --all sends them\n", counted(more, "further case")),
         };
         before = format!("the valid delivery was not accepted: {observed}\n{}\n{next}\n", cell(diagnosis));

@@ -72,7 +72,7 @@ pub struct ProbeReport {
     pub passed: usize,
     pub failed: usize,
     pub incomplete: usize,
-    /// What is wrong and what to do about it, if the valid delivery was not accepted: everything else follows from that.
+    /// The problem and the remedy if the valid delivery was not accepted: all other results depend on that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diagnosis: Option<String>,
     /// Cases that were not sent, because they prove nothing about a receiver that does not accept the valid delivery.
@@ -94,7 +94,7 @@ pub struct ProbedCase {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     pub clause: &'static str,
-    /// What to change, if it failed; of the valid delivery, the diagnosis has it.
+    /// The change to make, if it failed; for the valid delivery it is in the diagnosis.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<&'static str>,
     pub took_ms: u128,
@@ -325,7 +325,7 @@ fn attribute(probed: &mut [ProbedCase]) {
         let built_on = CASES.iter().find(|case| case.name == probed.name).and_then(|case| case.builds_on);
         if fails_like(VALID) {
             let is_refused = probed.outcome == Outcome::RefusedValid;
-            let first = "it answers as it does to the valid delivery: first mend what keeps it from accepting that one";
+            let first = "it gives the same answer as to the valid delivery: first make it accept that one";
             probed.remedy = if is_refused { Some(first) } else { probed.remedy };
         } else if let Some(other) = built_on.filter(|other| fails_like(other)) {
             probed.outcome = Outcome::Incomplete;
@@ -414,7 +414,7 @@ fn in_pieces(body: Bytes) -> ResponseBody {
 enum Reply {
     Answered {
         status: u16,
-        /// What else there is to say: where it redirects to, or that its body broke off.
+        /// Further details: where it redirects to, or that its body broke off.
         note: Option<Box<str>>,
         text: String,
     },
@@ -477,7 +477,7 @@ impl Outcome {
         !matches!(self, Self::Pass | Self::Incomplete)
     }
 
-    /// What to change in a receiver for which a case ended so.
+    /// The change to make in a receiver for which a case ended this way.
     fn remedy(self, case: &Case) -> Option<&'static str> {
         self.is_failure().then(|| match self {
             Self::Slow => {

@@ -1,4 +1,4 @@
-//! What happens to a request: replies, patches, delays and faults, from text to checked values.
+//! Replies, patches, delays and faults, from text to checked values.
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
@@ -20,7 +20,7 @@ use crate::util::wording::quoted;
 /// Maximum body bytes that a fault names.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// What happens to a request: a scripted answer, or changes of the ordinary one.
+/// The action for a request: a reply, or changes of the ordinary answer.
 pub(super) struct RuleEffect {
     reply: Option<ScriptedReply>,
     patch: Option<Map<String, Value>>,
@@ -40,7 +40,7 @@ pub(super) const ONE_ANSWER: [KeyRule; 3] = [
 /// The keys that rules and steps share.
 pub(super) fn outcome(keys: &mut KeyReader<'_, '_>) -> RuleEffect {
     RuleEffect {
-        reply: keys.table("reply", "a scripted answer instead of the ordinary one"),
+        reply: keys.table("reply", "the answer to give instead of the ordinary one"),
         patch: keys.fields("patch", "fields merged into the ordinary answer's JSON body (RFC 7396)"),
         remove: keys
             .optional(
@@ -50,7 +50,7 @@ pub(super) fn outcome(keys: &mut KeyReader<'_, '_>) -> RuleEffect {
                 |parser, table, key| Some(parser.pointers(table, key)),
             )
             .unwrap_or_default(),
-        delay: keys.delay("delay", "how long the answer is held back"),
+        delay: keys.delay("delay", "how long the answer is delayed"),
         fault: keys.optional(
             "fault",
             Kind::NameOr(fault_names, TableKeys::of::<Fault>),
@@ -110,8 +110,7 @@ pub(super) fn answer(keys: &mut KeyReader<'_, '_>) -> ScriptedReply {
             "a body instead of the error envelope: a string, or a table or array sent as JSON; may use templates",
             Parser::reply_body,
         ),
-        quota: keys
-            .table("quota", "what the quota headers say, under the names and in the forms that the settings give them"),
+        quota: keys.table("quota", "values for the quota headers, whose names and forms follow the settings"),
         templates: keys
             .flag("templates", "false: double braces in `message` and `body` are text; true if left out")
             .unwrap_or(true),
@@ -130,7 +129,7 @@ pub(super) const REPLY_RULES: &[KeyRule] = &[
         "the body replaces the error envelope",
         "write the whole answer in `body`, or drop it",
     ),
-    // What must not be together with a status.
+    // Excluded together with a status.
     KeyRule::Never(|| {
         let in_body = any_of(&["body", "code", "message", "error"]);
         json!({"required": ["status"], "properties": {"status": {"enum": [204, 304]}}, "allOf": [in_body]})
@@ -266,7 +265,7 @@ fn fault(kind: &str, bytes: Option<u64>, duration: Option<Duration>, interval: O
         "garbage" => Fault::Garbage { bytes: bytes.unwrap_or(64) },
         "stall" => Fault::Stall { bytes: bytes.unwrap_or(0), duration },
         "drip" => Fault::Drip { bytes: bytes.unwrap_or(1), interval: interval.unwrap_or(Duration::from_millis(100)) },
-        _ => unreachable!("the key takes `Fault::NAMES` alone"),
+        _ => unreachable!("the key accepts only `Fault::NAMES`"),
     }
 }
 
@@ -388,7 +387,7 @@ impl Parser<'_> {
             return self.refuse("scenario/bad-value", key.span(), message, "for example Retry-After = \"5\"");
         };
         if is_unscriptable(&name) {
-            let message = format!("the header `{name}` cannot be scripted");
+            let message = format!("the header `{name}` cannot be set by a scenario");
             let hint = "to break the connection, use `fault`";
             return self.refuse("scenario/bad-value", key.span(), message, hint);
         }

@@ -45,7 +45,7 @@ impl TableKind for When {
     }
 }
 
-/// What a request looks like: the keys that `when` and `on` share. The order of the conditions is that of the text.
+/// Conditions for a request: the keys that `when` and `on` share. The order of the conditions is that of the text.
 pub(super) fn request(keys: &mut KeyReader<'_, '_>) -> When {
     keys.name_only("operation", OPERATIONS, "the operation's name, or a list of names");
     keys.name_only("method", CONDITION, "the HTTP method");
@@ -61,7 +61,7 @@ pub(super) fn request(keys: &mut KeyReader<'_, '_>) -> When {
     keys.input().map(|(parser, table)| parser.conditions(table)).unwrap_or_default()
 }
 
-/// What a value is compared with. [`Parser::tests`] reads it, because that depends on what the value is.
+/// The comparison for a value. [`Parser::tests`] reads it, because it depends on the value's type.
 pub(super) struct Matcher;
 
 impl TableKind for Matcher {

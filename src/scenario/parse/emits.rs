@@ -36,7 +36,7 @@ impl TableKind for Emit {
 
     fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
         let name: Option<Arc<str>> =
-            keys.name("name", "what `trigger --emit NAME` and listings call it").map(Arc::from);
+            keys.name("name", "its name for `trigger --emit NAME` and in listings").map(Arc::from);
         let event = keys.required("event", EVENT, "the event type", Parser::event);
         let trigger = keys.required(
             "on",
@@ -49,7 +49,7 @@ impl TableKind for Emit {
         let delay = keys.delay("delay", "from the trigger to the first event");
         let times = keys.integer("times", 1..=MAX_EVENTS, "events for each trigger; with `every`, events in all");
         let interval = keys.duration("interval", "from one event to the next").unwrap_or_default();
-        let delivery: DeliveryFaults = keys.table("delivery", "what happens to the deliveries").unwrap_or_default();
+        let delivery: DeliveryFaults = keys.table("delivery", "faults of the deliveries").unwrap_or_default();
 
         let (parser, table) = keys.input()?;
         let paths = parser.take_request_paths();
@@ -96,7 +96,7 @@ impl TableKind for Rotate {
 
     fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
         let name: Option<Arc<str>> =
-            keys.name("name", "what `trigger --emit NAME` and listings call it").map(Arc::from);
+            keys.name("name", "its name for `trigger --emit NAME` and in listings").map(Arc::from);
         let trigger = keys.required("at", TRIGGER, "what sets it off, as `on` of an `[[emit]]`", Parser::trigger);
         let delay = keys.delay("delay", "from the trigger to the rotation");
         let subscription = keys.optional(
@@ -191,8 +191,8 @@ impl TableKind for DeliveryFaults {
                 Tamper::from_name,
             ),
             duplicate: keys.integer("duplicate", 1..=100, "copies of each delivery in all"),
-            shuffle: keys.flag("shuffle", "true: the events of one trigger go out in another order").unwrap_or(false),
-            drop: keys.flag("drop", "true: nothing is delivered, as if it were lost").unwrap_or(false),
+            shuffle: keys.flag("shuffle", "true: shuffles the events of one trigger").unwrap_or(false),
+            drop: keys.flag("drop", "true: nothing is delivered, as if the delivery were lost").unwrap_or(false),
         };
 
         let (parser, table) = keys.input()?;

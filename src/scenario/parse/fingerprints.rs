@@ -1,4 +1,4 @@
-//! What names the counters of a rule or an emission while its text is edited.
+//! Fingerprints, which name the counters of a rule or an emission while its text is edited.
 
 use std::collections::HashMap;
 

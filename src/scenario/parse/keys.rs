@@ -1,4 +1,4 @@
-//! One function for each kind of table names every key once, with what it looks like and means, and reads it. Run without a table it
+//! One function for each kind of table names every key once, with its form and meaning, and reads it. Run without a table it
 //! describes the keys: what the reader checks, the hints, the JSON Schema and the page about the language follow from that.
 
 use std::ops::RangeInclusive;
@@ -51,7 +51,7 @@ pub(crate) struct KeyReader<'r, 't> {
 }
 
 impl<'t> KeyReader<'_, 't> {
-    /// The table, and the parser that takes its problems; `None` if the keys are only described.
+    /// The table, and the parser that collects its problems; `None` if the keys are only described.
     pub(crate) fn input(&mut self) -> Option<(&mut Parser<'t>, &Table<'_, '_>)> {
         self.input.as_mut().map(|(parser, table)| (&mut **parser, *table))
     }

@@ -1,4 +1,4 @@
-//! What tables and their values may look like: as the page about the language shows it, as JSON Schema, and as the reader checks it.
+//! The forms of tables and their values: as the page about the language shows it, as JSON Schema, and as the reader checks it.
 
 use std::ops::RangeInclusive;
 
@@ -32,10 +32,10 @@ pub(crate) struct TableKeys {
     pub(crate) rules: Vec<KeyRule>,
 }
 
-/// What describes a kind of table.
+/// The description of a kind of table.
 pub(crate) type Described = fn() -> TableKeys;
 
-/// What the keys of a table demand of each other. The reader reports the first three and `Requires`; what depends on more than the keys is
+/// Constraints between the keys of a table. The reader reports the first three and `Requires`; what depends on more than the keys is
 /// reported by what reads the table, and is here for the schema.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeyRule {
@@ -164,7 +164,7 @@ pub(crate) enum ValueKind {
     Form(&'static str, Schema),
 }
 
-/// What a header's name looks like (RFC 9110).
+/// The pattern of a header's name (RFC 9110).
 const HEADER_NAME: &str = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$";
 
 pub(crate) const EVENTS: ValueKind = ValueKind::Array(
@@ -218,7 +218,7 @@ pub(crate) const ANY_TABLE: ValueKind = ValueKind::Fields("a table of fields", "
 pub(crate) const SETTINGS: ValueKind =
     ValueKind::Fields("a table of settings", "table of settings", || reference("profile"));
 
-/// What a place in a body is compared with.
+/// The value with which a place in a body is compared.
 fn any_condition() -> Value {
     json!({"anyOf": [{"type": ["string", "number", "boolean", "array"]}, reference("matcher")]})
 }
@@ -240,7 +240,7 @@ fn in_any_case(name: &str) -> String {
 /// The hint where two keys exclude each other.
 pub(crate) const KEEP_ONE: &str = "keep one of the two";
 
-/// What is wrong with a value.
+/// The problem of a value.
 pub(crate) struct ValueProblem {
     pub(crate) code: &'static str,
     pub(crate) message: String,
@@ -296,7 +296,7 @@ impl ValueKind {
         }
     }
 
-    /// What is wrong with the value of a key. What is inside of tables and arrays is checked by what reads them.
+    /// The problem of a key's value. The content of tables and arrays is checked by their own readers.
     pub(crate) fn problem(self, key: &str, value: &DeValue<'_>) -> Option<ValueProblem> {
         let wrong_type = |expected: &str| Some(ValueProblem::wrong_type(key, expected, value));
         let without_hint = |expected: &str| {

@@ -98,7 +98,7 @@ fn problem_of_name(name: &str) -> Option<Diagnostic> {
     Some(Diagnostic::of_file("scenario/bad-name", message, hint))
 }
 
-/// What most likely causes a syntax error, and so whether others follow from it.
+/// The likeliest cause of a syntax error, and so whether others follow from it.
 #[derive(Clone, Copy, PartialEq)]
 enum SyntaxCause {
     /// One word; the rest of the text is read as it is meant.
@@ -173,8 +173,8 @@ impl TableKind for Scenario {
     }
 
     fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
-        let title = keys.name("title", "one line that says what the story is");
-        let description = keys.text("description", "what happens and what a good client does, for people");
+        let title = keys.name("title", "the story in one line");
+        let description = keys.text("description", "the story and the right behaviour of a client, for people");
         let overlay = keys.optional(
             "profile",
             SETTINGS,
@@ -185,7 +185,7 @@ impl TableKind for Scenario {
         let rules = keys.optional(
             "rule",
             Kind::Tables(TableKeys::of::<Rule>),
-            "what happens to a request; the first rule that applies decides",
+            "changes the answer to a request; the first rule that applies decides",
             |parser, table, key| Some(parser.rules(table, key)),
         );
         let emits = keys.optional(
@@ -217,7 +217,7 @@ impl TableKind for Scenario {
             given: given.unwrap_or_default(),
             rules: rules.unwrap_or_default(),
             emits: emits.into_iter().chain(rotations).flatten().collect(),
-            // What is known of the whole text is filled in by [`Parser::scenario`].
+            // [`Parser::scenario`] fills in the facts about the whole text.
             text: Arc::default(),
             origin: ScenarioOrigin::Inline,
             weight: 0,

@@ -138,7 +138,7 @@ pub(crate) struct Parser<'t> {
     pub(crate) described: BTreeMap<&'static str, Rc<TableKeys>>,
     /// The scenario's name.
     pub(crate) scenario: Arc<str>,
-    /// What is below the scenario's `[profile]`.
+    /// The profile under the scenario's `[profile]`.
     pub(crate) base: &'t Layered,
     /// The profile in force while the scenario is active: decides which event types and URLs are accepted.
     pub(crate) profile: Arc<Profile>,
@@ -236,7 +236,7 @@ impl<'t> Parser<'t> {
         let mut table = Table { fields, keys: Rc::clone(&keys), span, position: 0, errors_before, wrong: Vec::new() };
         for (key, value) in fields {
             let Some(spec) = keys.find(key.get_ref()) else {
-                // Looking for the nearest name takes time, and a file may have thousands of wrong keys.
+                // Looking for the nearest name is slow, and a file may have thousands of wrong keys.
                 let is_shown = self.found.len() < MAX;
                 let hint = if is_shown { key_hint(key.get_ref(), &keys, &(self.top)()) } else { String::new() };
                 let message = format!("unknown key `{}` in {}", quoted(key.get_ref()), keys.place);

@@ -31,8 +31,8 @@ impl TableKind for Rule {
     }
 
     fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
-        let name: Option<Arc<str>> = keys.name("name", "what listings and explanations call the rule").map(Arc::from);
-        let when = keys.table("when", "what a request must look like; every request if left out").unwrap_or_default();
+        let name: Option<Arc<str>> = keys.name("name", "the rule's name in listings and explanations").map(Arc::from);
+        let when = keys.table("when", "conditions for the request; every request if left out").unwrap_or_default();
         let skip = keys.integer("skip", 0..=ANY, "matching requests let through first").unwrap_or(0);
         let times = keys.integer("times", 1..=ANY, "how often the rule applies; without limit if left out");
         let every = keys.integer("every", 1..=ANY, "apply to each nth matching request").unwrap_or(1);
@@ -60,7 +60,7 @@ impl TableKind for Rule {
         let then = keys.one_of(
             "then",
             || Then::ALL.map(Then::name).to_vec(),
-            "what follows the sequence: end (the default), stay at its last step, or repeat it",
+            "after the sequence: end (the default), stay at its last step, or repeat it",
             Then::from_name,
         );
 

@@ -77,7 +77,7 @@ impl Parser<'_> {
             _ => "these operations never answer".to_owned(),
         };
         let why = format!("this never holds: {who} {status}, and no rule of this file does");
-        self.warn_never(on.span_of("status"), &why, "`wrs-emulator openapi` lists what each operation answers");
+        self.warn_never(on.span_of("status"), &why, "`wrs-emulator openapi` lists the answers of each operation");
     }
 
     /// True if one of these operations, of all if none is named, can answer with this status by itself.
@@ -123,7 +123,7 @@ impl Parser<'_> {
     }
 
     /// Warns of rules after one that decides everything they match. A rule with an error, which is not right, neither covers others nor is
-    /// covered: what it asks for is not known.
+    /// covered: its requirements are not known.
     pub(super) fn warn_of_unreachable_rules(&mut self, rules: &[(&Table<'_, '_>, Rule, bool)]) {
         let mut lasting: Vec<(&Rule, BTreeSet<String>)> = Vec::new();
         let mut left = MAX_COMPARED;

@@ -254,7 +254,7 @@ fn path_text(root: &str, parts: &[PathPart<'_>]) -> String {
             PathPart::Field(name) => format!("{path}.{name}"),
             PathPart::Position(at) => format!("{path}[{at}]"),
         };
-        // What lies beyond is not shown.
+        // The rest is not shown.
         if path.len() > 4 * MAX_PATH {
             break;
         }

@@ -134,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// What is rendered for a request whose body has a text of this many bytes, or the first problem or failure.
+    /// The text rendered for a request whose body has a text of this many bytes, or the first problem or failure.
     fn rendered_with(value: Value, bytes: usize) -> Result<Value, String> {
         let map = Map::from_iter([("x".to_owned(), value)]);
         let facts = json!({ "request": {

@@ -120,7 +120,7 @@ impl DeliveryStore {
         self.changed.notify_waiters();
     }
 
-    pub fn note_attempt(&self, attempt: Arc<AttemptRecord>, status: DeliveryStatus) {
+    pub fn record_attempt(&self, attempt: Arc<AttemptRecord>, status: DeliveryStatus) {
         let (event, delivery) = (Arc::clone(&attempt.event), Arc::clone(&attempt.delivery));
         let is_kept = self.budget.room().is_ok();
         self.change(&event, &delivery, |record| {
@@ -133,7 +133,7 @@ impl DeliveryStore {
         });
     }
 
-    pub fn note_cancelled(&self, event: &Arc<EventRecord>, delivery: &PlannedDelivery, note: Cancellation) {
+    pub fn record_cancelled(&self, event: &Arc<EventRecord>, delivery: &PlannedDelivery, note: Cancellation) {
         self.change(event, delivery, |record| {
             record.status = DeliveryStatus::Cancelled;
             record.next = None;
@@ -143,7 +143,7 @@ impl DeliveryStore {
 
     pub fn cancel_all(&self, event: &Arc<EventRecord>, note: &Cancellation) {
         for delivery in &event.deliveries {
-            self.note_cancelled(event, delivery, note.clone());
+            self.record_cancelled(event, delivery, note.clone());
         }
     }
 
@@ -264,7 +264,7 @@ impl DeliveryStore {
         self.wait(ids, limit, |record| record.status == DeliveryStatus::Pending).await
     }
 
-    /// Waits for the first attempt of each; while the clock is automatic, for the end of each, as retries take no time then.
+    /// Waits for the first attempt of each; while the clock is automatic, for the end of each, because retries then need no time.
     pub async fn wait_tried(&self, ids: &[String], limit: Duration, clock: &Clock) -> Vec<DeliveryRecord> {
         let is_open =
             |record: &DeliveryRecord| record.status == DeliveryStatus::Pending && (record.made == 0 || clock.is_auto());
@@ -431,10 +431,10 @@ mod tests {
             }
             let new = enter(&store, &workspace, "dlv_1");
             for _ in 0..2 {
-                store.note_cancelled(&old, &old.deliveries[0], Cancellation::WorkspaceGone);
+                store.record_cancelled(&old, &old.deliveries[0], Cancellation::WorkspaceGone);
                 assert_eq!((store.pending(), statuses()[0]), (1, DeliveryStatus::Pending), "{is_cleared}");
             }
-            store.note_cancelled(&new, &new.deliveries[0], Cancellation::Unsubscribed);
+            store.record_cancelled(&new, &new.deliveries[0], Cancellation::Unsubscribed);
             assert_eq!((store.pending(), statuses()[0]), (0, DeliveryStatus::Cancelled));
             store.clear(|_| true);
             assert_eq!((store.pending(), store.get("dlv_1").is_none()), (0, true));

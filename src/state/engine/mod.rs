@@ -33,7 +33,7 @@ pub use snapshot::wait_idle_briefly;
 use crate::clock::{Clock, ClockMode, SavedClock};
 use crate::contract::keys::{SAMPLE_KEY, check_key, not_a_key};
 use crate::diagnostic::Diagnostic;
-use crate::scenario::{EffectiveConfig, FileTexts, Folders, Reload, ScenarioStore, Stale, generation_text};
+use crate::scenario::{EffectiveConfig, FileTexts, Folders, Reload, ScenarioStore, Stale};
 use crate::settings::Profile;
 use crate::state::budget::{History, NoRoom};
 use crate::state::journal::{Journal, Notice, NoticeKind};
@@ -51,7 +51,7 @@ const MAX_REPORTED: usize = 10;
 #[derive(Debug, thiserror::Error)]
 pub enum KeyProblem {
     /// `*`, which names all of them.
-    #[error("key: `*` cannot be meant here; name one key")]
+    #[error("key: `*` is not allowed here; name one key")]
     All,
     #[error("there is no workspace `{}`", quoted(.0))]
     UnknownId(String),
@@ -334,11 +334,10 @@ impl Engine {
         let had_held_back = !known[0].0.is_empty();
         texts.extend(self.gone_folder());
         let reload = self.library.reload_files(texts, now.instant);
-        let generation = generation_text(reload.generation);
         if reload.is_new {
-            self.note(None, format!("scenarios reloaded, {generation}: {}", reload.changes.join("; ")), false);
+            self.note(None, format!("scenarios reloaded: {}", reload.changes.join("; ")), false);
         } else if had_held_back && self.held_back().is_empty() {
-            self.note(None, format!("all scenario files are valid again, {generation} stays active"), false);
+            self.note(None, "all scenario files are valid again".to_owned(), false);
         }
         self.log_problems(&known.map(|(lines, _)| lines).concat());
         self.fire_changed();
@@ -365,9 +364,9 @@ impl Engine {
         }
     }
 
-    /// All problems by kind, one line each, and what more of a kind are called.
+    /// All problems by kind, one line each, and the noun for more of that kind.
     fn problems(&self) -> [(Vec<String>, &'static str); 2] {
-        [(self.held_back(), "scenario files are held back"), (self.not_read(), "files or folders are not read")]
+        [(self.held_back(), "scenario files are broken or missing"), (self.not_read(), "files or folders are not read")]
     }
 
     /// A warning if the usual folder has disappeared since it was read.
@@ -375,7 +374,7 @@ impl Engine {
         let folder = self.scenario_folders.usual.as_ref().filter(|folder| !folder.is_dir())?;
         let had_files = self.library.load().has_files_in(folder);
         let problem = || {
-            let message = "the folder is gone, and with it its scenarios; what a list names stays active";
+            let message = "the folder is gone, and with it its scenarios; those named by a list stay active";
             let hint = "bring the folder back, or choose other scenarios";
             Box::new(Diagnostic::of_file("file/folder-gone", message, hint).as_warning())
         };

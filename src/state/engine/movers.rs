@@ -13,7 +13,7 @@ pub(super) type Scope = Option<Arc<str>>;
 #[derive(Debug, Default)]
 pub(super) struct Movers(Mutex<HashMap<Scope, Arc<Mover>>>);
 
-/// What all calls that wait for one key, or for all keys, have in common. One of them moves the clocks for all, until it has what it waits
+/// The shared state of all calls that wait for one key, or for all keys. One of them moves the clocks for all, until it has what it waits
 /// for; so the cost does not grow with their number.
 #[derive(Debug, Default)]
 pub(super) struct Mover {

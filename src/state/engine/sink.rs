@@ -77,7 +77,7 @@ impl Sinks {
         self.kept.lock().by_name.clear();
     }
 
-    /// What a receiver got, oldest first, each with its number.
+    /// The deliveries of a receiver, oldest first, each with its number.
     pub fn received(&self, name: &str) -> Vec<(u64, Arc<Receipt>)> {
         let kept = self.kept.lock();
         kept.by_name.get(name).iter().flat_map(|sink| &sink.received).cloned().collect()

@@ -173,7 +173,7 @@ impl Engine {
             self.registry.set_seed(seed);
             clock.restore(&SavedClock { moment: instant, ..saved_clock }, Duration::ZERO);
             for (name, statuses) in saved.sinks {
-                // What the snapshot has is in memory already.
+                // The snapshot's content is in memory already.
                 let _ = self.sinks.script(&name, statuses);
             }
             self.registry.replace_anonymous(Arc::clone(&anonymous));

@@ -48,7 +48,7 @@ pub struct Notice {
     pub warning: bool,
 }
 
-/// What a notice tells, where a program must know it.
+/// The meaning of a notice, where a program needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoticeKind {
     /// The workspace of this name was reset; `None` stands for all of them.
@@ -176,7 +176,7 @@ impl Journal {
         log.entries.iter().skip(skip).take(most).zip(first..).map(|(entry, number)| (number, entry.clone())).collect()
     }
 
-    /// What `pick` returns for entries numbered below `before`, newest first, at most `most` results. The lock is held for a
+    /// The results of `pick` for entries numbered below `before`, newest first, at most `most` results. The lock is held for a
     /// few entries at a time; entries appended during the search are ignored.
     pub fn search<T>(
         &self,

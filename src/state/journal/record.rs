@@ -1,7 +1,7 @@
 //! Requests, events, deliveries, attempts and notices as they are shown: the one form that the control API, the run document, HAR, the
 //! review and the command line write and read.
 //!
-//! What the journal keeps is another form for a reason: it has the bytes as received, credentials included, in as little memory as
+//! The journal keeps another form for a reason: it has the bytes as received, credentials included, in as little memory as
 //! possible, and is masked by the settings in force when it is shown.
 
 use std::fmt;
@@ -134,7 +134,7 @@ pub(crate) struct Request {
     pub(crate) operation: Option<String>,
     /// 0 if the connection was broken instead.
     pub(crate) status: u16,
-    /// What happened instead of an answer.
+    /// The event that replaced an answer.
     #[schemars(extend("enum" = ["reset", "empty", "garbage", "client_left", null]))]
     pub(crate) broken: Option<String>,
     /// The stable name of the reason for the answer.
@@ -178,7 +178,7 @@ pub(crate) struct RequestWhole {
     pub(crate) answer: AnswerView,
     /// How it came; null for bytes that are not a request.
     pub(crate) connection: Option<Connection>,
-    /// What the answer lacks that was meant to be there.
+    /// The intended parts that the answer lacks.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -196,7 +196,7 @@ pub(crate) struct Connection {
     pub(crate) answered_at: Option<Time>,
 }
 
-/// What was answered.
+/// The answer.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct AnswerView {
@@ -276,7 +276,7 @@ pub(crate) struct DeliveryWith<A> {
     pub(crate) note: Option<String>,
     /// The deliberate damage, and what requested it.
     pub(crate) damage: Option<String>,
-    /// What became of a forged delivery.
+    /// The outcome of a forged delivery.
     pub(crate) forgery: Option<Forgery>,
 }
 
@@ -325,7 +325,7 @@ pub(crate) struct Attempt {
     pub(crate) latency_ms: Millis,
 }
 
-/// What was sent.
+/// The bytes that were sent.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct AttemptRequest {
@@ -353,7 +353,7 @@ pub(crate) enum AttemptResult {
         accepted: bool,
         failure: String,
         detail: String,
-        /// What to do about it.
+        /// The remedy.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hint: Option<Hint>,
     },

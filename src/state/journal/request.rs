@@ -32,7 +32,7 @@ pub struct RequestRecord {
     pub operation: Option<Operation>,
     /// The answer's status; 0 if the connection was broken instead.
     pub status: u16,
-    /// What happened instead of an answer: the fault `reset`, `empty` or `garbage`, or `client_left`.
+    /// The event that replaced an answer: the fault `reset`, `empty` or `garbage`, or `client_left`.
     pub broken: Option<&'static str>,
     /// From arrival to answer, by the workspace's clock.
     pub latency: Duration,

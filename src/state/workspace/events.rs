@@ -65,7 +65,7 @@ pub struct FireRequest {
     pub subscription: Option<String>,
     /// When the first attempts are due; at once when absent.
     pub due: Option<Instant>,
-    /// What is falsified in each delivery.
+    /// The falsified part of each delivery.
     pub tamper: Option<Tamper>,
     /// Copies of each delivery besides the first; the profile may set a higher total.
     pub extra_copies: u32,
@@ -91,11 +91,11 @@ pub struct EventRecord {
     pub deliveries: Vec<Arc<PlannedDelivery>>,
     /// The subscriptions that it does not go to, and why.
     pub skipped: Vec<SkippedSubscription>,
-    /// What is falsified in each delivery.
+    /// The falsified part of each delivery.
     pub tamper: Option<Tamper>,
     /// True if nothing is delivered, as if the event were lost on the way.
     pub lost: bool,
-    /// What is deliberately wrong with the deliveries, and who asked for it.
+    /// The deliberate faults of the deliveries, and who asked for them.
     pub damage: Option<Arc<str>>,
     pub origin: Origin,
     /// Parts of its data that a template could not produce; a few short texts.
@@ -176,7 +176,7 @@ impl FireRequest {
         profile.webhooks.copies.get().max(self.extra_copies.saturating_add(1))
     }
 
-    /// What is deliberately wrong with the deliveries, and who asked for it or which setting causes it; `None` if nothing is.
+    /// The deliberate faults of the deliveries, and who asked for them or which setting causes them, if there are any.
     pub fn damage(&self, profile: &Profile) -> Option<Arc<str>> {
         let parts: Vec<String> = self.asked_for().into_iter().chain(self.by_settings(profile)).collect();
         (!parts.is_empty()).then(|| parts.join(", ").into())
@@ -235,7 +235,7 @@ pub struct AttemptRecord {
 }
 
 impl AttemptRecord {
-    /// What the receiver did with a forgery, accepted or refused; `None` for other deliveries and for other answers.
+    /// The receiver's reaction to a forgery, accepted or refused; `None` for other deliveries and for other answers.
     pub fn forgery(&self) -> Option<Forgery> {
         match self.outcome {
             AttemptOutcome::Answered { status: 200..=299, .. } if self.forged => Some(Forgery::Accepted),
@@ -263,7 +263,7 @@ pub enum DeliveryStatus {
     Cancelled,
 }
 
-/// What a receiver did with a forged delivery.
+/// A receiver's reaction to a forged delivery.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline)]
 #[serde(rename_all = "snake_case")]
@@ -274,7 +274,7 @@ pub enum Forgery {
     Refused,
 }
 
-/// What the name of a built-in receiver follows in `dialled`.
+/// The prefix of the name of a built-in receiver in `dialled`.
 const SINK: &str = "sink ";
 
 /// True if `--forward` sent an attempt to another URL than its subscription's. `dialled` is `sink NAME` for a built-in receiver.
@@ -335,7 +335,7 @@ pub enum AttemptOutcome {
         reason: FailureReason,
         /// The cause in the user's terms.
         detail: String,
-        /// What to do about it.
+        /// The remedy.
         hint: Option<Box<Hint>>,
     },
 }

@@ -196,7 +196,7 @@ impl Workspace {
     /// Records a use, which puts off an eviction.
     pub fn touch(&self, instant: Instant) {
         let millis = u64::try_from(instant.since_start().as_millis()).unwrap_or(u64::MAX);
-        // Most requests of a busy key come within one millisecond; a write would take the cache line from other processors.
+        // Most requests of a busy key come within one millisecond; a write would invalidate the cache line of other processors.
         if self.last_used.load(Ordering::Relaxed) != millis {
             self.last_used.store(millis, Ordering::Relaxed);
         }
@@ -245,7 +245,7 @@ impl WorkspaceState {
         self.quota.check(&profile.rate_limit, now.instant)
     }
 
-    /// What is left of the quota at `now`. `None` if no quota is in force.
+    /// The rest of the quota at `now`. `None` if no quota is in force.
     pub fn quota(&self, profile: &Profile, now: Now) -> Option<QuotaCheck> {
         let policy = Some(&profile.rate_limit).filter(|policy| policy.enabled)?;
         Some(self.quota.peek(policy, now.instant))

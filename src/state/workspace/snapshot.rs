@@ -49,7 +49,7 @@ pub struct Snapshot {
     version: u32,
     /// The emulator's clock when the snapshot was taken.
     pub(crate) clock: SavedClock,
-    /// What does not belong to a key; present if everything was saved.
+    /// State that belongs to no key; present if everything was saved.
     pub(crate) whole: Option<SavedGlobal>,
     /// By id.
     pub(crate) workspaces: Vec<SavedWorkspace>,
@@ -143,7 +143,7 @@ struct SavedDelivery<'a> {
     created_at: Timestamp,
     body: Cow<'a, str>,
     tamper: Option<Cow<'a, str>>,
-    /// What is deliberately wrong with it and who asked for it, in words; absent if nothing is.
+    /// The deliberate fault and who asked for it, in words; absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     damage: Option<Cow<'a, str>>,
 }
@@ -164,7 +164,7 @@ impl Snapshot {
         written
     }
 
-    /// Reads a document, for as long as there is room for what it becomes.
+    /// Reads a document as long as there is room for the result.
     pub fn read(mut document: impl Read + Seek, budget: &Budget) -> Result<Self, SnapshotProblem> {
         check_version(&mut document, budget)?;
         let unreadable = |error: &dyn fmt::Display| SnapshotProblem(format!("the snapshot cannot be read: {error}"));
@@ -241,7 +241,7 @@ impl Serialize for PendingDelivery {
 }
 
 /// Reads deliveries one by one. Those of an event follow each other, and share it again, as those to one URL share that: the document may
-/// be many times as long as what was saved.
+/// be many times as long as the saved state.
 fn read_deliveries<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<PendingDelivery>, D::Error> {
     struct Deliveries;
     impl<'de> Visitor<'de> for Deliveries {
@@ -314,7 +314,7 @@ fn pending(
 }
 
 impl WorkspaceState {
-    /// What was used of the quota, for a snapshot; `None` if nothing was.
+    /// The used part of the quota, for a snapshot; `None` if nothing was used.
     pub(crate) fn used_quota(&self) -> Option<Quota> {
         Some(&self.quota).filter(|quota| quota.is_used()).cloned()
     }

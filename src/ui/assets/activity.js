@@ -12,7 +12,7 @@ import { timeline } from './timeline.js';
 const CHIPS = [['errors', 'is:failed'], ['webhooks', 'kind:delivery'], ['scenarios', 'is:scripted']];
 
 /** Entries on the timeline of a running emulator, the newest; a report shows all. */
-const MOST_MARKS = 2000;
+const MAX_MARKS = 2000;
 /** The timeline is drawn anew at most this often. */
 const DRAWN_EVERY_MS = 1000;
 
@@ -194,7 +194,7 @@ export class Activity {
       }, DRAWN_EVERY_MS);
     } else if (about !== this.drawnOf) {
       const of = store.entries.filter(this.matches);
-      this.chart.replaceChildren(guarded(() => timeline(this.page, this.page.isDocument ? of : of.slice(-MOST_MARKS)), null));
+      this.chart.replaceChildren(guarded(() => timeline(this.page, this.page.isDocument ? of : of.slice(-MAX_MARKS)), null));
       [this.drawnOf, this.drawnAt, this.drawnWidth, this.drawnFor] = [about, now, width, chosen];
     }
     return this.chart.isConnected ? h('div', { island: 'timeline', key: 'timeline' }) : this.chart;

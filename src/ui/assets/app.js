@@ -346,7 +346,7 @@ class App {
     if ('error' in detail) {
       const { run } = this.store;
       const isOld = !this.isDocument && timeOfId(this.route.id) < Date.parse(run?.emulator?.started_at ?? '');
-      return h('div.empty', null, h('h2', null, 'Record not found'), h('p', null, isOld ? `The emulator was restarted at ${dateTime(run?.emulator.started_at)}; what it did before is gone.` : null), h('p', null, foreign(detail.error)));
+      return h('div.empty', null, h('h2', null, 'Record not found'), h('p', null, isOld ? `The emulator was restarted at ${dateTime(run?.emulator.started_at)}; earlier records are gone.` : null), h('p', null, foreign(detail.error)));
     }
     const { explanation } = detail;
     const make = explanation.delivery ? deliveryPane : explanation.event ? eventPane : requestPane;

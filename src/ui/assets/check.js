@@ -44,7 +44,7 @@ export function checkView(page) {
           h('ul', null, result.findings.map((/** @type {string} */ text) => h('li', null, foreign(text)))),
           result.expected ? differs('Signatures compared', result.expected, result.found, ['expected', 'found']) : null,
           result.content ? signedContent(result.content) : null)
-          : h('p.empty', null, 'Paste what your receiver got. Nothing leaves this tab.'),
+          : h('p.empty', null, 'Paste a delivery that your receiver got. Nothing leaves this tab.'),
         section('On the command line', commandLine(page, 'wrs-emulator verify --headers headers.txt body.json', 'the command')))),
   ];
 }

@@ -5,7 +5,7 @@ import { foreign, guarded, h, icon } from './element.js';
 import { actionButton, commandsOf, copyButton, copyMenu, emptyState, idPart, link, mark, meter, pairs, scrolled, searchBox } from './parts.js';
 import { NUMBERS, count, duration, shortKey, timeOfDay } from './text.js';
 
-const MOST_ROWS_OF_KEYS = 300;
+const MAX_ROWS_OF_KEYS = 300;
 
 /** @typedef {{one: KeyRow, refused: number, seen: number}} Known */
 
@@ -68,7 +68,7 @@ export function keyPane(page) {
       ['Requests', link(page, { view: 'activity', id: '', key, filter: 'kind:request' }, NUMBERS.format(one.requests ?? 0))],
       ['Subscriptions', link(page, { view: 'subscriptions', id: '', key, filter: '' }, String(one.subscriptions ?? 0))],
       ['Scenarios', link(page, { view: 'scenarios', id: '', key, filter: '' }, one.scenarios?.join(', ') || 'none')],
-      ['Settings', link(page, { view: 'settings', id: '', key, filter: 'changed' }, one.settings?.length ? `${one.settings.length} of its own` : 'those of all keys')],
+      ['Settings', link(page, { view: 'settings', id: '', key, filter: 'changed' }, one.settings?.length ? `${one.settings.length} changed` : 'those of all keys')],
       ['Clock', link(page, { view: 'time', id: '', key, filter: '' }, one.clock ? `its own, ${one.clock.mode}` : 'the emulator’s')],
       ['Workspace', idPart(page, one.workspace ?? '')],
     ]),
@@ -96,14 +96,14 @@ export function keysView(page) {
     };
     return h(i > 3 ? 'th.number.late' : i && name !== 'Quota' ? 'th.number' : 'th', { scope: 'col', 'aria-sort': isBy ? (sort.isMost ? 'descending' : 'ascending') : null }, h('button.plain', { type: 'button', onclick: choose }, name, isBy ? icon(sort.isMost ? 'down' : 'rise') : null));
   };
-  const more = found.length - MOST_ROWS_OF_KEYS;
+  const more = found.length - MAX_ROWS_OF_KEYS;
   return [
     h('div.title', null, h('h2', { tabindex: -1 }, 'Keys'),
       searchBox(page, 'A part of a key or test; is:failed'),
       h('span.quiet', null, words.length ? `${found.length} of ${count(all.length, 'key')}` : count(all.length, 'key')),
       page.isDocument ? null : actionButton(page, resetOf('*'))),
     found.length ? scrolled('Keys', h('table.rows', null, h('thead', null, h('tr', null, COLUMNS.map(head))),
-      h('tbody', null, found.slice(0, MOST_ROWS_OF_KEYS).map((known) => guarded(() => keyRow(page, known), known.one)))))
+      h('tbody', null, found.slice(0, MAX_ROWS_OF_KEYS).map((known) => guarded(() => keyRow(page, known), known.one)))))
       : all.length ? h('p.empty', null, 'No key matches.') : emptyState(page, 'No key was used yet. Any key that begins with sk_test_ will do:', [exampleLine(page.base.replace(/\/_emulator\/.*/, ''), 'sk_test_local')]),
     more > 0 ? h('p.quiet', null, `and ${NUMBERS.format(more)} more: search for a part of their name`) : null,
   ];

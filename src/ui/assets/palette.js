@@ -6,9 +6,9 @@ import { keyOf, saveReport } from './parts.js';
 import { VIEWS } from './route.js';
 import { oneLine } from './text.js';
 
-const MOST_SHOWN_TARGETS = 18;
+const MAX_SHOWN_TARGETS = 18;
 /** Actions above the views. */
-const MOST_FIRST = 6;
+const MAX_FIRST = 6;
 
 /** What it is called, what it is, and where it is or what it does. @typedef {[string, string, Partial<import('./route.js').Route> | (() => unknown)]} Target */
 
@@ -43,7 +43,7 @@ function targets(page, isOpen) {
   const views = VIEWS.filter(([view]) => !(page.isDocument && ['trigger', 'check'].includes(view))).map(([view, name]) => [name, 'view', { view, id: '', filter: '' }]);
   const acts = doings(page);
   /** @type {Target[]} */
-  const all = isOpen ? [...acts.slice(0, MOST_FIRST), ...views, ...acts.slice(MOST_FIRST)] : views;
+  const all = isOpen ? [...acts.slice(0, MAX_FIRST), ...views, ...acts.slice(MAX_FIRST)] : views;
   for (const key of page.store.keys()) all.push([key, 'key', { view: 'activity', id: '', filter: '', key }]);
   for (const { name, title } of run?.scenarios ?? []) all.push([title ? `${name}: ${oneLine(title, 60)}` : name, 'scenario', { view: 'scenarios', id: name, filter: '' }]);
   for (const { setting: settingName } of run?.profile?.data ?? []) all.push([settingName, 'setting', { view: 'settings', id: settingName, filter: settingName }]);
@@ -59,7 +59,7 @@ export function found(page, text) {
   const id = /^(req|evt|dlv)_[\w@-]+$/.exec(text.trim());
   if (id) all.unshift([id[0], 'record', { view: id[1] === 'dlv' ? 'deliveries' : 'activity', id: id[0], filter: '' }]);
   else if (text.trim()) all.push([`Filter the activity by “${oneLine(text.trim(), 60)}”`, 'filter', { view: 'activity', id: '', filter: text.trim() }]);
-  return all.slice(0, MOST_SHOWN_TARGETS);
+  return all.slice(0, MAX_SHOWN_TARGETS);
 }
 
 /** The dialog, which the page opens. Its list is brought up to date as one types. @param {Page} page @returns {Node} */

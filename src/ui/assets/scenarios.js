@@ -18,10 +18,10 @@ function activeSomewhere({ store: { run } }, name) {
 }
 
 /** Most keys of a progress table on the list; the page of a scenario shows more. */
-const MOST_KEYS = 8;
+const MAX_KEYS = 8;
 
 /** How far a scenario has come: the keys that met it by its rules and emissions. @param {Page} page @param {string} name @param {number} [most] @returns {Node | null} */
-export function progress(page, name, most = MOST_KEYS) {
+export function progress(page, name, most = MAX_KEYS) {
   const all = page.store.run?.scenarios.find((one) => one.name === name)?.progress ?? [];
   const weight = (/** @type {typeof all[0]} */ { rules, emissions }) => rules.reduce((sum, rule) => sum + rule.applied, 0) + emissions.reduce((sum, each) => sum + each.fired + each.planned, 0);
   const met = all.filter((one) => weight(one) > 0).sort((a, b) => weight(b) - weight(a));

@@ -8,7 +8,7 @@ import { bytesOf, visible } from './text.js';
  */
 
 /** The longest body that is a word of the command: Linux takes words of 128 KiB. */
-const LONGEST_WORD = 30_000;
+const MAX_WORD = 30_000;
 
 /** Bytes as a format of `printf`, without what a shell, its history or a terminal acts on. @param {Uint8Array} bytes @returns {string} */
 function formatOf(bytes) {
@@ -48,7 +48,7 @@ export function commandOf(words) {
 export function curl({ options = ['-s'], method, origin, target, headers = [], body = '', separator = ' ' }) {
   const isText = typeof body === 'string';
   const hasBody = Boolean(isText ? body : body?.base64);
-  const isWord = isText && body.length <= LONGEST_WORD && isVisible(body);
+  const isWord = isText && body.length <= MAX_WORD && isVisible(body);
   /** @type {Word[][]} */
   const lines = [['curl', ...options, '-g', ...methodWords(method, hasBody)]];
   for (const header of headers) lines.push(['-H', Array.isArray(header) ? headerWord(header) : header]);

@@ -151,7 +151,7 @@ export async function checkSignature(capture, given, secret, now) {
   const [name] = schemesOf(headers);
   if (!name) {
     const names = Object.values(SCHEMES).map((scheme) => scheme.signature).join(', ');
-    return { ok: false, summary: 'These headers have no signature header.', findings: [`Known ones: ${names}. Write each header on a line of its own, as name: value.`] };
+    return { ok: false, summary: 'These headers have no signature header.', findings: [`Known ones: ${names}. Write each header on its own line, as name: value.`] };
   }
   const scheme = SCHEMES[name];
   const { id, time, signatures } = signatureHeaders(scheme, headers);

@@ -3,10 +3,10 @@
 import { count, isUnreached, oneLine } from './text.js';
 
 /** Rows of each kind that a tab keeps; the oldest are dropped in batches. */
-export const MOST_ROWS = 10_000;
+export const MAX_ROWS = 10_000;
 const BATCH = 1000;
-const MOST_DETAILS = 60;
-const MOST_TEXT = 240;
+const MAX_DETAILS = 60;
+const MAX_TEXT = 240;
 
 /** @param {string | null | undefined} at @returns {number} */
 function instant(at) {
@@ -28,11 +28,11 @@ function entry(kind, id, at, rest) {
 
 /** The message of an error: that of the row, or, in a file of an earlier version, of its answer. @param {RequestRow & {answer?: {body?: Bytes}}} row @returns {string} */
 function errorMessage({ status, answer, error: known }) {
-  if (known != null) return oneLine(known, MOST_TEXT);
+  if (known != null) return oneLine(known, MAX_TEXT);
   if (status < 400 || typeof answer?.body !== 'string' || answer.body.length > 4000) return '';
   try {
     const { message } = JSON.parse(answer.body).error;
-    return typeof message === 'string' ? oneLine(message, MOST_TEXT) : '';
+    return typeof message === 'string' ? oneLine(message, MAX_TEXT) : '';
   } catch {
     return '';
   }
@@ -42,7 +42,7 @@ function errorMessage({ status, answer, error: known }) {
 export function requestEntry(row) {
   if (typeof row.path !== 'string') throw new Error('no path');
   const isScripted = row.reason === 'scripted';
-  const path = oneLine(row.path + (row.query ? `?${row.query}` : ''), MOST_TEXT);
+  const path = oneLine(row.path + (row.query ? `?${row.query}` : ''), MAX_TEXT);
   return entry('request', row.id, row.at, {
     text: `${oneLine(row.method, 20)} ${path}`, workspace: row.workspace, key: row.key, status: row.status, operation: row.operation, method: row.method,
     path, scenario: row.scenario, failed: !isScripted && !row.incidental && (row.status === 0 || row.status >= 400), latency: row.latency_ms, mark: row.broken ?? row.reason,
@@ -64,21 +64,21 @@ export function attemptEntry(attempt) {
   const { outcome } = attempt;
   const answered = 'status' in outcome;
   return entry('delivery', attempt.delivery, attempt.at, {
-    text: `${oneLine(attempt.type, 80)} to ${oneLine(attempt.url.replace(/^https:\/\//, ''), MOST_TEXT)}`, workspace: attempt.workspace ?? null, status: answered ? outcome.status : 0,
-    type: attempt.type, path: oneLine(attempt.url, MOST_TEXT), damage: attempt.damage, forged: Boolean(attempt.forged), failed: Boolean(attempt.forged) === outcome.accepted, subscription: attempt.subscription, event: attempt.event,
+    text: `${oneLine(attempt.type, 80)} to ${oneLine(attempt.url.replace(/^https:\/\//, ''), MAX_TEXT)}`, workspace: attempt.workspace ?? null, status: answered ? outcome.status : 0,
+    type: attempt.type, path: oneLine(attempt.url, MAX_TEXT), damage: attempt.damage, forged: Boolean(attempt.forged), failed: Boolean(attempt.forged) === outcome.accepted, subscription: attempt.subscription, event: attempt.event,
     number: attempt.number, latency: attempt.latency_ms, unreached: isUnreached(attempt), mark: answered ? outcome.accepted ? '' : `answered ${outcome.status}` : outcome.failure.replace(/_/g, ' '),
   });
 }
 
 /** A line of the log as a row. @param {Notice} notice @param {string} id @returns {Entry} */
 export function noticeEntry(notice, id) {
-  const text = oneLine(notice.message, MOST_TEXT);
+  const text = oneLine(notice.message, MAX_TEXT);
   return entry('notice', id, notice.at, { text, failed: notice.warning, mark: notice.warning ? 'warning' : 'notice' });
 }
 
 /** A record that does not have the expected form. @param {string} what @param {unknown} record @returns {Entry} */
 function oddEntry(what, record) {
-  return entry('notice', '', null, { text: oneLine(`this ${what} could not be read: ${JSON.stringify(record)}`, MOST_TEXT), failed: true, mark: 'odd' });
+  return entry('notice', '', null, { text: oneLine(`this ${what} could not be read: ${JSON.stringify(record)}`, MAX_TEXT), failed: true, mark: 'odd' });
 }
 
 /** @template T @param {string} what @param {T} record @param {(record: T) => Entry} make @returns {Entry} */
@@ -199,7 +199,7 @@ export class Store {
     }
     this.seen += entries.length;
     for (const kind of /** @type {EntryKind[]} */ (Object.keys(this.kinds))) {
-      if (this.kinds[kind] > MOST_ROWS + BATCH) this.dropOldest(kind, this.kinds[kind] - MOST_ROWS);
+      if (this.kinds[kind] > MAX_ROWS + BATCH) this.dropOldest(kind, this.kinds[kind] - MAX_ROWS);
     }
     this.changed();
   }
@@ -251,7 +251,7 @@ export class Store {
     this.details.delete(id);
     this.details.set(id, detail);
     for (const oldest of this.details.keys()) {
-      if (this.details.size <= MOST_DETAILS) break;
+      if (this.details.size <= MAX_DETAILS) break;
       this.details.delete(oldest);
     }
     this.changed();

@@ -15,12 +15,12 @@ import { timeline } from './timeline.js';
  */
 
 /** Most causes with a row in a section, and most others with their sentence. */
-const MOST_CAUSES = 20;
-const MOST_SENTENCES = 200;
+const MAX_CAUSES = 20;
+const MAX_SENTENCES = 200;
 /** Most tests and occurrences named in a cause, and most in the list of tests. */
-const MOST_NAMED = 12;
-const MOST_TESTS = 1000;
-const MOST_UNFINISHED = 5;
+const MAX_NAMED = 12;
+const MAX_TESTS = 1000;
+const MAX_UNFINISHED = 5;
 /** The margin beside the drawing, as in the style. */
 const MARGIN = 24;
 
@@ -101,8 +101,8 @@ function causeFacts(page, cause) {
   const codes = page.store.findings ? findings.flatMap((code) => [' ', link(page, { view: 'review', id: code, filter: '' }, code)]) : [];
   if (remedy || codes.length) facts.push(['What to do', h('span', null, remedy ? prose(capital(remedy)) : null, cause.advice ? adviceDone(page, cause.advice, null) : null, ...codes)]);
   if (messages.length) facts.push(['Message', h('span', null, messages.slice(0, 3).map((message) => h('code', null, foreign(message))))]);
-  if (names.length) facts.push([names.length === 1 ? 'Test' : 'Tests', h('ul.tests', null, names.slice(0, MOST_NAMED).map((name) => h('li', null, foreign(name))), names.length > MOST_NAMED ? h('li.quiet', null, `and ${names.length - MOST_NAMED} more`) : null)]);
-  else if (keys.length) facts.push([keys.length === 1 ? 'Key' : 'Keys', h('span', null, keys.slice(0, MOST_NAMED).flatMap((key, i) => [i ? ', ' : '', link(page, { view: 'activity', id: '', key, filter: '' }, key)]), keyCount > MOST_NAMED ? ` and ${keyCount - MOST_NAMED} more` : '')]);
+  if (names.length) facts.push([names.length === 1 ? 'Test' : 'Tests', h('ul.tests', null, names.slice(0, MAX_NAMED).map((name) => h('li', null, foreign(name))), names.length > MAX_NAMED ? h('li.quiet', null, `and ${names.length - MAX_NAMED} more`) : null)]);
+  else if (keys.length) facts.push([keys.length === 1 ? 'Key' : 'Keys', h('span', null, keys.slice(0, MAX_NAMED).flatMap((key, i) => [i ? ', ' : '', link(page, { view: 'activity', id: '', key, filter: '' }, key)]), keyCount > MAX_NAMED ? ` and ${keyCount - MAX_NAMED} more` : '')]);
   if (cause.count > 1) facts.push(['How often', count(cause.count, 'time')]);
   if (outcome) facts.push(['Since', foreign(outcome)]);
   if (also.length) facts.push(['Also', h('ul', null, also.map((one) => h('li', null, prose(one))))]);
@@ -143,7 +143,7 @@ function testsPart(page, run, causes) {
     h(one.isRed ? 'span.bad' : 'span.ok', null, icon(one.isRed ? 'cross' : 'check'), h('span.hidden', null, one.isRed ? 'failed' : 'passed')), foreign(nameOfTest(one.test.test)), h('span.quiet.small', null, count(one.requests, 'request'))));
   const cause = (/** @type {Cause} */ one) => guarded(() => h('article', { key: one.id }, h('h3', null, prose(one.sentence)), causeFacts(page, one)), one);
   return h('div.chosen-test', { key: 'tests' },
-    h('ul.list-of-tests', { 'aria-label': 'Tests' }, tests.slice(0, MOST_TESTS).map(row)),
+    h('ul.list-of-tests', { 'aria-label': 'Tests' }, tests.slice(0, MAX_TESTS).map(row)),
     h('div', null, its.length ? its.map(cause)
       : h('article', { key: chosen.key }, h('h3', null, foreign(chosen.test.test)), h('p', null, chosen.isRed ? foreign(chosen.test.message ?? 'It failed.') : 'Passed.'), link(page, { view: 'activity', id: '', key: chosen.key, filter: '' }, 'What it did'))));
 }
@@ -169,19 +169,19 @@ function moreCauses(page, more) {
   const all = ['verdict', '--json'];
   const command = page.isDocument ? commandOf(['wrs-emulator', ...all, '--from', fileOf(page)]) : page.cli(all);
   return h('details', null, h('summary', null, `And ${count(more.length, 'more cause')}`),
-    h('ul', null, more.slice(0, MOST_SENTENCES).map(({ id, sentence }) => h('li', { key: id }, prose(sentence)))),
+    h('ul', null, more.slice(0, MAX_SENTENCES).map(({ id, sentence }) => h('li', { key: id }, prose(sentence)))),
     commandLine(page, command, 'the command that lists them'));
 }
 
 /** @param {Page} page @param {string} title @param {Cause[]} causes @param {boolean} isOpen whether the first is open @returns {Node | null} */
 function causesPart(page, title, causes, isOpen) {
-  return causes.length ? section(title, h('div.causes', null, causes.slice(0, MOST_CAUSES).map((cause, i) => guarded(() => causeRow(page, cause, isOpen && i === 0), cause.id))), moreCauses(page, causes.slice(MOST_CAUSES))) : null;
+  return causes.length ? section(title, h('div.causes', null, causes.slice(0, MAX_CAUSES).map((cause, i) => guarded(() => causeRow(page, cause, isOpen && i === 0), cause.id))), moreCauses(page, causes.slice(MAX_CAUSES))) : null;
 }
 
 /** Parts of active scenarios that did not happen: information, unless the verdict was asked for them. While they may still, the scenarios show how far they came. @param {Page} page @param {RunDocument} run @returns {Node | null} */
 function unfinishedPart(page, run) {
   const all = run.verification.unfinished;
-  const shown = page.isDocument ? all.slice(0, MOST_UNFINISHED) : [];
+  const shown = page.isDocument ? all.slice(0, MAX_UNFINISHED) : [];
   const items = shown.map((any) => guarded(() => {
     const one = /** @type {{message: string, scenario: string, workspace: string | null}} */ (any);
     const test = run.keys?.find(({ workspace }) => workspace === one.workspace)?.test?.test;

@@ -2,7 +2,7 @@
 
 // Control characters except tab and line feed, characters that change the direction or are invisible, and unpaired surrogates.
 const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
-const MOST_SHOWN = 200_000;
+const MAX_SHOWN = 200_000;
 
 /** Writes numbers with groups of three digits; made once, as that takes long. */
 export const NUMBERS = new Intl.NumberFormat('en');
@@ -18,7 +18,7 @@ export function replaceInvisible(text, replacement) {
  */
 export function visible(value) {
   const text = typeof value === 'string' ? value : String(value);
-  const part = text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}… (${text.length - MOST_SHOWN} more characters)` : text;
+  const part = text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}… (${text.length - MAX_SHOWN} more characters)` : text;
   return replaceInvisible(part, (c) => `\\u{${c.charCodeAt(0).toString(16).padStart(2, '0')}}`);
 }
 
@@ -73,7 +73,7 @@ export function toHex(bytes) {
 /** A body, indented if it is JSON. @param {Bytes | undefined | null} bytes @returns {string} */
 export function prettyBody(bytes) {
   const text = bytesText(bytes);
-  if (!/^\s*[[{]/.test(text) || text.length > MOST_SHOWN) return text;
+  if (!/^\s*[[{]/.test(text) || text.length > MAX_SHOWN) return text;
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
   } catch {

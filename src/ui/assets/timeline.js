@@ -5,7 +5,7 @@ import { foreign, h, icon, s } from './element.js';
 import { NUMBERS, count, duration, nameOfTest, shortKey, statusOf, timeOfDay } from './text.js';
 
 const BREAK = 28;
-const MOST_LANES = 6;
+const MAX_LANES = 6;
 const AXIS = 20;
 /** The height of a lane that has every mark. */
 const FOLDED = 28;
@@ -51,7 +51,7 @@ export function lanesOf(entries, nameOf) {
   const weights = new Map();
   for (const { key } of entries) weights.set(key ?? '', (weights.get(key ?? '') ?? 0) + 1);
   const busiest = [...weights].sort((a, b) => b[1] - a[1]).map(([key]) => key);
-  const own = busiest.length > MOST_LANES ? busiest.slice(0, MOST_LANES - 1) : busiest;
+  const own = busiest.length > MAX_LANES ? busiest.slice(0, MAX_LANES - 1) : busiest;
   const others = busiest.slice(own.length);
   const lanes = own.map((key) => /** @type {[string, string]} */ ([key, key ? nameOf(key) : 'no key'])).sort(([, a], [, b]) => a.localeCompare(b));
   return new Map([...lanes, ...others.map((key) => /** @type {[string, string]} */ ([key, `${others.length} others`]))]);

@@ -138,7 +138,7 @@ impl Network {
     }
 }
 
-/// What travels in one direction of a connection.
+/// The bytes in one direction of a connection.
 #[derive(Debug)]
 enum Segment {
     Bytes(Vec<u8>),
@@ -180,7 +180,7 @@ impl SimulatedConnection {
         // Without a runtime, the simulation is over.
         let Ok(runtime) = Handle::try_current() else { return };
         let shown = match &piece {
-            Segment::Bytes(bytes) => shown(bytes),
+            Segment::Bytes(bytes) => escaped(bytes),
             other => format!("{other:?}"),
         };
         self.network.note(&format!("#{} {side}> {shown}", self.number));
@@ -220,7 +220,7 @@ impl SimulatedConnection {
 }
 
 /// Bytes as the trace has them: the beginning, and a hash of all.
-fn shown(bytes: &[u8]) -> String {
+fn escaped(bytes: &[u8]) -> String {
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);
     let begin = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]);
