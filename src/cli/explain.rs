@@ -1,5 +1,5 @@
 //! `explain --from RUN`: the explanation of a record in a saved run, when no emulator is left to ask. What a running emulator explains,
-//! `control::explain` does.
+//! `control::explain` does; two runs are compared by `since`.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -29,12 +29,15 @@ pub(super) struct ExplainArgs {
     /// Read a file made by `run save` or `exec --report` instead of a running emulator; `-` is stdin.
     #[arg(long, value_name = "RUN", display_order = LAST - 1)]
     from: Option<PathBuf>,
+    /// Compare with this earlier saved run: the first request or delivery of each test that differs.
+    #[arg(long, value_name = "RUN", conflicts_with = "id", display_order = LAST - 1)]
+    since: Option<PathBuf>,
 }
 
-/// The file to read instead of asking an emulator, if this is the command and it names one.
-pub(super) fn file<'a>(command: &str, matches: &'a ArgMatches) -> Option<&'a Path> {
-    let from = (command == "explain").then(|| matches.get_one::<PathBuf>("from")).flatten();
-    from.map(PathBuf::as_path)
+/// The file that this option names, if this is the command.
+pub(super) fn file<'a>(option: &str, command: &str, matches: &'a ArgMatches) -> Option<&'a Path> {
+    let file = (command == "explain").then(|| matches.get_one::<PathBuf>(option)).flatten();
+    file.map(PathBuf::as_path)
 }
 
 /// Prints the explanation of a record in a file.
@@ -124,11 +127,11 @@ fn newest(
     }
 }
 
-fn of_request(RunRequest { request, explanation }: RunRequest) -> Explanation {
+pub(super) fn of_request(RunRequest { request, explanation }: RunRequest) -> Explanation {
     Explanation { request: Some(request), ..explanation }
 }
 
-fn of_delivery(RunRecord { record, summary, advice }: RunRecord<DeliveryWhole>) -> Explanation {
+pub(super) fn of_delivery(RunRecord { record, summary, advice }: RunRecord<DeliveryWhole>) -> Explanation {
     let attempts = record.attempts.0.iter().map(|attempt| step(attempt, &record));
     let steps = attempts.chain(record.damage.as_deref().map(damage)).collect();
     Explanation {

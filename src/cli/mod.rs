@@ -29,6 +29,7 @@ mod scenarios;
 mod serve;
 pub(crate) mod signals;
 pub(crate) mod signatures;
+mod since;
 mod started;
 mod stream;
 mod trigger;
@@ -200,9 +201,11 @@ fn dispatch() -> ExitCode {
         return report(&Failure::io(problem.to_string()));
     }
     if let Some((command, matches)) = call_command::find(&matches) {
-        let done = match explain::file(command.name, matches) {
-            Some(file) => explain::saved(file, matches),
-            None => call_command::run(&command, matches),
+        let file = |option| explain::file(option, command.name, matches);
+        let done = match (file("since"), file("from")) {
+            (Some(earlier), _) => since::compare(earlier, matches),
+            (None, Some(file)) => explain::saved(file, matches),
+            (None, None) => call_command::run(&command, matches),
         };
         return done.unwrap_or_else(|failure| report(&failure));
     }
