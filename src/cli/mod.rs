@@ -3,7 +3,6 @@
 //! Data goes to stdout, messages go to stderr. Commands other than `serve` are clients of the control API.
 
 pub(crate) mod arguments;
-mod assumptions;
 mod background;
 mod call_command;
 mod child;
@@ -159,7 +158,7 @@ enum Command {
     #[command(subcommand)]
     Profile(ProfileCommand),
     /// List the assumptions where the contract is silent.
-    Assumptions(assumptions::AssumptionsArgs),
+    Assumptions(profile::AssumptionsArgs),
     /// Print the OpenAPI document of the emulated or the control API.
     Openapi(profile::OpenapiArgs),
     /// Print the code with which a shell completes commands and names.
@@ -243,7 +242,7 @@ fn dispatch() -> ExitCode {
         Some(Command::Run(RunCommand::View(args))) => run::view(&args),
         Some(Command::Run(RunCommand::Schema)) => Ok(print_document(&crate::control::run_schema())),
         Some(Command::Profile(command)) => Ok(profile::profile(&command)),
-        Some(Command::Assumptions(args)) => assumptions::run(&args),
+        Some(Command::Assumptions(args)) => profile::assumptions(&args),
         Some(Command::Openapi(args)) => profile::openapi(&args),
         Some(Command::Completions(args)) => Ok(completions::completions(&args)),
         Some(Command::Explain(_)) => unreachable!("its call was found"),
