@@ -71,7 +71,11 @@ fn define(command: &CallCommand, empty: clap::Command, position: usize) -> clap:
     if command.reads_runs {
         let help = "Read a file made by `run save` or `exec --report` instead of a running emulator; `-` is stdin";
         let from = Arg::new("from").long("from").value_name("RUN").value_parser(value_parser!(PathBuf));
-        defined = defined.arg(from.help(help).display_order(LAST - 1));
+        let since = Arg::new("since").long("since").value_name("RUN").value_parser(value_parser!(PathBuf));
+        let compared = "Compare with this earlier saved run: the first request or delivery of each test that differs";
+        defined = defined
+            .arg(from.help(help).display_order(LAST - 1))
+            .arg(since.help(compared).conflicts_with("id").display_order(LAST - 1));
     }
     (command.define)(defined).after_help(examples(command.examples)).display_order(position)
 }

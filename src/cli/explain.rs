@@ -1,5 +1,5 @@
 //! `explain --from RUN`: the explanation of a record in a saved run, when no emulator is left to ask. What a running emulator explains,
-//! `control::explain` does.
+//! `control::explain` does; two runs are compared by `since`.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -22,9 +22,9 @@ use crate::control::story;
 use crate::control::{ExplainedStep, StepVerdict};
 use crate::util::wording::quoted;
 
-/// The file to read instead of asking an emulator, if one is named.
-pub(super) fn file<'a>(command: &CallCommand, matches: &'a ArgMatches) -> Option<&'a Path> {
-    command.reads_runs.then(|| matches.get_one::<PathBuf>("from")).flatten().map(PathBuf::as_path)
+/// The file that this option names, if the command can read saved runs.
+pub(super) fn file<'a>(option: &str, command: &CallCommand, matches: &'a ArgMatches) -> Option<&'a Path> {
+    command.reads_runs.then(|| matches.get_one::<PathBuf>(option)).flatten().map(PathBuf::as_path)
 }
 
 /// Prints the explanation of a record in a file.
@@ -116,11 +116,11 @@ fn newest(
     }
 }
 
-fn request_explanation(RunRequest { request, explanation }: RunRequest) -> Explanation {
+pub(super) fn request_explanation(RunRequest { request, explanation }: RunRequest) -> Explanation {
     Explanation { request: Some(request), ..explanation }
 }
 
-fn delivery_explanation(RunRecord { record, summary, advice }: RunRecord<DeliveryWhole>) -> Explanation {
+pub(super) fn delivery_explanation(RunRecord { record, summary, advice }: RunRecord<DeliveryWhole>) -> Explanation {
     let attempts = record.attempts.0.iter().map(|attempt| step(attempt, &record));
     let steps = attempts.chain(record.damage.as_deref().map(damage)).collect();
     Explanation {

@@ -3,7 +3,6 @@
 //! Data goes to stdout, messages go to stderr. Commands other than `serve` are clients of the control API.
 
 pub(crate) mod arguments;
-mod assumptions;
 mod background;
 mod call_command;
 mod child;
@@ -29,6 +28,7 @@ mod scenarios;
 mod serve;
 pub(crate) mod signals;
 pub(crate) mod signatures;
+mod since;
 mod started;
 mod stream;
 mod trigger;
@@ -156,7 +156,7 @@ enum Command {
     #[command(subcommand)]
     Profile(ProfileCommand),
     /// List the assumptions where the contract is silent.
-    Assumptions(assumptions::AssumptionsArgs),
+    Assumptions(profile::AssumptionsArgs),
     /// Print the OpenAPI document of the emulated or the control API.
     Openapi(profile::OpenapiArgs),
     /// Print the code with which a shell completes commands and names.
@@ -198,9 +198,11 @@ fn dispatch() -> ExitCode {
         return report(&Failure::io(problem.to_string()));
     }
     if let Some((command, matches)) = call_command::find(&matches) {
-        let done = match explain::file(&command, matches) {
-            Some(file) => explain::saved(file, matches),
-            None => call_command::run(&command, matches),
+        let file = |option| explain::file(option, &command, matches);
+        let done = match (file("since"), file("from")) {
+            (Some(earlier), _) => since::compare(earlier, matches),
+            (None, Some(file)) => explain::saved(file, matches),
+            (None, None) => call_command::run(&command, matches),
         };
         return done.unwrap_or_else(|failure| report(&failure));
     }
@@ -238,7 +240,7 @@ fn dispatch() -> ExitCode {
         Some(Command::Run(RunCommand::View(args))) => run::view(&args),
         Some(Command::Run(RunCommand::Schema)) => Ok(print_document(&crate::control::run_schema())),
         Some(Command::Profile(command)) => Ok(profile::profile(&command)),
-        Some(Command::Assumptions(args)) => assumptions::run(&args),
+        Some(Command::Assumptions(args)) => profile::assumptions(&args),
         Some(Command::Openapi(args)) => profile::openapi(&args),
         Some(Command::Completions(args)) => Ok(completions::completions(&args)),
         Some(Command::Mcp(args)) => Ok(mcp::run(args)),

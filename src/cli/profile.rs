@@ -1,5 +1,5 @@
 //! Settings: the profile named on the command line, a preset or a file and then assignments, with every problem of a file at its
-//! position; the document generated from it, `openapi`; and `forwards list|add|remove`, a shorter way to change the
+//! position; what it assumes, `assumptions`; the document generated from it, `openapi`; and `forwards list|add|remove`, a shorter way to change the
 //! setting `webhooks.forwards` while the emulator runs.
 
 use std::collections::BTreeMap;
@@ -14,13 +14,15 @@ use super::arguments::{CallArgs, Target, examples};
 use super::client::{ControlClient, SHORT};
 use super::failure::{Failure, FailureCode, warn};
 use super::output::{cell, print, print_document, show, show_list};
-use crate::control::api::{Body, ChangeSettings, KeyOrAll, Patched, Query, ShowProfile};
+use crate::control::api::{Body, ChangeSettings, KeyOrAll, List, Patched, Query, ShowProfile};
 use crate::control::openapi_document;
-use crate::control::render::for_key;
+use crate::control::render::{TableRow as _, for_key};
 use crate::diagnostic::{Diagnostic, Level};
 use crate::redact::{Redactor, mask_by};
 use crate::settings::api_document::document;
-use crate::settings::{Draft, Forward, Layered, Preset, ProfileProblem, default_text, file_schema};
+use crate::settings::{
+    Draft, Forward, Layered, LedgerRow, Preset, ProfileProblem, default_text, file_schema, ledger, ledger_markdown,
+};
 use crate::util::file;
 use crate::util::wording::shell_word;
 
@@ -139,6 +141,37 @@ impl ProfileArgs {
     pub(super) fn load(&self) -> Result<Layered, Failure> {
         load_profile("--profile", self.profile.as_deref(), &self.set)
     }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = examples([
+    "assumptions",
+    "assumptions --set rate_limit.requests=5 --json",
+    "assumptions --profile hostile",
+    "assumptions --markdown",
+]))]
+pub(super) struct AssumptionsArgs {
+    #[command(flatten)]
+    profile: ProfileArgs,
+    /// Print JSON.
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+    /// Print the built-in ledger as a Markdown page.
+    #[arg(long)]
+    markdown: bool,
+}
+
+pub(super) fn assumptions(args: &AssumptionsArgs) -> Result<ExitCode, Failure> {
+    if args.markdown {
+        print(&ledger_markdown());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut rows = ledger(&args.profile.load()?);
+    for row in &mut rows {
+        Redactor::default().setting(&row.setting, &mut row.value);
+    }
+    let ledger = List { data: rows };
+    Ok(show_list(args.json, &ledger, || LedgerRow::table(&ledger.data)))
 }
 
 #[derive(Debug, Args)]

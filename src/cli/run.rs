@@ -40,7 +40,7 @@ use crate::util::flag::Flag;
 use crate::util::wording::counted;
 
 /// How long the emulator may take.
-const LIMIT: Duration = Duration::from_mins(1);
+pub(super) const LIMIT: Duration = Duration::from_mins(1);
 /// How long a running request may delay the end of `run view`.
 const GRACE: Duration = Duration::from_millis(500);
 #[derive(Debug, Subcommand)]

@@ -68,6 +68,7 @@ impl ControlCall for Explain {
             "explain evt_01k...  where the event went, and where not",
             "explain dlv_01k...  what the receiver answered, and what to try",
             "explain req_01k... --from report.html  of a saved run",
+            "explain --from red.html --since green.html  what each test did differently",
         ];
         let command = CallCommand::new("explain", examples, |request: Self| request.sent());
         vec![CallCommand { reads_runs: true, ..command }.after("forwards")]

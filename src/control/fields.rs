@@ -14,7 +14,7 @@ use crate::advice::Audience;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::state::journal::record::{DeliveryId, Millis, Time, WorkspaceId};
 use crate::util::duration::parse_duration;
-use crate::util::integer::integer;
+use crate::util::schema::integer;
 
 /// The field `key` of requests, with the meaning of its absence.
 macro_rules! keys {

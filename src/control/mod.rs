@@ -27,7 +27,6 @@ mod guard;
 mod judged;
 mod openapi;
 mod page;
-mod plain;
 mod profile;
 mod progress;
 mod refusal;
@@ -54,8 +53,8 @@ pub(crate) mod api {
     pub(crate) use crate::control::command::{CallCommand, CommandGroup, Sent};
     pub(crate) use crate::control::{
         activation::*, causes::*, clock::*, deliveries::*, events::*, exec_facts::*, explain::*, fields::*,
-        findings::*, grid::*, judged::*, plain::*, profile::*, requests::*, run::*, scenarios::*, sign::*, snapshot::*,
-        stream::*, subscriptions::*, system::*, verdict::*,
+        findings::*, grid::*, judged::*, profile::*, report::*, requests::*, run::*, scenarios::*, sign::*,
+        snapshot::*, stream::*, subscriptions::*, system::*, verdict::*,
     };
     pub(crate) use crate::state::journal::record::*;
 }

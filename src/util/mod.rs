@@ -1,4 +1,4 @@
-//! Helpers that know nothing of the emulator: captured messages, durations, whole numbers and the memory of JSON, wording, files, pipes,
+//! Helpers that know nothing of the emulator: captured messages, durations, schemas and the memory of JSON, wording, files, pipes,
 //! HTTP Archives, processes, the network and tasks.
 
 pub mod captured;
@@ -9,7 +9,6 @@ pub mod flag;
 pub mod har;
 pub mod header_lines;
 pub mod html;
-pub(crate) mod integer;
 pub mod net;
 pub mod pipe;
 pub mod process;

@@ -1,8 +1,19 @@
-//! JSON Schemas: made from types, in one plain form, which validators and generators of clients read alike.
+//! JSON Schemas: made from types, in one plain form, which validators and generators of clients read alike; whole numbers as they mean them.
 
 use schemars::generate::{Contract, SchemaSettings};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde_json::{Map, Value, json};
+use serde::de::Error as _;
+use serde::{Deserialize as _, Deserializer};
+use serde_json::{Map, Number, Value, json};
+
+/// Reads what a schema calls an `integer`. JSON has one kind of number, so `5.0` is accepted as 5.
+pub(crate) fn integer<'de, T: TryFrom<u64>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    let number = Number::deserialize(deserializer)?;
+    let from_fraction = || number.as_f64().filter(|number| number.fract() == 0.0)?.to_string().parse().ok();
+    let whole: Option<u64> = number.as_u64().or_else(from_fraction);
+    let matching = whole.and_then(|whole| T::try_from(whole).ok());
+    matching.ok_or_else(|| D::Error::custom(format!("expected a whole number, found {number}")))
+}
 
 /// The schema (draft 2020-12) of a type that is read or written, with nothing to be looked up elsewhere.
 pub(crate) fn schema_of<T: JsonSchema>(contract: Contract) -> Value {

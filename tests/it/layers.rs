@@ -15,7 +15,6 @@ const LAYERS: &[(&str, u8)] = &[
     ("util/har", 0),
     ("util/header_lines", 0),
     ("util/html", 0),
-    ("util/integer", 0),
     ("util/pipe", 0),
     ("util/schema", 0),
     ("util/toml_messages", 0),

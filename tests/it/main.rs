@@ -83,6 +83,7 @@ mod scenarios;
 mod settings;
 mod shortcuts;
 mod signed;
+mod since;
 mod snapshots;
 mod stream;
 mod streams;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::WorkspaceState;
 use crate::state::budget::NoRoom;
-use crate::util::integer::integer;
+use crate::util::schema::integer;
 
 /// How a test ended.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
