@@ -290,7 +290,7 @@ async fn a_redirect_to_https_on_the_receivers_own_address_is_explained() {
         &*Box::leak(answer.into_bytes().into_boxed_slice())
     };
     let (outcome, step) = explained(redirect("https://APP.example.com/"), &[]).await;
-    let note = "Location: https://APP.example.com/ (its own address: it takes the request for plain HTTP, although X-Forwarded-Proto \
+    let note = "Location: https://APP.example.com/ (its own address: it believes that the request came by plain HTTP, although X-Forwarded-Proto \
                 is https; many frameworks read that header only once the proxy is trusted, so trust it, or forward to an https address)";
     assert_eq!((&outcome["status"], &outcome["note"]), (&json!(301), &json!(note)));
     assert!(step.contains("X-Forwarded-Proto"), "{step}");
