@@ -55,7 +55,3 @@ pub mod webhook;
 pub use app::{Builder, ControlHandle, Emulator, ResetProblem, Settings, StartError, StopProblem};
 pub use state::budget::measure_memory_by;
 pub use state::workspace::FireRequest;
-
-#[cfg(test)]
-#[path = "golden_tests.rs"]
-mod golden;

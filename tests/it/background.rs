@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::process::eventually;
+use crate::process::{Started, eventually};
 use crate::support::{Outcome, finish, text, with_default_signals, wrs_emulator};
 
 const FREE_PORT: [&str; 3] = ["start", "--listen", "127.0.0.1:0"];
@@ -169,11 +169,11 @@ fn two_starts_at_once_start_one_emulator() {
     let project = Project::new();
     let begin = || {
         let mut start = project.command(&[&FREE_PORT[..], &["--json"]].concat());
-        start.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs")
+        Started::new(start.stdout(Stdio::piped()).stderr(Stdio::piped()))
     };
     let starts = [(); 4].map(|()| begin());
     let found = starts.map(|start| {
-        let output = start.wait_with_output().expect("it ends");
+        let output = start.output();
         assert!(output.status.success(), "{output:?}");
         serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
     });
@@ -323,7 +323,7 @@ fn its_log_is_followed_until_it_ends() {
     let project = Project::new();
     project.start(&[]);
     let mut follow = project.command(&["logs", "--follow"]);
-    let mut follow = follow.stdout(Stdio::piped()).spawn().expect("it runs");
+    let mut follow = Started::new(follow.stdout(Stdio::piped()));
     let mut lines = BufReader::new(follow.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
     assert!(lines.next().is_some_and(|line| line.contains("ready on")));
     project.run(&["subscriptions", "create", "https://a.sink.localhost/"]).exits(0);

@@ -27,6 +27,7 @@ use wrs_emulator::state::workspace::FireRequest;
 use wrs_emulator::webhook::dial::DialContext;
 use wrs_emulator::webhook::resolve::{LookUp, Resolver};
 
+use crate::process::{Started, signal};
 use crate::support::{MachineTime, builder, started, subscribe, text, wrs_emulator};
 
 const KEY: &str = "sk_test_0f8d6c1ab2";
@@ -186,19 +187,12 @@ async fn a_signal_leaves_what_was_seen_until_then() {
     let emulator = started(builder()).await;
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = wrs_emulator(&["calibrate", &emulator.base_url(), "--pause", "30s"]);
-    let mut child = command
-        .current_dir(folder.path())
-        .env("WRS_API_KEY", KEY)
-        .stderr(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
+    let command = command.current_dir(folder.path()).env("WRS_API_KEY", KEY);
+    let mut child = Started::new(command.stderr(Stdio::piped()).stdout(Stdio::piped()));
     let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
     assert!(lines.next().expect("a line").expect("text").contains("call 1"));
-    let killed =
-        std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
-    assert!(killed.success());
-    let output = child.wait_with_output().expect("it ends");
+    signal(&child, "INT");
+    let output = child.output();
     assert_eq!(output.status.code(), Some(1));
     let shown = text(&output.stdout);
     assert!(shown.contains("it was interrupted") && shown.contains("not reached"), "{shown}");

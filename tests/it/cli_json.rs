@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::help::all_help;
-use crate::process::{NOWHERE, Served, eventually, request};
+use crate::process::{NOWHERE, Served, Started, eventually, request};
 use crate::support::{Outcome, finish, listing, text, wrs_emulator};
 
 /// What a command prints on stdout.
@@ -347,7 +347,7 @@ fn a_reader_that_leaves_ends_a_command_quietly() {
     for follow in [false, true] {
         let mut command =
             stage.command("requests list", if follow { "--follow" } else { "--limit 1000" }, &stage.served.url);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let mut child = Started::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
         let mut reader = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut status = None;
         if follow {
@@ -379,7 +379,7 @@ fn a_followed_list_ends_with_its_count() {
     let mut stage = Stage::set();
     let url = stage.served.url.clone();
     let mut command = stage.command("requests list", "--follow", &url);
-    let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
+    let mut child = Started::new(command.stdout(Stdio::piped()));
     let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let (sender, received) = std::sync::mpsc::channel();
     std::thread::spawn(move || lines.map_while(Result::ok).all(|line| sender.send(line).is_ok()));

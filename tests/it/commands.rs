@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::process::{Served, closed_port, eventually, request};
+use crate::process::{Served, Started, closed_port, eventually, request};
 use crate::program::Program;
 use crate::support::{Outcome, finish, run, text, wrs_emulator};
 
@@ -155,8 +155,7 @@ fn what_happens_is_printed_as_it_happens() {
         (&["requests", "list", "--follow", "--json"], "\"path\":\"/v1/hello\""),
     ] {
         let mut follow = wrs_emulator(arguments);
-        let mut child =
-            follow.env("WRS_EMULATOR_URL", &served.url).stdout(Stdio::piped()).spawn().expect("the binary runs");
+        let mut child = Started::new(follow.env("WRS_EMULATOR_URL", &served.url).stdout(Stdio::piped()));
         let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         let (sender, received) = std::sync::mpsc::channel();
         std::thread::spawn(move || lines.map_while(Result::ok).all(|line| sender.send(line).is_ok()));
@@ -167,7 +166,7 @@ fn what_happens_is_printed_as_it_happens() {
             line = received.try_recv().ok();
             line.is_some()
         });
-        child.kill().and_then(|()| child.wait()).expect("it ends");
+        drop(child);
         assert!(line.as_ref().is_some_and(|line| line.contains(part)), "{line:?}");
     }
 }
@@ -199,10 +198,9 @@ fn a_scenario_is_played_where_there_was_no_folder_at_the_start() {
 fn health_waits_for_an_emulator_that_is_yet_to_start() {
     let port = closed_port();
     let url = format!("http://127.0.0.1:{port}");
-    let waiting = wrs_emulator(&["health", "--wait", "60s", "--url", &url]).stdout(Stdio::piped()).spawn();
-    let waiting = waiting.expect("the binary runs");
+    let waiting = Started::new(wrs_emulator(&["health", "--wait", "60s", "--url", &url]).stdout(Stdio::piped()));
     let mut served = Served::spawn(&mut wrs_emulator(&["serve", "--listen", &format!("127.0.0.1:{port}")]));
-    let output = waiting.wait_with_output().expect("it ends");
+    let output = waiting.output();
     assert!(output.status.success() && text(&output.stdout).starts_with("ready (version "), "{output:?}");
     served.kill();
     run(&["health", "--wait", "100ms", "--url", &url]).exits(3);

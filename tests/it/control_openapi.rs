@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::golden;
 use crate::openapi::Document;
-use crate::support::{Answer, KEY, control, fire, get, start, subscribe_sink, view};
+use crate::support::{Answer, KEY, assert_in_step, control, fire, get, start, subscribe_sink, view};
 
 async fn document(emulator: &Emulator) -> Value {
     view(emulator, "openapi.json").await
@@ -15,7 +14,7 @@ async fn document(emulator: &Emulator) -> Value {
 #[tokio::test]
 async fn the_document_is_the_published_one() {
     let made = document(&start().await).await;
-    golden::compare("tests/it/control_openapi.json", &spread(&made, 3));
+    assert_in_step("tests/it/control_openapi.json", &spread(&made, 3));
 }
 
 /// JSON with a line for each member of the outer levels, so that a change shows.

@@ -3,14 +3,13 @@
 
 use std::borrow::BorrowMut;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::process;
+use crate::process::{self, Started};
 use crate::run_files::data_of;
-use crate::support::{PATIENCE, text, wrs_emulator};
+use crate::support::{text, wrs_emulator};
 
 const CURL: &str = "curl -s -o /dev/null";
 
@@ -21,29 +20,12 @@ const NOTHING_ARRIVED: &str = "note: 0 requests arrived; does your code read WRS
 const TWO_REFUSALS: &str = "[[rule]]\nname = 'two'\nwhen = { operation = 'system.status' }\ntimes = 2\nreply = { error = 'rate_limit_exceeded' }\n";
 
 fn run(mut command: impl BorrowMut<Command>) -> Output {
-    ended(start(command.borrow_mut()))
+    start(command.borrow_mut()).output()
 }
 
 /// Starts a program in its own process group, so that it can be ended together with its children.
-pub(crate) fn start(command: &mut Command) -> Child {
-    command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs")
-}
-
-/// Waits for the end, but not for ever: a program that hangs is killed with all that it runs, and its test fails.
-pub(crate) fn ended(child: Child) -> Output {
-    let group = format!("-{}", child.id());
-    let (done, ended) = std::sync::mpsc::channel::<()>();
-    let watchdog = std::thread::spawn(move || {
-        let hangs = ended.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
-        if hangs {
-            let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
-        }
-        hangs
-    });
-    let output = child.wait_with_output().expect("it ends");
-    drop(done);
-    assert!(!watchdog.join().expect("the watchdog ends"), "it did not end by itself: {output:?}");
-    output
+pub(crate) fn start(command: &mut Command) -> Started {
+    Started::with_group(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
 }
 
 /// `exec FLAGS -- sh -c SCRIPT`.
@@ -90,7 +72,7 @@ fn the_command_has_the_streams_and_its_exit_code_is_told() {
     assert_eq!(exec(&[], "kill -KILL $$").status.code(), Some(128 + 9));
     let mut cat = start(wrs_emulator(&["exec", "--", "cat"]).stdin(Stdio::piped()));
     cat.stdin.take().expect("a pipe").write_all(b"fed").expect("it reads");
-    assert_eq!(text(&ended(cat).stdout), "fed");
+    assert_eq!(text(&cat.output().stdout), "fed");
 }
 
 #[test]
@@ -264,7 +246,7 @@ fn signalled(signal: &str, script: &str) -> Output {
     ready.read_line(&mut line).expect("a line");
     assert_eq!(line, "ready\n");
     process::signal(&child, signal);
-    ended(child)
+    child.output()
 }
 
 #[test]
@@ -303,7 +285,7 @@ fn a_command_that_ignores_signals_is_killed_and_the_report_is_written() {
                 child.try_wait().expect("it can be asked").is_some()
             });
         }
-        let output = ended(child);
+        let output = child.output();
         assert_eq!(output.status.code(), Some(137), "{output:?}");
         assert!(text(&output.stderr).contains(said), "{output:?}");
         let document: Value = serde_json::from_slice(&std::fs::read(&report).expect("a report")).expect("it is JSON");
@@ -683,7 +665,7 @@ fn a_report_waits_for_what_is_due_and_is_written_when_exec_is_ended() {
             process::eventually("the command has ended", || !is_there());
         }
         process::signal(&child, "TERM");
-        let output = ended(child);
+        let output = child.output();
         assert_eq!(output.status.code(), Some(143), "{script}: {output:?}");
         let document = data_of(&std::fs::read_to_string(&file).expect("a report"));
         assert!(document["exec"]["exit_status"].is_number(), "{script}");

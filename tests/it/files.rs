@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::exec::{ended, start};
+use crate::exec::start;
 use crate::process::{Served, eventually, signal};
 use crate::support::{Outcome, finish, text, wrs_emulator};
 use crate::wire::process::{has_closed, under_way};
@@ -68,7 +68,7 @@ fn names_in(folder: &Path) -> Vec<String> {
 /// Runs a command that is to end by itself.
 fn run(arguments: &[&str]) -> Outcome {
     let mut command = wrs_emulator(arguments);
-    let output = ended(start(&mut command));
+    let output = start(&mut command).output();
     Outcome::new(&command, output)
 }
 

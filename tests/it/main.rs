@@ -40,8 +40,6 @@ mod findings;
 mod forgeries;
 mod forwards;
 mod frozen;
-#[path = "../../src/golden_tests.rs"]
-mod golden;
 mod grid;
 mod har;
 mod help;

@@ -2,17 +2,17 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::{Value, json};
 
-use crate::process::{NOWHERE, Served, request};
+use crate::process::{NOWHERE, Served, Started, request};
 use crate::support::{PATIENCE, assert_in_step, finish, piped, text, wrs_emulator};
 
 /// A session with a running `mcp`.
 struct Session {
-    child: Child,
+    child: Started,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     asked: u64,
@@ -22,7 +22,7 @@ impl Session {
     fn at(url: &str) -> Self {
         let mut command = wrs_emulator(&["mcp", "--url", url]);
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = piped.spawn().expect("the binary runs");
+        let mut child = Started::new(piped);
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take().expect("a pipe"));
         let (sender, lines) = channel();
         std::thread::spawn(move || {
@@ -75,13 +75,6 @@ impl Session {
     fn end(mut self) -> Option<i32> {
         drop(self.stdin.take());
         self.child.wait().expect("it ends").code()
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

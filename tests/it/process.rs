@@ -2,10 +2,14 @@
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::ops::{Deref, DerefMut};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::sleep;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
 
 use crate::support::{KEY, Outcome, PATIENCE, finish, listing, text, with_default_signals, wrs_emulator};
@@ -18,9 +22,81 @@ pub(crate) const NOWHERE: &str = "http://127.0.0.1:1";
 /// A status check of the sample key.
 pub(crate) const STATUS: &str = "GET /v1/system/status HTTP/1.1\r\nAuthorization: Bearer sk_test_local";
 
+/// A program that runs beside a test, the one way in which tests start any. Killed when dropped, so that a test that panics leaves nothing
+/// behind.
+pub(crate) struct Started {
+    child: Option<Child>,
+    /// Whether it leads a group of processes, which are killed with it.
+    leads: bool,
+}
+
+impl Started {
+    pub(crate) fn new(command: &mut Command) -> Self {
+        Self { child: Some(command.spawn().expect("the program runs")), leads: false }
+    }
+
+    /// Leading a group of its own, which is killed with all that it runs.
+    pub(crate) fn with_group(command: &mut Command) -> Self {
+        let mut started = Self::new(command.process_group(0));
+        started.leads = true;
+        started
+    }
+
+    /// Waits for the end, but not for ever: a program that hangs is killed, and its test fails.
+    pub(crate) fn output(mut self) -> Output {
+        let child = self.child.take().expect("it is there until now");
+        let (id, leads) = (child.id(), self.leads);
+        let (done, ended) = channel::<()>();
+        let watchdog = std::thread::spawn(move || {
+            let hangs = ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
+            if hangs {
+                kill(id, leads);
+            }
+            hangs
+        });
+        let output = child.wait_with_output().expect("it ends");
+        drop(done);
+        assert!(!watchdog.join().expect("the watchdog ends"), "it did not end by itself: {output:?}");
+        output
+    }
+}
+
+impl Deref for Started {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        self.child.as_ref().expect("it is there until `output`")
+    }
+}
+
+impl DerefMut for Started {
+    fn deref_mut(&mut self) -> &mut Child {
+        self.child.as_mut().expect("it is there until `output`")
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // Once it was waited for, another process may have its number.
+        if let Some(child) = &mut self.child
+            && let Ok(None) = child.try_wait()
+        {
+            kill(child.id(), self.leads);
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Kills a process that was not waited for yet, or its group.
+fn kill(id: u32, group: bool) {
+    let pid = i32::try_from(id).ok().and_then(Pid::from_raw).expect("a process's number");
+    // It may have ended already.
+    let _ = if group { kill_process_group(pid, Signal::KILL) } else { kill_process(pid, Signal::KILL) };
+}
+
 /// A process that prints a ready line with its URL: an emulator, or another command that listens. Killed when dropped.
 pub(crate) struct Served {
-    pub(crate) child: Child,
+    pub(crate) child: Started,
     pub(crate) stdout: BufReader<ChildStdout>,
     pub(crate) ready: String,
     pub(crate) url: String,
@@ -42,7 +118,7 @@ impl Served {
     pub(crate) fn spawn(command: &mut Command) -> Self {
         // With an arena of the allocator for each thread, resident memory would depend on which threads had work.
         let command = command.env("MALLOC_ARENA_MAX", "1");
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let mut child = Started::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
         let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut ready = String::new();
         stdout.read_line(&mut ready).expect("a ready line");
@@ -217,14 +293,6 @@ impl Served {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("a running process");
         let names = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
         names.filter(|found| found.trim() == name).count()
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

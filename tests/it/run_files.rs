@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::process::{SUBSCRIBE, Served, eventually, exchange, request};
-use crate::support::{KEY, Outcome, finish, run, sized, text, wrs_emulator};
+use crate::support::{KEY, Outcome, finish, run, sized, text, with_default_signals, wrs_emulator};
 
 /// An emulator in which something happened.
 fn served() -> Served {
@@ -107,7 +107,8 @@ fn a_saved_run_opens_the_browser_for_somebody_at_a_terminal() {
     let search = format!("{}:{}", folder.path().display(), std::env::var("PATH").expect("a path"));
     for (variable, flag, opens) in [("NONE", "", true), ("CI", "", false), ("NONE", " --no-open", false)] {
         let line = format!("exec '{}' run view '{file}'{flag}", env!("CARGO_BIN_EXE_wrs-emulator"));
-        let mut command = std::process::Command::new("script");
+        // The hang-up of its terminal ends what it runs, unless that ignores it.
+        let mut command = with_default_signals("script");
         command.args(["-qec", &line, "/dev/null"]).stdin(std::process::Stdio::null());
         command.env_remove("CI").envs([("PATH", search.as_str()), ("DISPLAY", ":0"), (variable, "true")]);
         let view = Served::spawn(&mut command);

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use rustix::fs::{OFlags, fcntl_setfl};
 use serde_json::json;
 
-use crate::process::{Served, request};
+use crate::process::{Served, Started, request};
 use crate::support::{finish, text, wrs_emulator};
 
 /// Every way in which commands print: documents, tables, JSON, listings, help, completions, XML.
@@ -77,7 +77,7 @@ fn a_pipe_that_does_not_block_gets_everything() {
         let whole = finish(&mut command()).exits(0).stdout.len();
         let (mut from, to, filled) = full_pipe();
         // The command holds an end of the pipe only for this statement.
-        let mut child = command().stdout(to).spawn().expect("the binary runs");
+        let mut child = Started::new(command().stdout(to));
         let mut received = Vec::new();
         from.read_to_end(&mut received).expect("its output");
         assert!(child.wait().expect("it ends").success(), "{arguments:?}");
@@ -100,7 +100,7 @@ fn exec_passes_on_what_its_command_prints_at_the_readers_pace() {
             } else {
                 command.stderr(to)
             };
-            let mut child = command.spawn().expect("the binary runs");
+            let mut child = Started::new(&mut command);
             // It holds an end of the pipe.
             drop(command);
             let mut received = Vec::new();

@@ -28,6 +28,7 @@ use wrs_emulator::state::journal::Entry;
 use wrs_emulator::{Builder, Emulator};
 
 use crate::openapi::Document;
+use crate::process::Started;
 
 pub(crate) const KEY: &str = "sk_test_local";
 /// Where the clock of every test stands: 2026-01-31T09:30:00Z.
@@ -180,11 +181,10 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
 
 /// A command with this input.
 pub(crate) fn piped(command: &mut Command, input: &[u8]) -> Outcome {
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+    let mut child = Started::new(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()));
     // A program that does not read may be gone before everything is written.
     let _ = child.stdin.take().expect("a pipe").write_all(input);
-    Outcome::new(command, child.wait_with_output().expect("it ends"))
+    Outcome::new(command, child.output())
 }
 
 /// This file of the repository has this text; `UPDATE_EXPECTED=1` writes it anew.

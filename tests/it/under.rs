@@ -1,14 +1,13 @@
 //! `exec --under` on the real binary: suites that each lean on one thing that was never promised are told which, a tolerant one passes
 //! under every reading; the grid in each of its forms; and whatever the command does, it ends.
 
-use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::exec::{ended, start};
-use crate::process::{self, eventually};
+use crate::exec::start;
+use crate::process::{self, Started, eventually};
 use crate::run_files::data_of;
 use crate::support::{Outcome, text, wrs_emulator};
 
@@ -58,7 +57,7 @@ impl Place {
 
 /// What comes of a command, which is killed if it hangs.
 fn outcome(command: &mut Command) -> Outcome {
-    let output = ended(start(command));
+    let output = start(command).output();
     Outcome::new(command, output)
 }
 
@@ -210,8 +209,7 @@ fn several_runs_at_a_time_are_listed_in_their_order() {
                   until grep -q '2/3' said; do sleep 0.05; done;; esac";
     let said = std::fs::File::create(place.path("said")).expect("a file");
     let mut command = place.command("friendly,key-order", &["--jobs", "2"], &["sh", "-c", script]);
-    let child = command.process_group(0).stdout(Stdio::piped()).stderr(said).spawn().expect("the binary runs");
-    let output = ended(child);
+    let output = Started::with_group(command.stdout(Stdio::piped()).stderr(said)).output();
     Outcome::new(&command, output).exits(0).prints(&[
         "exit  problems  first failed test\ncontract   0     1         -\nfriendly   0     0         -\nkey-order  0 ",
     ]);
@@ -261,7 +259,7 @@ fn a_signal_ends_every_run() {
         let child = start(&mut place.command("each", &flags, &["sh", "-c", script]));
         eventually("two runs begin", || place.notes("processes").len() == 2);
         process::signal(&child, signal);
-        let output = ended(child);
+        let output = child.output();
         let said = text(&output.stdout);
         assert_eq!(output.status.code(), Some(code), "{output:?}");
         assert!(said.contains("✗ interrupted: 3 of 17 readings were tried\n"), "{said}");
