@@ -308,7 +308,7 @@ def start(path):
     return process
 
 
-def ends(process):
+def ended(process):
     """The exit code, and how many processes are left, which are killed."""
     code = process.wait(timeout=PATIENCE)
     left = int(subprocess.run(["pgrep", "--count", "--session", str(process.pid)], capture_output=True, text=True).stdout)
@@ -322,11 +322,11 @@ def signals(kind, path, processes):
         process = start(path)
         count = len(family(process.pid))
         process.send_signal(getattr(signal, name))
-        code = ends(process)
+        code = ended(process)
         check(f"{kind}: {name} to the command ends the emulator with exit code 0; processes: {count}", code == (0, 0) and count == processes, [code, count])
     process = start(path)
     os.kill(family(process.pid)[-1], signal.SIGKILL)
-    code = ends(process)
+    code = ended(process)
     check(f"{kind}: a killed emulator is a killed command", code == (-signal.SIGKILL, 0), code)
 
 
