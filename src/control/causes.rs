@@ -524,7 +524,8 @@ impl Judge<'_> {
         );
         let (kind, what, part, remedy) = if delivery.forgery() == Some(Forgery::Accepted) {
             let status = deciding.and_then(|attempt| attempt.outcome.status()).unwrap_or_default();
-            let forged = if story::is_of_time(delivery) { "a delivery with a wrong time" } else { "a forged delivery" };
+            let forged =
+                if story::is_of_time(delivery) { "a delivery with the wrong time" } else { "a forged delivery" };
             let what = format!("{to} accepted {forged} with {status}");
             let part = delivery.event.damage.as_deref().unwrap_or("forged").to_owned();
             (CauseKind::Forged, what, part, Hint::from(story::after_accepted(delivery)))

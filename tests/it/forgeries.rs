@@ -23,6 +23,28 @@ fn subscribed_at(status: u16, arguments: &[&str]) -> Served {
 }
 
 #[test]
+fn a_receiver_that_accepts_a_wrong_time_is_told_of_the_time() {
+    let served = subscribed_at(204, &[]);
+    let of_time = "compare the timestamp with the clock";
+    for tamper in ["timestamp", "future_timestamp", "body"] {
+        served.call(&["trigger", "workflow.completed", "--wait", "--tamper", tamper]).exits(1);
+        let explained = text(&served.call(&["explain"]).stdout);
+        assert_eq!(explained.contains(of_time), tamper != "body", "{explained}");
+    }
+    let causes = served.json(&["verdict", "--format", "json"])["causes"].clone();
+    let found: Vec<(bool, bool)> = causes
+        .as_array()
+        .expect("causes")
+        .iter()
+        .map(|cause| {
+            let says = |field: &str, text: &str| cause[field].as_str().is_some_and(|said| said.contains(text));
+            (says("sentence", " accepted a delivery with the wrong time with 204"), says("remedy", of_time))
+        })
+        .collect();
+    assert_eq!(found, [(true, true), (false, false)], "{causes}");
+}
+
+#[test]
 fn an_accepted_forgery_fails_its_trigger_and_the_verdict_in_every_format() {
     let served = subscribed_at(204, &[]);
     assert_eq!(served.call(&["trigger", "workflow.completed", "--wait"]).status.code(), Some(0), "a true one is taken");

@@ -101,3 +101,27 @@ async fn the_cases_of_the_probe_are_requests_with_the_expected_answer() {
     ask(&emulator, "PATCH", "profile", &large).await;
     refused(&emulator, "POST", "events/cases", &json!({ "secret": SECRET }), 422, "shorten `events.data`").await;
 }
+
+#[tokio::test]
+async fn a_test_that_signs_in_process_need_make_no_request() {
+    let emulator = start().await;
+    let failed = json!({ "key": "sk_test_a", "test": "handles", "outcome": "failed", "message": "assert 401 == 204" });
+    let sign = json!({ "key": "sk_test_a", "type": "workflow.completed", "secret": SECRET });
+    ask(&emulator, "POST", "events/sign", &sign).await;
+    ask(&emulator, "POST", "outcome", &failed).await;
+    let cause = |verdict: &Value| (verdict["causes"][0]["sentence"].clone(), verdict["causes"][0].clone());
+    let verdict = view(&emulator, "verdict").await;
+    let (sentence, whole) = cause(&verdict);
+    assert_eq!(sentence, "assert 401 == 204; 1 event signed in process, and the test made no request");
+    assert!(!verdict.to_string().contains("WRS_BASE_URL"), "{verdict}");
+    // The clock of these tests stands far from this machine's, which a handler that compares the time refuses.
+    assert!(whole["advice"].to_string().contains("real"), "{whole}");
+    ask(&emulator, "PATCH", "profile", &json!({ "webhooks": { "timestamp": "real" } })).await;
+    let (_, whole) = cause(&view(&emulator, "verdict").await);
+    assert!(whole["remedy"].as_str().is_some_and(|text| text.starts_with("does the handler verify with")), "{whole}");
+    // After a reset nothing was signed.
+    ask(&emulator, "POST", "reset", &json!({ "key": "sk_test_a" })).await;
+    ask(&emulator, "POST", "outcome", &failed).await;
+    let (sentence, _) = cause(&view(&emulator, "verdict").await);
+    assert_eq!(sentence, "assert 401 == 204; 0 requests arrived");
+}

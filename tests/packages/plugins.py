@@ -289,6 +289,12 @@ def test_own_call(wrs):
 def test_plain_http(wrs):
     sent(wrs, "/v1/events/subscribe", b'{"url": "http://plain.example", "events": ["workflow.completed"]}')
 
+def test_none_was_to_come(wrs):
+    wrs.post("subscriptions", url=wrs.sink_url)
+    wrs.trigger("workflow.completed")
+    wrs.received()
+    wrs.no_delivery()
+
 def test_nobody_there(wrs):
     wrs.post("subscriptions", url="https://8.8.8.8/hooks")
     wrs.trigger("workflow.completed")
@@ -337,6 +343,7 @@ def pytest():
 
     own = "cause: the test's own control call was refused: PATCH profile: 422 "
     check("pytest: a control call of the test itself that was refused is the cause", own in shown and "correct this call" in shown, shown)
+    check("pytest: a delivery that was not to come is no mistake in the test", "expected none, but 1 delivery" in shown and "refused: POST deliveries/wait" not in shown, shown)
     check("pytest: advice is a call of the fixture", '`wrs.set(webhooks={"allow_http": True})`' in shown and '`wrs.forward("https://8.8.8.8", "http://localhost:PORT")`' in shown and "`wrs-emulator forwards" not in shown and "`wrs-emulator profile" not in shown, shown)
 
     module = [sys.executable, "-m", "wrs_emulator"]
