@@ -1,6 +1,7 @@
 //! `sign` prints the headers that sign a body or an event, `verify` checks the signature of a delivery and prints what would make it right. Only
 //! `sign --event` calls an emulator. `listen` and `review probe` share the flags; `contract::signature` has the schemes and finds the causes.
 
+use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -245,7 +246,10 @@ fn sign_event(args: &SignArgs) -> Result<ExitCode, Failure> {
     };
     Ok(show(args.json || args.output == "json", &event, || match args.output.as_str() {
         "curl" => as_curl(),
-        _ => event.text(&args.target.reader()),
+        _ => {
+            let end = if std::io::stdout().is_terminal() { "\n" } else { "" };
+            event.text(&args.target.reader()) + end
+        }
     }))
 }
 
