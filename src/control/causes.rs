@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Control;
-use super::diagnosis::Diagnosis;
+use super::diagnosis::{Diagnosis, OWN_LOG};
 use super::refusal;
 use super::render::{bytes_of, cell};
 use super::story::{self, AFTER_429};
@@ -551,9 +551,7 @@ fn first_step(delivery: &DeliveryRecord) -> &'static str {
         Answered { status: 404 | 405, .. } => "does the receiver accept POST at this path?",
         Answered { status: 413, .. } => "is the receiver's limit for bodies large enough?",
         Answered { status: 500.., .. }
-        | Failed { reason: FailureReason::ConnectionReset | FailureReason::InvalidAnswer, .. } => {
-            "what does the receiver's own log say?"
-        }
+        | Failed { reason: FailureReason::ConnectionReset | FailureReason::InvalidAnswer, .. } => OWN_LOG,
         Answered { .. } => "why does the receiver refuse it?",
         Failed { .. } => "what keeps the emulator from sending it?",
     }
