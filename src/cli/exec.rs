@@ -21,7 +21,7 @@ use tokio::process::Child;
 use super::arguments::{OutputFile, Target, created, examples};
 use super::child::{GRACE, Masks, Streams, exit_code, note_proxy, spawn, target, whole_run};
 use super::ci::{Ci, print_to_stderr};
-use super::client::{in_background, run_task};
+use super::client::{ControlClient, in_background, run_task};
 use super::failure::{Failure, colored, is_json, note, report, warn};
 use super::log::LogThread;
 use super::output::compact;
@@ -32,12 +32,15 @@ use super::trust::TrustFiles;
 use super::verdict::{Judging, ProblemKind, RunVerdict, VerdictFormat, parse_wait, reader_of_report, render};
 use crate::app::{Emulator, FileLimit, Settings};
 use crate::clock::machine;
-use crate::control::api::ExecFacts;
+use crate::control::api::{ExecFacts, ListDeliveries, Query};
 use crate::util::duration::duration_text;
 use crate::util::process::{ending_signal, pass_signal};
+use crate::util::wording::counted;
 
 /// SIGKILL.
 const KILL: u8 = 9;
+/// A shorter wait is not worth a note.
+const NOTED_AFTER: Duration = Duration::from_secs(1);
 /// Within this time several signals are one: `timeout` sends its signal to a process and to the group of the process.
 const SAME_SIGNAL: Duration = Duration::from_millis(200);
 
@@ -315,6 +318,23 @@ async fn wait_for(
     }
 }
 
+/// Says what a verdict waits for, if that takes a while.
+async fn note_wait(target: Target, settle: Duration) {
+    tokio::time::sleep(NOTED_AFTER).await;
+    let pending = ListDeliveries { key: "*".into(), status: Some("pending".into()), ..ListDeliveries::default() };
+    let pending = ListDeliveries { limit: Some(1_000), ..pending };
+    let listed = in_background(move || ControlClient::new(&target).send(&Query { query: pending })).await;
+    let Ok(listed) = listed else { return };
+    let within = settle.as_secs_f64() * 1_000.0;
+    let due = listed.data.iter().filter(|row| row.next_attempt_in_ms.as_ref().is_some_and(|wait| wait.0 <= within));
+    let what = match due.count() {
+        0 => "what is due".to_owned(),
+        1 => "1 retry that is due".to_owned(),
+        due => format!("{} that are due", counted(due, "retry")),
+    };
+    note(&format!("waiting up to {} for {what} (`--settle 0s` to skip)", duration_text(settle)));
+}
+
 /// Reads the verdict, prints it if it was requested, else why the command failed, and reports it to a CI system. `ended` is the command's
 /// exit status, absent after a signal.
 async fn judge_run(
@@ -331,7 +351,13 @@ async fn judge_run(
     let waits = (is_needed || ci.is_some()) && ended.is_some();
     let settle = if waits { args.settle } else { Duration::ZERO };
     let reader = reader_of_report(args.report.as_deref());
-    let verdict = match in_background(move || RunVerdict::ask(&target, "*", settle, &judging, reader)).await {
+    let noting = !args.serve.quiet && !settle.is_zero();
+    let noting = noting.then(|| tokio::spawn(note_wait(target.clone(), settle)));
+    let asked = in_background(move || RunVerdict::ask(&target, "*", settle, &judging, reader)).await;
+    if let Some(noting) = noting {
+        noting.abort();
+    }
+    let verdict = match asked {
         // Nobody asked for it.
         Err(_) if !is_needed => return Ok(None),
         verdict => verdict?.after(ended),

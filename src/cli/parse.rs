@@ -199,6 +199,14 @@ fn usage(command: &Command, arguments: &[OsString], mut error: clap::Error) -> F
     };
     let failure = Failure::usage(message).with_lines(lines);
     let words: Vec<&str> = arguments.iter().skip(1).filter_map(|word| word.to_str()).collect();
+    if let (ErrorKind::InvalidValue, Some(ContextValue::String(value))) =
+        (error.kind(), error.get(ContextKind::InvalidValue))
+        && value.contains(',')
+        && let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg)
+    {
+        let flag = flag.split(' ').next().unwrap_or_default();
+        return failure.with_hint(format!("{flag} takes one value at a time"));
+    }
     if let Some(hint) = way_out(command, &words, &error) {
         return failure.with_hint(hint);
     }

@@ -1,6 +1,7 @@
 //! `sign` prints the headers that sign a body or an event, `verify` checks the signature of a delivery and prints what would make it right. Only
 //! `sign --event` calls an emulator. `listen` and `review probe` share the flags; `contract::signature` has the schemes and finds the causes.
 
+use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -243,10 +244,12 @@ fn sign_event(args: &SignArgs) -> Result<ExitCode, Failure> {
         let url = shell_word(url.unwrap_or("URL"));
         format!("curl -sS -X POST{} --data-binary {} {url}\n", headers.collect::<String>(), shell_word(&event.body))
     };
-    Ok(show(args.json || args.output == "json", &event, || match args.output.as_str() {
-        "curl" => as_curl(),
-        _ => event.text(&args.target.reader()),
-    }))
+    let as_http = || {
+        // For a person, the prompt begins a line of its own.
+        let end = if std::io::stdout().is_terminal() { "\n" } else { "" };
+        event.text(&args.target.reader()) + end
+    };
+    Ok(show(args.json || args.output == "json", &event, || if args.output == "curl" { as_curl() } else { as_http() }))
 }
 
 #[derive(Debug, Args)]

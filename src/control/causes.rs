@@ -8,8 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Control;
-use super::conclusion::signed_text;
-use super::diagnosis::{Diagnosis, is_clock_off, sign_by_machine};
+use super::diagnosis::{Diagnosis, OWN_LOG, is_clock_off, sign_by_machine};
 use super::refusal;
 use super::render::{bytes_of, cell};
 use super::story::{self, AFTER_429};
@@ -415,7 +414,7 @@ impl Judge<'_> {
         let hint = off.unwrap_or_else(|| {
             Hint::from("does the handler verify with the secret that signed, over the body as it is, and what does its own log say?")
         });
-        let sentence = format!("{said}; {}, and the test made no request", signed_text(signed));
+        let sentence = format!("{said}; {}, and the test made no request", story::signed_text(signed));
         let plain = Cause::plain(CauseKind::Runner, run.test.test.clone(), sentence);
         Cause { remedy: Some(hint.text), advice: hint.advice, ..plain }
     }
@@ -572,9 +571,7 @@ fn first_step(delivery: &DeliveryRecord) -> &'static str {
         Answered { status: 404 | 405, .. } => "does the receiver accept POST at this path?",
         Answered { status: 413, .. } => "is the receiver's limit for bodies large enough?",
         Answered { status: 500.., .. }
-        | Failed { reason: FailureReason::ConnectionReset | FailureReason::InvalidAnswer, .. } => {
-            "what does the receiver's own log say?"
-        }
+        | Failed { reason: FailureReason::ConnectionReset | FailureReason::InvalidAnswer, .. } => OWN_LOG,
         Answered { .. } => "why does the receiver refuse it?",
         Failed { .. } => "what keeps the emulator from sending it?",
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::causes::{Cause, CauseKind, NO_REQUEST, Standing};
 use super::exec_facts::{ExecFacts, FailedFinding};
+use super::story::signed_text;
 use crate::state::journal::record::name_of;
 use crate::util::wording::counted;
 
@@ -35,14 +36,14 @@ pub(crate) enum Tone {
 
 /// What a run consists of.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Judged {
+pub(super) struct JudgedCounts {
     pub(super) requests: usize,
     pub(super) deliveries: usize,
     /// Events that were signed for handlers in the tests' own processes.
     pub(super) signed: usize,
 }
 
-impl Judged {
+impl JudgedCounts {
     fn is_nothing(self) -> bool {
         self.requests == 0 && self.deliveries == 0
     }
@@ -53,13 +54,8 @@ impl Judged {
     }
 }
 
-/// How many events were signed for handlers that a test calls itself.
-pub(super) fn signed_text(events: usize) -> String {
-    format!("{} signed in process", counted(events, "event"))
-}
-
 /// Judges the causes of a run and puts those first that failed it. `tests` is how many reported how they ended, and `exec` the command that has ended, if the run is one of `exec`.
-pub(super) fn conclude(causes: &mut [Cause], tests: usize, judged: Judged, exec: Option<&ExecFacts>) -> Headline {
+pub(super) fn conclude(causes: &mut [Cause], tests: usize, judged: JudgedCounts, exec: Option<&ExecFacts>) -> Headline {
     let others = causes.iter().filter(|cause| cause.kind != CauseKind::Finding);
     let named: HashSet<String> = others.flat_map(|cause| cause.findings.iter().cloned()).collect();
     for cause in &mut *causes {
@@ -100,7 +96,7 @@ fn has_failed_run(cause: &Cause, tests: usize, exec: Option<&ExecFacts>) -> bool
         || (exec.exit_status != 0 && tests == 0 && cause.may_fail_a_command())
 }
 
-fn headline(causes: &[Cause], judged: Judged, exec: Option<&ExecFacts>) -> Headline {
+fn headline(causes: &[Cause], judged: JudgedCounts, exec: Option<&ExecFacts>) -> Headline {
     let of = |standing| causes.iter().filter(move |cause| cause.standing == standing);
     let (failed, warnings) = (of(Standing::Failed).count(), of(Standing::Warning).count());
     let (first, warning) = (of(Standing::Failed).next(), of(Standing::Warning).next());
@@ -182,7 +178,7 @@ mod tests {
         (tone, sentence): (Tone, &str),
     ) {
         let mut causes = causes.to_vec();
-        let headline = conclude(&mut causes, tests, Judged { requests: 5, ..Judged::default() }, exec);
+        let headline = conclude(&mut causes, tests, JudgedCounts { requests: 5, ..JudgedCounts::default() }, exec);
         let found: Vec<String> =
             causes.iter().map(|cause| format!("{} {}", name_of(cause.standing), cause.sentence)).collect();
         assert_eq!(found, expected);
@@ -266,12 +262,12 @@ mod tests {
             check(&[], 0, Some(&exec(facts)), &[], sentence);
         }
         check(&[], 0, None, &[], (Tone::Quiet, "5 requests and 0 deliveries, nothing went wrong"));
-        assert_eq!(conclude(&mut [], 0, Judged::default(), None).sentence, "Nothing happened yet");
-        let idle = conclude(&mut [], 0, Judged::default(), Some(&exec(json!({}))));
+        assert_eq!(conclude(&mut [], 0, JudgedCounts::default(), None).sentence, "Nothing happened yet");
+        let idle = conclude(&mut [], 0, JudgedCounts::default(), Some(&exec(json!({}))));
         assert_eq!(idle.sentence, "Passed, but 0 requests arrived; does your code read WRS_BASE_URL?");
         assert_eq!(idle.tone, Tone::Warn);
         // Such a suite need not call the emulator.
-        let in_process = Judged { signed: 3, ..Judged::default() };
+        let in_process = JudgedCounts { signed: 3, ..JudgedCounts::default() };
         let signed = conclude(&mut [], 0, in_process, Some(&exec(json!({}))));
         assert_eq!(
             signed.sentence,

@@ -23,6 +23,7 @@ use crate::state::workspace::{
 };
 use crate::util::duration::{DurationText, duration_text};
 use crate::util::html;
+use crate::util::wording::shell_word;
 use crate::webhook::signed::{DELIVERY, signing_keys, signs_by_clock};
 
 /// One check on the way to an answer, or one attempt.
@@ -60,6 +61,7 @@ pub(crate) enum StepVerdict {
 
 /// Maximum bytes of a body that is repeated in a command.
 const MAX_PASTED: usize = 4096;
+pub(super) const OWN_LOG: &str = "what does the receiver's own log say?";
 /// Statuses with which receivers refuse a signature.
 const REFUSALS: [u16; 4] = [400, 401, 403, 422];
 
@@ -121,8 +123,9 @@ impl<'a> Diagnosis<'a> {
         if let Some(workspace) = &workspace {
             advice.extend(self.clocks(workspace));
         }
+        advice.extend(self.forward_of_another_key());
         advice.extend(self.next_of_failure().cloned());
-        advice.extend(self.question().map(Hint::from));
+        advice.extend(self.question().or_else(|| self.own_log()).map(Hint::from));
         advice.extend(self.near_miss().map(Hint::from));
         if let Some(workspace) = &workspace {
             advice.extend(self.secret(workspace));
@@ -203,7 +206,8 @@ impl<'a> Diagnosis<'a> {
 
     /// The first check or step: the one advice of a verdict, a cause and a saved run.
     pub(super) fn first_advice(&self) -> Option<Hint> {
-        self.remedy().map(Hint::from).or_else(|| self.next_of_failure().cloned())
+        let remedy = self.remedy().map(Hint::from).or_else(|| self.forward_of_another_key());
+        remedy.or_else(|| self.next_of_failure().cloned())
     }
 
     /// The advice of the deciding attempt, if it found no receiver or could not talk to it.
@@ -230,6 +234,33 @@ impl<'a> Diagnosis<'a> {
             ),
             _ => None,
         }
+    }
+
+    /// What to ask about a receiver that broke down.
+    fn own_log(&self) -> Option<&'static str> {
+        let attempt = self.delivery.deciding_attempt().filter(|attempt| !attempt.is_by_sink())?;
+        matches!(attempt.outcome, AttemptOutcome::Answered { status: 500.., .. }).then_some(OWN_LOG)
+    }
+
+    /// The forward of another key alone that would have led the URL of a delivery elsewhere.
+    fn forward_of_another_key(&self) -> Option<Hint> {
+        let attempt = self.delivery.deciding_attempt().filter(|attempt| !attempt.outcome.is_success())?;
+        let (url, own) = (&attempt.delivery.url, &self.delivery.event.workspace);
+        let scenarios = self.control.engine.library.load();
+        let covering =
+            |key: Option<&str>| scenarios.config_for(key).profile.webhooks.forwards.covering(url.parsed()).cloned();
+        if is_elsewhere(url.as_str(), &attempt.dialled) || covering(Some(own)).is_some() {
+            return None;
+        }
+        let (key, forward) = scenarios.patches().keys.keys().find_map(|key| Some((key, covering(Some(key))?)))?;
+        let rule = format!("{}={}", forward.from(), forward.to());
+        let text = format!(
+            "a forward of {} exists for {} alone; `wrs-emulator forwards add --key '*' {}` makes it one of every key",
+            forward.from(),
+            self.redactor.key(key),
+            shell_word(&self.redactor.text(&rule)),
+        );
+        Some(Hint::from(text))
     }
 
     /// Which forward nearly covers the URL of a delivery that failed there.

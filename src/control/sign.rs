@@ -148,7 +148,8 @@ impl ControlCall for Body<ListCases> {
 impl Text for SignedEvent {
     fn text(&self, _: &Audience) -> String {
         let headers: String = self.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
-        format!("{headers}\n{}\n", self.body)
+        // Nothing after the body: whatever reads the message would count it as part of it.
+        format!("{headers}\n{}", self.body)
     }
 }
 

@@ -264,6 +264,11 @@ pub(super) fn accepted_forgery(delivery: &DeliveryRecord) -> String {
     format!("answered {status}; {}", delivery.event.damage.as_deref().unwrap_or("forged"))
 }
 
+/// How many events were signed for handlers that a test calls itself.
+pub(super) fn signed_text(events: usize) -> String {
+    format!("{} signed in process", counted(events, "event"))
+}
+
 /// True if the only thing wrong with a forged delivery is its time.
 pub(super) fn is_of_time(delivery: &DeliveryRecord) -> bool {
     matches!(delivery.event.tamper, Some(Tamper::Timestamp | Tamper::FutureTimestamp))

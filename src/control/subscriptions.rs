@@ -6,6 +6,7 @@ use clap::{Args, value_parser};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
+use url::{Position, Url};
 
 use super::call::{Body, Call, ControlCall, Options, Query, Tag, USUAL};
 use super::command::CallCommand;
@@ -164,7 +165,7 @@ pub(crate) enum SubscriptionState {
 /// Subscribe a URL for a key, as its client would.
 ///
 /// Validated like a client's request, but not counted against the quota. A URL that is subscribed already is updated, if the
-/// profile says so. A generated secret is returned only here.
+/// profile says so. A generated secret is returned only here: `{"subscription":{"id",…},"secret","created"}`.
 #[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Subscribe {
@@ -489,6 +490,8 @@ fn to_view(
 fn create(Body { body: request }: Body<Subscribe>, cx: &Context) -> Result<Created, ControlError> {
     let workspace = cx.engine.workspace(request.key.meant())?;
     let profile = cx.engine.profile_for(Some(workspace.name()));
+    let own_http = Url::parse(&request.url).ok().filter(|url| url.scheme() == "http" && url.has_host());
+    let own_http = own_http.filter(|_| !profile.webhooks.allow_http);
     let every_type = || profile.events.types().map(str::to_owned).collect();
     let mut fields = Map::from_iter([
         ("url".to_owned(), request.url.into()),
@@ -496,7 +499,10 @@ fn create(Body { body: request }: Body<Subscribe>, cx: &Context) -> Result<Creat
     ]);
     let optional = [("secret", request.secret), ("description", request.description)];
     fields.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
-    let checked = check_subscribe(&fields, &profile.subscribe_rules()).map_err(refused)?;
+    let checked = check_subscribe(&fields, &profile.subscribe_rules()).map_err(|error| match own_http {
+        Some(url) => leading_to(&url, &error),
+        None => refused(error),
+    })?;
     let now = workspace.clock().now();
     let subscribed = workspace.lock().subscribe(checked, &profile, now).map_err(refused)?;
     let secret = subscribed.body.get(&profile.subscriptions.secret_field);
@@ -563,6 +569,15 @@ fn rotate(RotateSecret { path, body }: RotateSecret, cx: &Context) -> Result<Rot
         secret: secret.reveal().to_owned(),
         old_secret_signs_for: grace.to_string(),
     })
+}
+
+/// The refusal of a receiver's own address, with the forward that leads there.
+fn leading_to(receiver: &Url, error: &Error) -> ControlError {
+    const EXAMPLE: &str = "https://app.example.com";
+    let path = &receiver[Position::BeforePath..Position::AfterQuery];
+    let message = format!("{}; forward an https URL there, then subscribe {EXAMPLE}{path}", error.message);
+    let to = receiver[..Position::BeforePath].to_owned();
+    ControlError::invalid(message).advising(vec![Advice::Forward { url: EXAMPLE.to_owned(), to }])
 }
 
 fn refused(error: Error) -> ControlError {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::call::{Call, ControlCall, Query, Tag};
 use super::causes::{Cause, CauseKind, Judge, NO_REQUEST};
-use super::conclusion::{Headline, Judged, conclude, signed_text};
+use super::conclusion::{Headline, JudgedCounts, conclude};
 use super::context::{Context, KeyScope, wait_limit};
 use super::diagnosis::Diagnosis;
 use super::exec_facts::ExecFacts;
@@ -169,7 +169,7 @@ impl Verdict {
         let no_requests = match self.causes.iter().find(|cause| cause.kind == CauseKind::ControlCall) {
             Some(refused) => format!("0 requests arrived; {}", refused.sentence),
             None if self.signed_in_process > 0 => {
-                format!("0 requests arrived; {}", signed_text(self.signed_in_process))
+                format!("0 requests arrived; {}", story::signed_text(self.signed_in_process))
             }
             None if is_of_key => {
                 "0 requests arrived with this key; does your code read WRS_BASE_URL and WRS_API_KEY?".to_owned()
@@ -203,8 +203,12 @@ impl Verdict {
         self.headline = conclude(&mut self.causes, self.tests, judged, exec);
     }
 
-    fn judged(&self) -> Judged {
-        Judged { requests: self.judged_requests, deliveries: self.judged_deliveries, signed: self.signed_in_process }
+    fn judged(&self) -> JudgedCounts {
+        JudgedCounts {
+            requests: self.judged_requests,
+            deliveries: self.judged_deliveries,
+            signed: self.signed_in_process,
+        }
     }
 
     /// The tests of keys, in words, by key.

@@ -97,6 +97,26 @@ fn of_several_deliveries_the_one_with_the_body_is_verified() {
     }
 }
 
+/// Each event that `sign` makes is verified as it is printed, and each forgery is refused for what it is.
+#[test]
+fn a_signed_event_is_verified_as_it_is_printed() {
+    let emulator = Served::start(&["--quiet"]);
+    let forgeries = ["body", "signature", "secret", "old_secret", "timestamp", "future_timestamp", "headers"];
+    for output in ["http", "json"] {
+        let sign = ["sign", "--event", "workflow.completed", "--secret", SECRET, "--output", output];
+        let event = emulator.said(&sign);
+        run(&["verify", "--headers", "-"], event.as_bytes()).exits(0).prints(&["verified"]);
+        for forgery in forgeries {
+            let forged = emulator.said(&[&sign[..], &["--tamper", forgery]].concat());
+            let refused = run(&["verify", "--headers", "-"], forged.as_bytes()).exits(1);
+            let said = text(&refused.stdout);
+            assert!(said.starts_with("not verified: ") && !said.contains("newline:"), "{output} {forgery}: {said}");
+        }
+    }
+    let command = emulator.said(&["sign", "--event", "workflow.completed", "--secret", SECRET, "--output", "curl"]);
+    run(&["verify", "--headers", "-"], command.as_bytes()).exits(2).says(&["expected `name: value`, found `curl -sS"]);
+}
+
 #[test]
 fn what_curl_prints_is_verified() {
     let listen = ["listen", "--listen", "127.0.0.1:0", "--url", NOWHERE, "--respond", "204"];

@@ -189,6 +189,24 @@ fn a_forward_that_cannot_be_used_is_said_where_it_is_met() {
 }
 
 #[test]
+fn a_forward_of_another_key_and_a_receivers_own_address_are_named() {
+    let served = Served::start(&["--quiet", "--set", "webhooks.retry.preset=none"]);
+    served.said(&["forwards", "add", "https://shop.invalid=http://127.0.0.1:3939", "--key", "sk_test_local"]);
+    served.said(&["subscriptions", "create", "https://shop.invalid/in", "--key", "sk_test_other"]);
+    served.call(&["trigger", "workflow.completed", "--wait", "--key", "sk_test_other"]).exits(1);
+    let named = "a forward of https://shop.invalid exists for sk_test_local alone; \
+        `wrs-emulator forwards add --key '*' https://shop.invalid=http://127.0.0.1:3939` makes it one of every key";
+    for command in [&["explain"][..], &["verdict"]] {
+        let said = text(&served.call(command).stdout);
+        assert!(said.contains(named), "{command:?}: {said}");
+    }
+    let refused = served.fails(&["subscriptions", "create", "http://127.0.0.1:3939/naive"], 2);
+    assert!(refused.contains("then subscribe https://app.example.com/naive"), "{refused}");
+    let hint = "hint: `wrs-emulator forwards add https://app.example.com=http://127.0.0.1:3939 --url ";
+    assert!(refused.contains(hint), "{refused}");
+}
+
+#[test]
 fn forwards_are_listed_added_and_removed_by_commands() {
     let served = Served::start(&["--quiet", "--forward", "https://old.example.com=http://127.0.0.1:3000/in"]);
     let said = |arguments: &[&str]| {

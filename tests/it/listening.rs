@@ -268,6 +268,19 @@ fn a_refusal_names_the_application_that_gave_it() {
     listening.stop();
 }
 
+/// The same advice in an explanation as in the causes of a run.
+#[test]
+fn a_receiver_that_broke_down_is_asked_for_its_log() {
+    let to = format!("https://app.example.com=http://127.0.0.1:{}", crate::diagnosis::receiver(500, "oops"));
+    let served = Served::start(&["--quiet", "--set", "webhooks.retry.preset=none", "--forward", &to]);
+    served.subscribe("https://app.example.com/hooks");
+    served.call(&["trigger", "workflow.completed", "--wait"]).exits(1);
+    for command in ["explain", "verdict"] {
+        let said = text(&served.call(&[command]).stdout);
+        assert!(said.contains("what does the receiver's own log say?"), "{command}: {said}");
+    }
+}
+
 /// A scheme that signs the URL signs the one that `listen` subscribed.
 #[test]
 fn deliveries_of_a_scheme_that_signs_the_url_verify() {
@@ -291,6 +304,38 @@ fn deliveries_of_a_scheme_that_signs_the_url_verify() {
     served.call(&["trigger", "workflow.completed", "--wait"]).exits(0);
     let line = listening.line();
     assert!(line.contains(" verified, forwarded to "), "{line}");
+}
+
+/// The emulator may start after `listen`, which subscribes then, and verifies with the secret that is made then.
+#[test]
+fn an_emulator_that_starts_later_is_waited_for() {
+    let address = format!("127.0.0.1:{}", crate::process::closed_port());
+    let port = crate::diagnosis::receiver(401, "no").to_string();
+    let mut listening = forwarding(&format!("http://{address}"), &port);
+    let served = Served::spawn(&mut wrs_emulator(&["serve", "--listen", &address, "--quiet"]));
+    let ready = listening.line();
+    assert!(ready.starts_with("ready: forwarding events for sk_test_local, by sub_"), "{ready}");
+    served.call(&["trigger", "workflow.completed", "--wait"]).exits(1);
+    let line = listening.line();
+    let end = ", answered 401; this signature holds, so the app's secret or its body differs";
+    assert!(line.contains(" verified, forwarded to ") && line.trim_end().ends_with(end), "{line}");
+    let (_, said) = listening.stop();
+    assert!(said.contains(&format!("note: waiting for the emulator at http://{address}")), "{said}");
+    assert_eq!(subscriptions(&served).len(), 0, "{said}");
+}
+
+/// The user did not choose the usual port, so another is as good.
+#[test]
+fn a_free_port_is_used_where_the_usual_one_is_taken() {
+    // If this fails, another program has it.
+    let _taken = TcpListener::bind("127.0.0.1:9780");
+    let listening = Served::spawn(&mut wrs_emulator(&["listen", "--url", NOWHERE]));
+    assert_ne!(listening.address(), "127.0.0.1:9780");
+    let (_, said) = listening.stop();
+    assert!(
+        said.contains("note: cannot listen on 127.0.0.1:9780: ") && said.contains("a free port is used instead"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -30,6 +30,7 @@ use super::stream::Stream;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::{self, ControlCall as _};
 use crate::http::handler::Limits;
+use crate::http::listener::Listener;
 use crate::http::serve;
 use crate::http::tls::{ServerTls, TlsSetting};
 use crate::redact::Redactor;
@@ -39,9 +40,11 @@ use crate::util::flag::Flag;
 use crate::util::wording::shell_word;
 use crate::webhook::client::connects;
 use crate::webhook::egress::{Destination, Egress, is_looked_up_far};
-use receiver::{Answers, Application, DeliveryCounts, Receiver, application_url};
+use receiver::{Answers, Application, DeliveryCounts, Receiver, VerifiesWith, application_url};
 
 const MAX_CONNECTIONS: usize = 64;
+
+const USUAL_ADDRESS: &str = "127.0.0.1:9780";
 
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -53,9 +56,9 @@ const GRACE: Duration = Duration::from_secs(5);
     "forwards add https://app.example.com=http://127.0.0.1:9780",
 ]) + "\n\nExit status: 0 ended by a signal, or --count deliveries came and none failed to verify; 1 one did; 2 wrong usage.")]
 pub(super) struct ListenArgs {
-    /// Where to listen; port 0 picks a free one.
-    #[arg(long, default_value = "127.0.0.1:9780", value_name = "ADDRESS")]
-    listen: String,
+    /// Where to listen; port 0 picks a free one. If left out, 127.0.0.1:9780, or a free port if that is taken.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
     #[command(flatten)]
     signing: SigningArgs,
     /// Statuses to answer with, one for each delivery; the last one repeats. They do not depend on verification: `--respond 401`
@@ -95,39 +98,45 @@ pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
     run_task(listen(args, signing, tls))?
 }
 
-async fn listen(args: ListenArgs, mut signing: ResolvedSigning, tls: Option<ServerTls>) -> Result<ExitCode, Failure> {
+async fn listen(args: ListenArgs, signing: ResolvedSigning, tls: Option<ServerTls>) -> Result<ExitCode, Failure> {
     // Installed before the ready line, because a signal may follow it at once.
     let mut signals = Signals::install()?;
     Adopted::watch()?.reap_all();
     let application = args.forward_to.as_deref().map(application_url).transpose()?;
-    let (listener, local) = bound(address("--listen", &args.listen)?)?;
+    let (listener, local) = bound_here(args.listen.as_deref())?;
     let url = format!("{}://{local}", if tls.is_some() { "https" } else { "http" });
     let application = application.map(|to| Application::new(to, url.clone(), &args.allow_egress));
     if let Some(application) = &application {
         application.check().await?;
     }
     signing.warn();
-    let (emulator, secret, here) = (args.registration, signing.secrets.first().cloned(), url.clone());
+    let wanted = Wanted { args: args.registration, secret: signing.secrets.first().cloned(), here: url.clone(), local };
     let subscribes = application.is_some();
-    let (registration, nothing_delivered) = in_background(move || {
-        // The key that is named below may have its own prefix. Without an emulator there is none.
-        let _ = mask_as(&emulator.target);
-        Ok(if subscribes {
-            (registered(emulator, secret, &here, local)?, None)
-        } else {
-            (None, undelivered(&emulator, &here, local)?)
-        })
+    let asked = wanted.clone();
+    let (registration, nothing_delivered, is_early) = in_background(move || {
+        if !subscribes {
+            // The key that is named below may have its own prefix. Without an emulator there is none.
+            let _ = mask_as(&asked.args.target);
+            return Ok((None, undelivered(&asked.args, &asked.here, local)?, false));
+        }
+        let target = asked.args.target.clone();
+        match register(asked) {
+            Ok(registration) => Ok((registration, None, false)),
+            Err(failure) => no_emulator(&target, failure).map(|()| (None, None, true)),
+        }
     })
     .await?;
-    if signing.secrets.is_empty() {
-        signing.secrets.extend(registration.iter().map(|registration| registration.secret.clone()));
-    }
-    if signing.secrets.is_empty() {
+    let mut subscribed = registration.as_ref().map(Registration::subscribed).unwrap_or_default();
+    subscribed.secrets = if signing.secrets.is_empty() { subscribed.secrets } else { signing.secrets.clone() };
+    if subscribed.secrets.is_empty() && !is_early {
         warn(
             "no secret is set, so no delivery is verified; pass the subscription's with --secret or in WRS_WEBHOOK_SECRET",
         );
     }
     print(&ready_text(&url, registration.as_ref(), args.json));
+    if is_early {
+        note(&format!("waiting for the emulator at {}", wanted.args.target.url));
+    }
     if let Some(text) = nothing_delivered {
         let mut lines = text.lines().map(str::to_owned);
         note_with(&lines.next().unwrap_or_default(), &lines.collect::<Vec<_>>());
@@ -141,12 +150,11 @@ async fn listen(args: ListenArgs, mut signing: ResolvedSigning, tls: Option<Serv
         None => Answers::Script(args.respond),
         Some(application) => Answers::Application(application),
     };
-    // A scheme that signs the URL signs the one that is subscribed.
-    let subscribed = registration.as_ref().map(|registration| registration.url.clone());
     let receiver = Arc::new(Receiver {
         signing,
         base: url,
-        webhook_url: args.webhook_url.or(subscribed),
+        webhook_url: args.webhook_url,
+        subscribed: Mutex::new(subscribed),
         answers,
         count: args.count,
         json: args.json,
@@ -156,7 +164,7 @@ async fn listen(args: ListenArgs, mut signing: ResolvedSigning, tls: Option<Serv
     });
     let served = tokio::spawn(serve(listener, Arc::new(Arc::clone(&receiver)), tls, limits, stop, GRACE));
     let registration = Arc::new(Mutex::new(registration));
-    let keeper = tokio::spawn(keep(Arc::clone(&registration)));
+    let keeper = tokio::spawn(keep(Arc::clone(&receiver), Arc::clone(&registration), is_early.then_some(wanted)));
     let ended = until_the_end(served, &mut signals, &receiver).await;
     keeper.abort();
     // Errors are ignored: the emulator may have stopped.
@@ -166,6 +174,19 @@ async fn listen(args: ListenArgs, mut signing: ResolvedSigning, tls: Option<Serv
     ended
 }
 
+/// Listens where the user says, else at the usual address, or at a free port if that cannot be had.
+fn bound_here(listen: Option<&str>) -> Result<(Listener, SocketAddr), Failure> {
+    let on = |text: &str| bound(address("--listen", text)?);
+    let Some(listen) = listen else {
+        return on(USUAL_ADDRESS).or_else(|failure| {
+            let found = on("127.0.0.1:0")?;
+            note(&format!("{}; a free port is used instead", failure.message));
+            Ok(found)
+        });
+    };
+    on(listen)
+}
+
 fn ready_text(url: &str, registration: Option<&Registration>, is_json: bool) -> String {
     match registration {
         None if is_json => ready_line(json!({ "url": url })),
@@ -173,12 +194,9 @@ fn ready_text(url: &str, registration: Option<&Registration>, is_json: bool) -> 
             ready_line(json!({ "url": url, "subscription": subscription, "secret": secret }))
         }
         None => format!("wrs-emulator listening on {url}\n"),
-        // With the secret the application can verify deliveries itself.
-        Some(Registration { subscription, secret, key, .. }) => format!(
-            "wrs-emulator listening on {url}\n\
-             ready: forwarding events for {key}, by {subscription}; signing secret: {secret} (reuse it with --secret)\n",
-            key = Redactor::default().text(key),
-        ),
+        Some(registration) => {
+            format!("wrs-emulator listening on {url}\n{}", registration.text())
+        }
     }
 }
 
@@ -236,29 +254,20 @@ struct Registration {
 const DESCRIPTION: &str = "wrs-emulator listen";
 const SUBSCRIBED_HOST: &str = "listen.localhost";
 
-/// Subscribes with this secret, if one is given, and makes the emulator deliver to `here`, bound to `local`. Returns `None` with a warning
-/// if no emulator answers, and if a secret is given with which deliveries to another URL come here already.
-fn registered(
+/// The subscription that `--forward-to` asks for: with this secret, if one is given, and delivered to `here`, bound to `local`.
+#[derive(Clone)]
+struct Wanted {
     args: RegistrationArgs,
     secret: Option<String>,
-    here: &str,
+    here: String,
     local: SocketAddr,
-) -> Result<Option<Registration>, Failure> {
-    let target = args.target.clone();
-    register(args, secret, here, local).or_else(|failure| {
-        let message = failure.message.clone();
-        no_emulator(&target, failure)?;
-        warn(&format!("no subscription was made, so nothing is delivered here: {message}"));
-        Ok(None)
-    })
 }
 
-fn register(
-    RegistrationArgs { target, key }: RegistrationArgs,
-    secret: Option<String>,
-    here: &str,
-    local: SocketAddr,
-) -> Result<Option<Registration>, Failure> {
+/// Subscribes. Returns `None` if a secret is given with which deliveries to another URL come here already.
+fn register(Wanted { args, secret, here, local }: Wanted) -> Result<Option<Registration>, Failure> {
+    // The key that is printed may have its own prefix.
+    let _ = mask_as(&args.target);
+    let RegistrationArgs { target, key } = args;
     let port = here.rsplit(':').next().unwrap_or_default();
     let url = format!("https://{SUBSCRIBED_HOST}:{port}");
     let is_other = |from: &str, to: &str| from != url && Url::parse(to).is_ok_and(|to| leads_to(&to, local));
@@ -267,7 +276,7 @@ fn register(
     {
         return Ok(None);
     }
-    let (here, secret) = (here.to_owned(), secret.unwrap_or_default());
+    let secret = secret.unwrap_or_default();
     let mut registration = Registration { target, url, here, subscription: String::new(), secret, key, is_lost: false };
     registration.subscribe()?;
     if let Err(failure) = registration.tidy_up() {
@@ -289,11 +298,25 @@ fn no_emulator(target: &Target, failure: Failure) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Subscribes again whenever the emulator lost the subscription: when it was started again, or reset.
-async fn keep(registration: Arc<Mutex<Option<Registration>>>) {
+/// Subscribes once the emulator answers, if it did not before; and again whenever it lost the subscription: when it was started again, or
+/// reset.
+async fn keep(receiver: Arc<Receiver>, registration: Arc<Mutex<Option<Registration>>>, mut wanted: Option<Wanted>) {
+    let mut said = String::new();
     loop {
         tokio::time::sleep(INTERVAL).await;
         let registration = Arc::clone(&registration);
+        if let Some(sought) = wanted.clone() {
+            let receiver = Arc::clone(&receiver);
+            match in_background(move || begin(&receiver, &registration, sought)).await {
+                Ok(()) => wanted = None,
+                Err(failure) if failure.is_unreachable() || failure.message == said => {}
+                Err(failure) => {
+                    warn(&format!("nothing is delivered here: {}", failure.message));
+                    said = failure.message;
+                }
+            }
+            continue;
+        }
         let kept = in_background(move || Ok(registration.lock().as_mut().and_then(Registration::keep)));
         if let Ok(Some(message)) = kept.await {
             warn(&message);
@@ -301,7 +324,42 @@ async fn keep(registration: Arc<Mutex<Option<Registration>>>) {
     }
 }
 
+/// Subscribes while the receiver runs already. The lock is held until it is done, so that the end of the process finds what to remove.
+fn begin(receiver: &Receiver, slot: &Mutex<Option<Registration>>, wanted: Wanted) -> Result<(), Failure> {
+    let mut slot = slot.lock();
+    *slot = register(wanted)?;
+    let Some(registration) = &*slot else { return Ok(()) };
+    let VerifiesWith { secrets, url } = registration.subscribed();
+    let mut subscribed = receiver.subscribed.lock();
+    subscribed.url = url;
+    if subscribed.secrets.is_empty() {
+        subscribed.secrets = secrets;
+    }
+    drop(subscribed);
+    print(&if receiver.json {
+        let Registration { subscription, secret, .. } = registration;
+        ready_line(json!({ "event": "subscribed", "subscription": subscription, "secret": secret }))
+    } else {
+        registration.text()
+    });
+    Ok(())
+}
+
 impl Registration {
+    /// What deliveries are verified with.
+    fn subscribed(&self) -> VerifiesWith {
+        VerifiesWith { secrets: vec![self.secret.clone()], url: Some(self.url.clone()) }
+    }
+
+    /// With the secret the application can verify deliveries itself.
+    fn text(&self) -> String {
+        let Self { subscription, secret, key, .. } = self;
+        format!(
+            "ready: forwarding events for {key}, by {subscription}; signing secret: {secret} (reuse it with --secret)\n",
+            key = Redactor::default().text(key),
+        )
+    }
+
     /// Subscribes, with the same secret as before, and makes the emulator deliver here.
     fn subscribe(&mut self) -> Result<(), Failure> {
         let body = api::Subscribe {

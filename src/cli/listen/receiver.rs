@@ -62,12 +62,21 @@ pub(super) struct DeliveryCounts {
     pub(super) rejected: u64,
 }
 
+/// What is known of the subscription, which may be made after the receiver has begun.
+#[derive(Clone, Default)]
+pub(super) struct VerifiesWith {
+    pub(super) secrets: Vec<String>,
+    /// If it is not this receiver's. A scheme that signs the URL signs this one.
+    pub(super) url: Option<String>,
+}
+
 pub(super) struct Receiver {
     pub(super) signing: ResolvedSigning,
     /// The URL of this receiver, without a path.
     pub(super) base: String,
-    /// The URL of the subscription, if it is not this receiver's.
+    /// The URL that is signed, if the user names one.
     pub(super) webhook_url: Option<String>,
+    pub(super) subscribed: Mutex<VerifiesWith>,
     pub(super) answers: Answers,
     pub(super) count: Option<u64>,
     pub(super) json: bool,
@@ -102,17 +111,18 @@ impl Receiver {
 
     /// Verifies under every scheme and reports the first that fails.
     fn verify(&self, target: &str, headers: &HeaderMap, body: &[u8], now: Timestamp) -> SignatureCheck {
-        if self.signing.secrets.is_empty() {
+        let VerifiesWith { secrets, url } = self.subscribed.lock().clone();
+        if secrets.is_empty() {
             return SignatureCheck::NotChecked;
         }
-        let url = self.webhook_url.clone().unwrap_or_else(|| format!("{}{target}", self.base));
+        let url = self.webhook_url.clone().or(url).unwrap_or_else(|| format!("{}{target}", self.base));
         let values =
             |name: &str| headers.get_all(name).iter().flat_map(|value| value.to_str()).map(str::to_owned).collect();
         for scheme in &self.signing.schemes {
             let evidence = Evidence {
                 scheme,
                 custom: &self.signing.custom,
-                secrets: &self.signing.secrets,
+                secrets: &secrets,
                 reading: self.signing.reading,
                 headers: &values,
                 url: &url,
@@ -191,7 +201,12 @@ impl Delivery<'_> {
             Some(Forwarded { to, problem: None, note: Some(note), .. }) => format!(", forwarded to {to} ({note})"),
             Some(Forwarded { to, problem: Some(problem), .. }) => format!(", not forwarded to {to}: {problem}"),
         };
-        let line = format!("{at} {} {kind} {id} {verified}{passed}, answered {status}", self.target);
+        let is_disputed = matches!((&self.check, &self.forwarded), (SignatureCheck::Verified, Some(_)));
+        let conclusion = match status {
+            401 | 403 if is_disputed => "; this signature holds, so the app's secret or its body differs",
+            _ => "",
+        };
+        let line = format!("{at} {} {kind} {id} {verified}{passed}, answered {status}{conclusion}", self.target);
         format!("{}\n", visible(&Redactor::default().text(&line)))
     }
 

@@ -182,6 +182,13 @@ impl TableKind for DeliveryFaults {
     const DEFINITION: &'static str = "delivery";
     const PLACE: &'static str = "`delivery`";
 
+    fn rules() -> Vec<KeyRule> {
+        vec![KeyRule::Elsewhere(
+            &["fail", "respond", "status"],
+            "the receiver decides: `POST /_emulator/sink/NAME {\"respond\":[500,500,200]}` for a built-in one, or `listen --respond 500,500,200`",
+        )]
+    }
+
     fn from_keys(keys: &mut KeyReader<'_, '_>) -> Option<Self> {
         let faults = Self {
             tamper: keys.one_of(

@@ -51,6 +51,8 @@ pub(crate) enum KeyRule {
     Requires(Names, &'static str),
     /// It has a key.
     NotEmpty,
+    /// These are sought here, but are decided elsewhere; hint where.
+    Elsewhere(Names, &'static str),
     /// A schema that this table must not match.
     Never(Schema),
 }
@@ -72,7 +74,7 @@ impl KeyRule {
                 kinds.iter().map(refused).collect()
             }
             Self::Never(schema) => vec![schema()],
-            Self::AnyOf(_) | Self::Requires(..) | Self::NotEmpty => Vec::new(),
+            Self::AnyOf(_) | Self::Requires(..) | Self::NotEmpty | Self::Elsewhere(..) => Vec::new(),
         }
     }
 }

@@ -292,6 +292,7 @@ impl<'t> Parser<'t> {
                 | KeyRule::Needs(..)
                 | KeyRule::AnyOf(_)
                 | KeyRule::NotEmpty
+                | KeyRule::Elsewhere(..)
                 | KeyRule::Never(_) => {}
             }
         }
@@ -407,6 +408,13 @@ fn key_hint(key: &str, keys: &TableKeys, top: &TableKeys) -> String {
     let places: Vec<&str> = inner.iter().filter(|inner| inner.has(key)).map(|inner| inner.place).collect();
     if !places.is_empty() {
         return format!("`{key}` belongs in {}", any_of(&places));
+    }
+    let elsewhere = keys.rules.iter().find_map(|rule| match rule {
+        KeyRule::Elsewhere(names, hint) if names.contains(&key) => Some(*hint),
+        _ => None,
+    });
+    if let Some(hint) = elsewhere {
+        return hint.to_owned();
     }
     // After the first table, a key is that table's.
     if top.has(key) && !keys.has(key) && keys.definition != top.definition {
