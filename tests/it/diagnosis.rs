@@ -185,7 +185,12 @@ fn a_page_of_html_is_read_and_asked_about_its_framework() {
         ),
         (405, String::new(), " 405;", &["does the route of your receiver accept POST?"]),
         (413, page("413 Too Large", "<hr>nginx"), ": 413 Too Large: nginx", &["within the limit of your receiver"]),
-        (500, page("Error", "<pre>KEY is undefined<br> &nbsp; at x</pre>"), ": Error: KEY is undefined; at x", &[]),
+        (
+            500,
+            page("Error", "<pre>KEY is undefined<br> &nbsp; at x</pre>"),
+            ": Error: KEY is undefined; at x",
+            &["the receiver's own log say?"],
+        ),
     ] {
         let answer =
             format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());

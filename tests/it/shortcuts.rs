@@ -148,7 +148,7 @@ async fn listen_answers_502_where_the_application_is_not() {
     assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains(&why), "{answer}");
     let mut said = String::new();
     BufReader::new(listening.child.stderr.take().expect("a pipe")).read_line(&mut said).expect("text");
-    assert!(said.starts_with("{\"warning\":{\"message\":\"no subscription was made, so nothing is delivered here: cannot reach the emulator"), "{said}");
+    assert!(said.starts_with("{\"note\":{\"message\":\"waiting for the emulator at http://127.0.0.1:1\"}}"), "{said}");
     let delivery: Value = serde_json::from_str(&listening.line()).expect("JSON");
     let found = delivery["forwarded"]["problem"].as_str().expect("a problem");
     assert!(found.contains(problem) && delivery["status"] == 502 && delivery["verified"] == false, "{delivery}");
