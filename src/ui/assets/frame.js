@@ -1,17 +1,14 @@
 // What surrounds every view: header, rail, messages, the token's form, the keyboard map; the title and the icon.
 
 import { foreign, h, icon } from './element.js';
-import { palette } from './palette.js';
+import { SYMBOL_OF, palette } from './palette.js';
 import { GROUPS } from './route.js';
-import { dateTime, duration, listed, oneLine } from './text.js';
+import { dateTime, duration, listed, oneLine, shortKey } from './text.js';
 
 const SHORTCUTS = [
   ['j, k', 'next row or record, the one before'], ['Enter', 'open the row'], ['Esc', 'close, go back'], ['/', 'filter'], ['p', 'pause, continue'],
   ['n', 'show new rows'], ['a', 'activity'], ['r', 'review'], ['t', 'trigger an event'], ['Ctrl K', 'go anywhere, do anything'], ['?', 'this list'],
 ];
-
-/** Views whose symbol has another name. @type {Record<string, any>} */
-const SYMBOL_OF = { deliveries: 'send', trigger: 'bolt', check: 'check_signature' };
 
 /** @param {Page} page @returns {string} */
 function port(page) {
@@ -41,7 +38,7 @@ export function tabIcon(page) {
 function header(page) {
   const { store, route, isDocument } = page;
   const { run } = store;
-  const [state, colour] = { live: ['live', 'ok'], connecting: ['connecting', 'quiet'], lost: ['connection lost', 'bad'], token: ['needs a token', 'warn'], document: ['recorded', 'info'] }[store.phase];
+  const [phase, colour] = { live: ['live', 'ok'], connecting: ['connecting', 'quiet'], lost: ['connection lost', 'bad'], token: ['needs a token', 'warn'], document: ['recorded', 'info'] }[store.phase];
   const known = store.keys();
   const { forms } = page.ui;
   const typed = (/** @type {Event} */ event) => {
@@ -50,8 +47,10 @@ function header(page) {
     // One that is chosen from the list is whole.
     if (!value || known.includes(value)) chosen(event);
   };
+  const shown = innerWidth < 900 ? shortKey(route.key, known) : route.key;
   const chosen = (/** @type {Event} */ event) => {
-    const value = /** @type {HTMLInputElement} */ (event.target).value.trim();
+    const typedKey = /** @type {HTMLInputElement} */ (event.target).value.trim();
+    const value = typedKey === shown ? route.key : typedKey;
     const like = known.filter((key) => key.includes(value));
     delete forms.key;
     const key = !value || known.includes(value) || like.length !== 1 ? value : like[0];
@@ -63,13 +62,16 @@ function header(page) {
     page.ui.menu = !page.ui.menu;
     page.redraw();
   };
+  // Where there is no room for it, what is as usual is left out, and the rest is a symbol.
+  const state = (/** @type {string} */ what, /** @type {string} */ text, /** @type {'scenarios' | 'time'} */ view, more = '') =>
+    h(`a.${what}${/^(none|real)/.test(text) || isDocument ? '.usual' : ''}`, { href: page.address({ view, id: '', filter: '' }), title: `${what} ${text}` }, icon(view), h('span', null, `${what} `), h('b', null, foreign(text)), h('span', null, more));
   return h('header', null,
     h('button.menu.plain.only', { type: 'button', 'aria-label': 'Menu', 'aria-expanded': String(page.ui.menu), 'aria-controls': 'rail', onclick: menu }, icon('menu')),
-    h('div.brand', null, h('h1', null, 'wrs-emulator'), h('span.port', null, isDocument ? foreign(oneLine(run?.viewing ?? 'report', 80)) : port(page)), h(`span.phase.${colour}`, { title: state }, h('span', null, state))),
-    h('label.key', null, h('span', null, 'key '), h('input', { id: 'key', type: 'search', list: 'keys', 'aria-label': 'key', placeholder: 'all keys', autocomplete: 'off', spellcheck: 'false', controlled: forms.key ?? route.key, oninput: typed, onchange: chosen }),
+    h('div.brand', null, h('h1', null, 'wrs-emulator'), h('span.port', null, isDocument ? foreign(oneLine(run?.viewing ?? 'report', 80)) : port(page)), h(`span.phase.${colour}`, { title: phase }, h('span', null, phase))),
+    h('label.key', null, h('span', null, 'key '), h('input', { id: 'key', type: 'search', list: 'keys', 'aria-label': 'key', placeholder: 'all keys', autocomplete: 'off', spellcheck: 'false', controlled: forms.key ?? shown, oninput: typed, onchange: chosen }),
       h('datalist', { id: 'keys' }, known.map((key) => h('option', { value: key })))),
-    h('a.scenario', { href: page.address({ view: 'scenarios', id: '', filter: '' }) }, 'scenario ', h('b', null, foreign(names.length ? oneLine(names.join(', '), 80) : 'none')), !route.key && run?.keys?.some((one) => String(one.scenarios) !== String(names)) ? ', some keys have others' : ''),
-    h('a.clock', { href: page.address({ view: 'time', id: '', filter: '' }) }, 'clock ', h('b', null, clockText(page))),
+    state('scenario', names.length ? oneLine(names.join(', '), 80) : 'none', 'scenarios', !route.key && run?.keys?.some((one) => String(one.scenarios) !== String(names)) ? ', some keys have others' : ''),
+    state('clock', clockText(page), 'time'),
     h('button.find.plain', { type: 'button', onclick: () => page.palette(true) }, icon('find'), h('span', null, 'Go to'), ' ', h('kbd', null, 'Ctrl K')),
     h('button.map.plain.only', { type: 'button', 'aria-label': 'Keyboard map', onclick: () => page.help(true) }, h('span', null, '?')));
 }
@@ -109,7 +111,7 @@ function helpDialog(page) {
     h('h2', { id: 'help-title' }, 'Keyboard'),
     h('dl', null, SHORTCUTS.map(([key, what]) => h('div', null, h('dt', null, h('kbd', null, key)), h('dd', null, what)))),
     h('label.check', null, h('input', { type: 'checkbox', checked: page.ui.shortcuts, onchange: toggle }), ' use these single-key shortcuts'),
-    h('button', { type: 'button', onclick: () => page.help(false) }, 'Close'));
+    h('button', { type: 'button', autofocus: true, onclick: () => page.help(false) }, 'Close'));
   // Opened by the browser, which adds attributes that must stay.
   dialog.island = 'help';
   return dialog;

@@ -4,11 +4,13 @@ import { activate, advance, clockMode, oneEvent } from './command.js';
 import { h, icon } from './element.js';
 import { keyOf, saveReport } from './parts.js';
 import { VIEWS } from './route.js';
+import { wordsOf } from './settings_words.js';
 import { oneLine } from './text.js';
 
 const MAX_SHOWN_TARGETS = 18;
-/** Actions above the views. */
-const MAX_FIRST = 6;
+
+/** Views whose symbol has another name. @type {Record<string, any>} */
+export const SYMBOL_OF = { deliveries: 'send', trigger: 'bolt', check: 'check_signature' };
 
 /** What it is called, what it is, and where it is or what it does. @typedef {[string, string, Partial<import('./route.js').Route> | (() => unknown)]} Target */
 
@@ -36,17 +38,17 @@ function doings(page) {
   return all;
 }
 
-/** Everything: without a text to look for, what can be done comes first, and what is found by its name only last. @param {Page} page @param {boolean} isOpen @returns {Target[]} */
+/** Everything: without a text to look for, what can be done comes after the views, else last. @param {Page} page @param {boolean} isOpen @returns {Target[]} */
 function targets(page, isOpen) {
   const { run } = page.store;
   /** @type {Target[]} */
   const views = VIEWS.filter(([view]) => !(page.isDocument && ['trigger', 'check'].includes(view))).map(([view, name]) => [name, 'view', { view, id: '', filter: '' }]);
   const acts = doings(page);
   /** @type {Target[]} */
-  const all = isOpen ? [...acts.slice(0, MAX_FIRST), ...views, ...acts.slice(MAX_FIRST)] : views;
+  const all = isOpen ? [...views, ...acts] : views;
   for (const key of page.store.keys()) all.push([key, 'key', { view: 'activity', id: '', filter: '', key }]);
   for (const { name, title } of run?.scenarios ?? []) all.push([title ? `${name}: ${oneLine(title, 60)}` : name, 'scenario', { view: 'scenarios', id: name, filter: '' }]);
-  for (const { setting: settingName } of run?.profile?.data ?? []) all.push([settingName, 'setting', { view: 'settings', id: settingName, filter: settingName }]);
+  for (const { setting: settingName } of run?.profile?.data ?? []) all.push([`${wordsOf(settingName).title}: ${settingName}`, 'setting', { view: 'settings', id: settingName, filter: settingName }]);
   for (const { id, url } of run?.subscriptions ?? []) all.push([oneLine(url, 80), 'subscription', { view: 'subscriptions', id, filter: '' }]);
   if (!isOpen) all.push(...acts);
   return all;
@@ -61,6 +63,9 @@ export function found(page, text) {
   else if (text.trim()) all.push([`Filter the activity by “${oneLine(text.trim(), 60)}”`, 'filter', { view: 'activity', id: '', filter: text.trim() }]);
   return all.slice(0, MAX_SHOWN_TARGETS);
 }
+
+/** The symbol of a view. @param {Target[2]} to */
+const iconOf = (to) => { const { view = '' } = /** @type {Partial<import('./route.js').Route>} */ (to); return SYMBOL_OF[view] ?? view; };
 
 /** The dialog, which the page opens. Its list is brought up to date as one types. @param {Page} page @returns {Node} */
 export function palette(page) {
@@ -77,7 +82,7 @@ export function palette(page) {
     else if (to) page.go(to);
   };
   const draw = () => {
-    list.replaceChildren(...all.map(([name, kind], i) => h('li', { role: 'option', id: `target-${i}`, 'aria-selected': String(i === place), onclick: () => choose(i) }, icon(kind === 'view' ? 'up' : kind === 'action' ? 'bolt' : 'find'), name, h('span.quiet.small', null, kind))));
+    list.replaceChildren(...all.map(([name, kind, to], i) => h('li', { role: 'option', id: `target-${i}`, 'aria-selected': String(i === place), onclick: () => choose(i) }, icon(kind === 'view' ? iconOf(to) : kind === 'action' ? 'bolt' : 'find'), name, h('span.quiet.small', null, kind))));
     input.setAttribute('aria-activedescendant', all.length ? `target-${place}` : '');
     document.getElementById(`target-${place}`)?.scrollIntoView?.({ block: 'nearest' });
   };

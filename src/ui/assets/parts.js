@@ -84,7 +84,7 @@ export function adviceDone(page, advice, scenario) {
   const option = page.isDocument ? optionOfAdvice(advice) : null;
   if (option) return commandLine(page, option, 'the option of the next run');
   const action = page.isDocument ? null : actionOf(advice, scenario);
-  return action ? h('div.actions', null, actionButton(page, action), copyMenu(page, action.id, commandsOf(page, [action]))) : commandLine(page, commandOfAdvice(advice, page.base), 'the command');
+  return action ? h('div.actions', null, actionButton(page, { ...action, isSaid: true }), copyMenu(page, action.id, commandsOf(page, [action]))) : commandLine(page, commandOfAdvice(advice, page.base), 'the command');
 }
 
 /** A button that sends one request which needs no key, where the emulated API is on the same address. @param {Page} page @returns {Node | null} */

@@ -107,7 +107,7 @@ export function count(number, noun, many) {
   return `${NUMBERS.format(number)} ${number === 1 ? noun : many ?? `${noun}s`}`;
 }
 
-/** A summary as a sentence; empty in a file of an earlier version. @param {string | undefined} summary @returns {string} */
+/** A summary as a sentence, or nothing. @param {string | undefined} summary @returns {string} */
 export function sentence(summary) {
   return summary ? `${capital(summary)}.` : '';
 }
