@@ -76,7 +76,6 @@ pub static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "delivery.js",
         "route.js",
         "settings_words.js",
-        "palette.js",
         "frame.js",
         "again.js",
         "keys.js",

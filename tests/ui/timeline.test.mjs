@@ -6,7 +6,7 @@ import { test } from "node:test";
 import "./dom.mjs";
 
 const { Activity, grouped } = await import("../../src/ui/assets/activity.js");
-const { found } = await import("../../src/ui/assets/palette.js");
+const { found } = await import("../../src/ui/assets/frame.js");
 const { choicesOf } = await import("../../src/ui/assets/settings.js");
 const { Store, requestEntry } = await import("../../src/ui/assets/store.js");
 const { banded, lanesOf, timeline } = await import("../../src/ui/assets/timeline.js");

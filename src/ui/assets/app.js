@@ -276,7 +276,7 @@ class App {
     const isList = route.view === 'activity' || route.view === 'deliveries';
     const kind = route.view === 'deliveries' ? 'delivery' : '';
     if (isList) this.activity.update(kind);
-    if (route.view === 'review') this.judge();
+    if (route.view === 'review' || route.view === 'summary') this.judge();
     const detail = isList && route.id ? store.detail(route.id) : undefined;
     if (isList && route.id && !detail && store.phase !== 'token') this.load(route.id);
     const isNew = dirty.ui || this.shownRun !== store.run || this.shownPhase !== store.phase;

@@ -99,8 +99,8 @@ export function enable(id, on) {
 }
 
 /** @param {string} id @returns {Action} */
-export function rotate(id) {
-  return { id: `rotate ${id}`, label: 'New secret', method: 'POST', path: `subscriptions/${encodeURIComponent(id)}/rotate`, cli: ['subscriptions', 'rotate', id], danger: 'This makes a new secret and shows it once. The old one keeps signing for a while.' };
+export function rotate(id, grace = 'a while') {
+  return { id: `rotate ${id}`, label: 'New secret', method: 'POST', path: `subscriptions/${encodeURIComponent(id)}/rotate`, cli: ['subscriptions', 'rotate', id], danger: `This makes a new secret. The old one also signs for ${grace}.` };
 }
 
 /** @param {string} url @param {string[]} events @param {string} key @returns {Action} */

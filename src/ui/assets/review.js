@@ -77,14 +77,16 @@ export function reviewView(page) {
   const chosen = (/** @type {string} */ name) => new RegExp(`\\b${name}:(\\w+)`).exec(filter)?.[1] ?? '';
   const [severity, confidence] = [chosen('severity'), chosen('confidence')];
   const isShown = (/** @type {FindingRow} */ one) => (id ? one.code === id : (!(severity in SEVERITIES) || isAtLeast(one.severity, severity)) && (!confidence || one.confidence === confidence));
-  const items = findings.data.map((one, i) => (isShown(one) ? guarded(() => findingPart(page, one, i + 1), one) : null));
+  const wrong = failing(findings);
+  // What has to be fixed comes first.
+  const items = [...wrong, ...findings.data.filter((one) => !wrong.includes(one))].map((one, i) => (isShown(one) ? guarded(() => findingPart(page, one, i + 1), one) : null));
   const shown = items.filter(Boolean).length;
   const idle = findings.not_exercised.filter((one) => !id || one.code === id);
   return [
     heading,
     h('p.sentence', null, readiness(findings)),
     progressPart(findings),
-    failing(findings).length ? h('p.quiet', null, prose('This list includes findings that `--accept` accepts.')) : null,
+    wrong.length ? h('p.quiet', null, prose('This list includes findings that `--accept` accepts.')) : null,
     findings.forgotten_entries ? h('p.note', null, `${count(findings.forgotten_entries, 'entry', 'entries')} had been evicted from the journal and could not be checked.`) : null,
     key && page.isDocument ? h('p.note', null, 'These findings cover every key in the file.') : null,
     id ? h('p', { key: 'back' }, link(page, { id: '' }, 'The whole review')) : null,

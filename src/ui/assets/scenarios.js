@@ -44,12 +44,16 @@ const TOKEN_NAMES = ['comment', 'string', 'table', 'name', 'value'];
 
 /** A scenario's text by lines, which have numbers, colours, and marks where something is wrong. @param {string} text @param {DiagnosticRow[]} problems @returns {Node[]} */
 function sourceLines(text, problems) {
+  let isLong = false;
   return text.split('\n').map((line, i) => {
+    const isString = isLong;
+    if (line.split('"""').length % 2 === 0) isLong = !isLong;
     const wrong = problems.filter((one) => one.line === i + 1);
     /** @type {(Node | string)[]} */
     const parts = [];
     let end = 0;
-    for (const found of line.matchAll(TOKENS)) {
+    if (isString) parts.push(h('b.string', null, line.slice(0, end = line.length)));
+    else for (const found of line.matchAll(TOKENS)) {
       parts.push(line.slice(end, found.index), h(`b.${TOKEN_NAMES[found.slice(1).findIndex((part) => part !== undefined)]}`, null, found[0]));
       end = found.index + found[0].length;
     }

@@ -2,7 +2,7 @@
 
 import { ONE_EVENT, enable, oneEvent, rotate, subscribe, trigger, unsubscribe } from './command.js';
 import { stateOf } from './delivery.js';
-import { foreign, guarded, h } from './element.js';
+import { breakable, foreign, guarded, h } from './element.js';
 import { actionButton, commandsOf, copyButton, copyMenu, emptyState, filterable, fold, idPart, keyChoice, keyOf, link, mark, pairs, scrolled, section, statusMark } from './parts.js';
 import { count, dateTime, messageOf, oneLine, reasonOf, shortKey, timeOfDay } from './text.js';
 
@@ -125,9 +125,10 @@ function secretPart(page, one) {
     said.isTaken = true;
   }
   const known = secrets[one.id];
+  const grace = /** @type {any} */ (page.store.run?.profile?.data.find(({ setting }) => setting === 'webhooks.rotation_grace'));
   return h('span.actions', null, known ? h('code', null, known) : h('span.quiet', { 'aria-hidden': 'true' }, 'whsec_••••••••'),
     known ? [h('button.plain', { type: 'button', onclick: hide }, 'Hide'), copyButton(page, known, 'the secret')] : h('button.plain', { type: 'button', onclick: reveal }, 'Reveal'),
-    actionButton(page, { ...rotate(one.id), label: 'Rotate' }, false, 'plain'), one.signing_secrets > 1 ? h('span.quiet.small', null, 'the old one still signs') : null);
+    actionButton(page, { ...rotate(one.id, grace?.value), label: 'Rotate' }, false, 'plain'), one.signing_secrets > 1 ? h('span.quiet.small', null, 'the old one still signs') : null);
 }
 
 /** Everything about one subscription. @param {Page} page @returns {Node} */
@@ -138,7 +139,7 @@ export function subscriptionPane(page) {
   const test = testEvent(one);
   const [toggle, remove] = [enable(one.id, one.status !== 'active'), unsubscribe(one.id)];
   return h('article', null,
-    h('div', null, h('h2', null, foreign(one.url)), h('p.actions', null, health(one, deliveries), idPart(page, one.id))),
+    h('div', null, h('h2', null, breakable(one.url)), h('p.actions', null, health(one, deliveries), idPart(page, one.id))),
     one.description ? h('p', null, foreign(one.description)) : null,
     page.isDocument ? null : h('div.actions', null, one.status === 'active' ? actionButton(page, test, false, 'primary') : null, actionButton(page, toggle), actionButton(page, remove), copyMenu(page, one.id, commandsOf(page, [test, toggle, rotate(one.id), remove]))),
     outcome(page, test.id),
