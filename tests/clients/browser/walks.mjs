@@ -120,7 +120,7 @@ export async function scenarios(emulator) {
   await main.getByRole("link", { name: "always-429" }).click();
   await main.getByRole("heading", { name: "The quota is always used up" }).waitFor();
   assert.match(await main.getByRole("region", { name: "Text of the scenario" }).textContent(), /\[\[rule\]\]/);
-  await main.getByRole("button", { name: "Play for all keys" }).click();
+  await main.getByRole("button", { name: /^Play (instead )?for all keys/ }).click();
   await main.getByRole("button", { name: "Stop for all keys" }).waitFor();
   await until(page, () => document.title.includes("always-429"));
   assert.equal(await emulator.client("/v1/system/status"), 429);
@@ -143,7 +143,7 @@ export async function scenarios(emulator) {
   await page.keyboard.press("Enter");
   await until(page, () => location.hash.includes("key=sk_test_local"));
   await main.getByRole("link", { name: "rate-limit-burst" }).click();
-  await main.getByRole("button", { name: "Play for sk_test_local" }).click();
+  await main.getByRole("button", { name: /^Play (instead )?for sk_test_local/ }).click();
   await until(page, () => document.title.includes("rate-limit-burst"));
   await emulator.control("POST", "scenarios/active", { active: null, key: "sk_test_local" });
   await emulator.control("POST", "scenarios/active", { active: ["rate-limit-burst"] });
