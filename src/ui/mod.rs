@@ -74,9 +74,8 @@ pub static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "capture.js",
         "signature.js",
         "delivery.js",
-        "check.js",
         "route.js",
-        "palette.js",
+        "settings_words.js",
         "frame.js",
         "again.js",
         "keys.js",
@@ -85,12 +84,10 @@ pub static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "request.js",
         "review.js",
         "scenarios.js",
-        "settings_words.js",
         "settings.js",
         "subscriptions.js",
         "summary.js",
         "time.js",
-        "trigger.js",
         "app.js"
     ];
     let documentation = files![

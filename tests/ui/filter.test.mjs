@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { completions, filterWord, matcher, parseFilter, toggled, unknownNames, withWord } from "../../src/ui/assets/filter.js";
+import { completions, filterWord, matcher, parseFilter, problemOf, toggled, unknownNames, withWord } from "../../src/ui/assets/filter.js";
 import { formatRoute, parseRoute } from "../../src/ui/assets/route.js";
 import { requestEntry } from "../../src/ui/assets/store.js";
 
@@ -39,6 +39,10 @@ test("a chip adds its word or removes it; unknown fields are named", () => {
   assert.equal(toggled("429 is:failed", "is:failed"), "429");
   assert.equal(matcher("is:failed", NOW)(row({ scenario: null, reason: "rate_limited" })), true);
   assert.deepEqual(unknownNames("opration:x key:a is:failed https://a 429"), ["opration"]);
+  assert.match(problemOf("is:scrpted"), /^“scrpted” is not a value of “is:”; values: tampered, failed/);
+  assert.equal(problemOf("is:failed 422"), "");
+  for (const either of ["422 429", "422,429", "503 4xx"]) assert.equal(matcher(either, NOW)(row({ status: 429 })), true, either);
+  assert.equal(matcher("422 -429", NOW)(row({ status: 429 })), false);
 });
 
 test("words are completed from names and from what there is", () => {

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import "./dom.mjs";
 
 const { Activity, grouped } = await import("../../src/ui/assets/activity.js");
-const { found } = await import("../../src/ui/assets/palette.js");
+const { found } = await import("../../src/ui/assets/frame.js");
 const { choicesOf } = await import("../../src/ui/assets/settings.js");
 const { Store, requestEntry } = await import("../../src/ui/assets/store.js");
 const { banded, lanesOf, timeline } = await import("../../src/ui/assets/timeline.js");
@@ -49,18 +49,19 @@ test("a moved clock is a break that names it, and the quota a line", () => {
   assert.equal(timeline(page([]), [], 1000).textContent, "Nothing happened.");
 });
 
-test("it folds to one lane of 48 pixels, on a phone at first; lanes have the names of tests", () => {
+test("it folds to one lane of 54 pixels, on a phone at first; lanes have the names of tests", () => {
   const entries = [request("sk_test_a", 0), request("sk_test_b", 10)];
   const one = page(entries, { run: { keys: [{ key: "sk_test_a", test: { test: "tests/test_a.py::test_burst[5]", outcome: "failed" } }] } });
   one.ui = {};
   one.redraw = () => {};
   const height = (wide) => Number(timeline(one, entries, wide).querySelector("svg.lanes").getAttribute("height"));
-  assert.equal(height(390), 48);
+  assert.equal(height(390), 54);
   const drawn = timeline(one, entries, 1000);
   assert.match(drawn.textContent, /test_burst\[5\]/);
-  for (const mark of ["answered", "refused", "failed", "event", "its attempts", "quota left"]) assert.ok(drawn.querySelector(".legend").textContent.includes(mark), mark);
+  // It names what is drawn.
+  for (const [mark, isDrawn] of [["answered", true], ["refused", false], ["failed", false], ["event", false], ["its attempts", false], ["quota left", false]]) assert.equal(drawn.querySelector(".legend").textContent.includes(mark), isDrawn, mark);
   drawn.querySelector("button").onclick();
-  assert.equal(height(1000), 48);
+  assert.equal(height(1000), 54);
 });
 
 test("deliveries are shown below their event, in the order of the list", () => {
@@ -75,9 +76,9 @@ test("deliveries are shown below their event, in the order of the list", () => {
 test("the palette finds views, keys, scenarios, settings and ids by parts of their names", () => {
   const run = { scenarios: [{ name: "always-429", title: "The quota is always used up" }], profile: { data: [{ setting: "rate_limit.requests" }] }, subscriptions: [], keys: [{ key: "sk_test_a" }] };
   const names = (text) => found(page([], { run }), text).map(([name, kind]) => `${kind}: ${name}`);
-  assert.deepEqual(names("").filter((name) => /^action: Save|Summary/.test(name)), ["action: Save the report", "view: Summary"], "actions first");
+  assert.deepEqual(names("").filter((name) => /^action: Save|Summary/.test(name)), ["view: Summary", "action: Save the report"], "views first");
   assert.equal(names("quota used")[0], "scenario: always-429: The quota is always used up");
-  assert.equal(names("rate requests")[0], "setting: rate_limit.requests");
+  assert.equal(names("rate requests")[0], "setting: Requests: rate_limit.requests");
   assert.equal(names("sk_test_a")[0], "key: sk_test_a");
   assert.equal(names("dlv_01abc")[0], "record: dlv_01abc");
   assert.deepEqual(names("zzz"), ["filter: Filter the activity by “zzz”"]);

@@ -1,15 +1,18 @@
 // The list of everything that happens: filter, pause, new rows on demand. Rows are drawn by the virtual list.
 
-import { foreign, guarded, h, icon } from './element.js';
+import { foreign, guarded, h, icon, prose } from './element.js';
 import { connectPanel } from './connect.js';
-import { FILTER_NAMES, completions, matcher, toggled, unknownNames } from './filter.js';
+import { completions, matcher, problemOf, toggled } from './filter.js';
 import { VirtualList } from './list.js';
 import { attemptDots, emptyState, link, statusMark } from './parts.js';
-import { count, duration, listed, reasonOf, shortKey, timeOfDay } from './text.js';
+import { count, duration, reasonOf, shortKey, timeOfDay } from './text.js';
 import { timeline } from './timeline.js';
 
 /** The chips beside the filter, each with its word. */
-const CHIPS = [['errors', 'is:failed'], ['webhooks', 'kind:delivery'], ['scenarios', 'is:scripted']];
+const CHIPS = [['failures', 'is:failed'], ['webhooks', 'kind:delivery'], ['scenarios', 'is:scripted']];
+
+/** Writes days; made once, as that takes long. */
+const DAYS = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
 
 /** Entries on the timeline of a running emulator, the newest; a report shows all. */
 const MAX_MARKS = 2000;
@@ -20,11 +23,16 @@ const DRAWN_EVERY_MS = 1000;
 function cells(page, entry) {
   const time = timeOfDay(entry.at);
   const reason = reasonOf(entry);
+  const { run, entries } = page.store;
+  const [day, today] = [entry, entries[entries.length - 1] ?? entry].map(({ at }) => DAYS.format(at));
+  const ownClock = run?.keys?.some(({ key, clock }) => clock && key === entry.key) ? ', by its key’s clock' : '';
+  // Below its event, the name of a delivery's event says nothing new.
+  const [what, event] = entry.kind === 'delivery' ? entry.text.split(/(?= · )/) : [entry.text];
   return [
-    h('span.time', null, time.slice(0, 8), h('span.ms', null, time.slice(8))), ' ', statusMark(entry), ' ',
-    h('bdi', { title: entry.text }, entry.text), ' ',
+    h('span.time', { title: `${day} ${time}${ownClock}` }, day === today ? [time.slice(0, 8), h('span.ms', null, time.slice(8))] : [day, h('span.ms', null, ` ${time.slice(0, 8)}`)]), ' ', statusMark(entry), ' ',
+    h('bdi', { title: entry.text }, what, event ? h('span.event', null, event) : null), ' ',
     h('span.why', { title: reason }, entry.kind === 'delivery' ? attemptDots(page, entry, reason) : foreign(reason)), ' ',
-    h('span.who', { title: entry.key ?? '' }, foreign(entry.key ? shortKey(entry.key, page.store.keys()) : '')), ' ',
+    h('span.who', { title: entry.key ?? '' }, foreign(entry.key ? shortKey(entry.key, page.store.keys(), 16) : '')), ' ',
     h('span.took', null, entry.kind === 'request' || entry.kind === 'delivery' ? duration(entry.latency) : ''),
   ];
 }
@@ -147,7 +155,7 @@ export class Activity {
     const waiting = matching.length - shown;
     const typed = (/** @type {Event} */ event) => page.go({ filter: /** @type {HTMLInputElement} */ (event.target).value }, true);
     const suggestions = page.ui.filterFocused ? completions(route.filter, store.entries) : [];
-    const unknown = unknownNames(route.filter);
+    const unknown = problemOf(route.filter);
     const left = [store.dropped ? `${count(store.dropped, 'older row')} dropped here` : '', store.missed ? `${count(store.missed, 'entry', 'entries')} evicted from the journal` : ''].filter(Boolean);
     const more = () => {
       page.ui.moreFilters = !page.ui.moreFilters;
@@ -166,15 +174,21 @@ export class Activity {
         h('datalist', { id: 'completions' }, suggestions.map((text) => h('option', { value: text }))),
         h('button.more', { type: 'button', 'aria-expanded': String(Boolean(page.ui.moreFilters)), onclick: more }, 'Filters'),
         CHIPS.map(([name, word]) => (kind && word === 'kind:delivery' ? null : h('button', { type: 'button', class: late(), 'aria-pressed': String(route.filter.split(/\s+/).includes(word)), onclick: () => page.go({ filter: toggled(route.filter, word) }) }, name))),
-        route.filter ? h('button.plain', { type: 'button', onclick: () => page.go({ filter: '' }) }, 'Clear', h('span.hidden', null, ' the filter')) : null,
         page.isDocument ? null : h('button', { type: 'button', class: late('plain'), 'aria-pressed': String(paused), onclick: () => this.pause() }, icon(paused ? 'play' : 'pause'), paused ? `Paused${waiting ? ` · ${waiting} new` : ''}` : 'Pause'),
         waiting && !paused ? h('button.primary', { type: 'button', onclick: () => this.showNew() }, `${waiting} new`, icon('up')) : null),
-      unknown.length ? h('p.message.warn', { role: 'status', key: 'unknown' }, `${listed(unknown.map((name) => `“${name}:”`))} is not a field; the filter looks for it as text. Fields: ${Object.keys(FILTER_NAMES).join(', ')}, is, since, until.`) : null,
+      unknown ? h('p.message.warn', { role: 'status', key: 'unknown' }, unknown) : null,
       hasRows ? this.drawing() : null,
       hasRows ? h(kind ? 'div.heads.deliveries' : 'div.heads', { 'aria-hidden': 'true', key: 'heads' }, h('span.cells', null, h('span', null, 'Time'), h('span', null, 'Status'), h('span', null, kind ? 'Delivery' : 'What'), h('span', null, kind ? 'Attempts' : 'Detail'), h('span.who', null, 'Key'), h('span.took', null, 'Took'))) : null,
-      hasRows ? this.place() : h('div.nothing', { key: 'nothing' }, route.filter || route.key ? h('p.empty', null, `None of ${count(store.entries.length, 'row')} matches.`) : [this.empty(kind), ...matching.slice(0, shown).map((entry) => h('p.note', null, statusMark(entry), ' ', foreign(entry.text)))]),
+      hasRows ? this.place() : h('div.nothing', { key: 'nothing' }, route.filter || route.key ? h('p.empty', null, `None of ${count(store.entries.length, 'row')} matches.`, this.uncounted()) : [this.empty(kind), ...matching.slice(0, shown).map((entry) => h('p.note', null, statusMark(entry), ' ', foreign(entry.text)))]),
       h('p.foot', null, `${count(shown, 'row')}${left.length ? ` · ${left.join(' · ')}` : ''}`),
     ];
+  }
+
+  /** What a filter for failures leaves out: an error that a scenario gave is none. */
+  uncounted() {
+    const { store, route } = this.page;
+    const number = /\bis:failed\b/.test(route.filter) ? store.entries.filter(({ kind, status, scenario, failed }) => kind === 'request' && scenario && !failed && status >= 400).length : 0;
+    return number ? prose(` ${count(number, 'answer')} by a scenario are not counted: \`status:4xx,5xx\`.`) : null;
   }
 
   /** The timeline of everything that matches, drawn anew once in a while. @returns {Node} */

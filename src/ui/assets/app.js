@@ -1,9 +1,8 @@
 // The page: puts views, connection and address together. With an element `#run` it shows the document in it and uses no network.
 
 import { Activity } from './activity.js';
-import { checkView } from './check.js';
 import { cliLine, DEFAULT_ORIGIN, outcomeOf } from './command.js';
-import { deliveryPane } from './delivery.js';
+import { checkView, deliveryPane } from './delivery.js';
 import { foreign, guarded, h, icon, morph } from './element.js';
 import { withWord } from './filter.js';
 import { frame, pageTitle, tabIcon } from './frame.js';
@@ -16,11 +15,10 @@ import { formatRoute, parseRoute } from './route.js';
 import { scenariosView } from './scenarios.js';
 import { settingsView } from './settings.js';
 import { Store } from './store.js';
-import { subscriptionPane, subscriptionsView } from './subscriptions.js';
+import { subscriptionPane, subscriptionsView, triggerView } from './subscriptions.js';
 import { summaryView } from './summary.js';
 import { dateTime, messageOf, timeOfId } from './text.js';
 import { timeView } from './time.js';
-import { triggerView } from './trigger.js';
 
 /** The views that are rendered from the state alone. @type {Record<string, (page: Page) => (Node | null)[]>} */
 const STATE_VIEWS = {
@@ -198,7 +196,10 @@ class App {
     this.live.refresh();
     // Advice in an open pane may have been followed.
     if (this.route.id.startsWith('req_')) this.load(this.route.id);
-    this.announce(`${action.label}: ${results.get(action.id).message}`);
+    const said = `${action.label}: ${results.get(action.id).message}`;
+    // What its button stands beside may be gone by then.
+    if (action.isSaid) this.say(said);
+    else this.announce(said);
     return results.get(action.id);
   }
 
@@ -275,7 +276,7 @@ class App {
     const isList = route.view === 'activity' || route.view === 'deliveries';
     const kind = route.view === 'deliveries' ? 'delivery' : '';
     if (isList) this.activity.update(kind);
-    if (route.view === 'review') this.judge();
+    if (route.view === 'review' || route.view === 'summary') this.judge();
     const detail = isList && route.id ? store.detail(route.id) : undefined;
     if (isList && route.id && !detail && store.phase !== 'token') this.load(route.id);
     const isNew = dirty.ui || this.shownRun !== store.run || this.shownPhase !== store.phase;

@@ -3,7 +3,7 @@
 import { commandOf, curl } from './shell.js';
 import { settingText } from './text.js';
 
-/** @typedef {{id: string, label: string, method: string, path: string, body?: Record<string, unknown>, cli: string[], danger?: string, about?: string, text?: string, isQuiet?: boolean}} Action */
+/** @typedef {{id: string, label: string, method: string, path: string, body?: Record<string, unknown>, cli: string[], danger?: string, about?: string, text?: string, isQuiet?: boolean, isSaid?: boolean}} Action */
 
 export const DEFAULT_ORIGIN = 'http://127.0.0.1:9770';
 
@@ -99,8 +99,8 @@ export function enable(id, on) {
 }
 
 /** @param {string} id @returns {Action} */
-export function rotate(id) {
-  return { id: `rotate ${id}`, label: 'New secret', method: 'POST', path: `subscriptions/${encodeURIComponent(id)}/rotate`, cli: ['subscriptions', 'rotate', id], danger: 'This makes a new secret and shows it once. The old one keeps signing for a while.' };
+export function rotate(id, grace = 'a while') {
+  return { id: `rotate ${id}`, label: 'New secret', method: 'POST', path: `subscriptions/${encodeURIComponent(id)}/rotate`, cli: ['subscriptions', 'rotate', id], danger: `This makes a new secret. The old one also signs for ${grace}.` };
 }
 
 /** @param {string} url @param {string[]} events @param {string} key @returns {Action} */
@@ -243,7 +243,7 @@ export function outcomeOf(data) {
   }
   if (data?.secret) return `The secret, shown once: ${data.secret}`;
   if (data?.changes) return [...data.changes, ...data.unchanged].join('; ') || 'Nothing changed.';
-  if (data?.now) return `Done: the clock showed ${data.now}.`;
+  if (data?.now) return `The clock is at ${data.now}.`;
   if (data?.events) return `${data.events.length} fired: ${(data.deliveries ?? []).map((/** @type {any} */ one) => `${one.url} ${one.status}`).join(', ') || 'no outcome yet'}`;
   return 'Done.';
 }

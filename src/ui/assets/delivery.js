@@ -1,10 +1,11 @@
-// One delivery: each attempt, the signature taken apart, what the receiver answered, what to do.
+// One delivery: each attempt, the signature taken apart, what the receiver answered, what to do; and checking a signature that was pasted,
+// of which nothing leaves the page.
 
 import { advance, attemptLine, redeliver } from './command.js';
 import { foreign, h, prose } from './element.js';
-import { actionButton, adviceList, bodyBlock, copyMenu, filterable, fold, headersTable, link, mark, pairs, paneHead } from './parts.js';
-import { SCHEMES, difference, headerOf, schemesOf, signatureHeaders, takenApart } from './signature.js';
-import { bytesText, dateTime, duration, isRefused, isUnreached, oneLine, sentence } from './text.js';
+import { actionButton, adviceList, bodyBlock, commandLine, copyMenu, filterable, fold, headersTable, link, mark, pairs, paneHead, section } from './parts.js';
+import { SCHEMES, checkSignature, difference, headerOf, schemesOf, signatureHeaders, takenApart } from './signature.js';
+import { bytesText, dateTime, duration, isRefused, isUnreached, oneLine, sentence, timeOfDay } from './text.js';
 
 const ROLES = { id: 'id', time: 'timestamp', body: 'body', rest: 'as it is' };
 
@@ -126,7 +127,7 @@ export function deliveryPane(page, explanation) {
     h('p.sentence', null, prose(sentence(explanation.summary))),
     delivery.damage ? h('p.note', null, mark('deliberate', 'warn'), ' ', prose(delivery.damage)) : null,
     delivery.note ? h('p.note', null, foreign(delivery.note)) : null,
-    h('div.actions', null, explanation.advice?.some(({ advice }) => advice?.do === 'redeliver') ? null : actionButton(page, redeliver(delivery.id), false, 'primary'), next == null ? null : actionButton(page, { ...advance(`${Math.max(1, Math.ceil(next / 1000))}s`, ''), label: `Advance ${duration(Math.max(1, Math.ceil(next / 1000)) * 1000)}` }), copyMenu(page, delivery.id, copies)),
+    h('div.actions', null, explanation.advice?.some(({ advice }) => advice?.do === 'redeliver') ? null : actionButton(page, redeliver(delivery.id), false, 'primary'), next == null || explanation.advice?.some(({ advice }) => advice?.do === 'advance_clock') ? null : actionButton(page, { ...advance(`${Math.max(1, Math.ceil(next / 1000))}s`, ''), label: `Advance ${duration(Math.max(1, Math.ceil(next / 1000)) * 1000)}` }), copyMenu(page, delivery.id, copies)),
     adviceList(page, explanation),
     h('div', null, next == null ? null : h('p.attempt', null, h('b', null, 'Next attempt'), h('span.quiet', null, ` in ${duration(next)}`)),
       attempts.map((attempt) => attemptPart(page, attempt, attempt === deciding, isQuestion && attempt === deciding))),
@@ -135,4 +136,47 @@ export function deliveryPane(page, explanation) {
       ['Type', filterable(page, 'type', delivery.type)],
       ['Subscription', link(page, { view: 'subscriptions', id: delivery.subscription, filter: '' }, delivery.subscription)],
     ]));
+}
+
+/** @param {Page} page @returns {(Node | null)[]} */
+export function checkView(page) {
+  const values = page.ui.forms.check ??= { headers: '', body: '', secret: '', result: null };
+  const change = (/** @type {'headers' | 'body' | 'secret'} */ name) => (/** @type {Event} */ event) => {
+    values[name] = /** @type {HTMLInputElement} */ (event.target).value;
+  };
+  const submit = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    values.result = await checkSignature(values.headers, values.body, values.secret, Date.now());
+    page.announce(values.result.summary);
+  };
+  const { result } = values;
+  const recent = page.store.entries.filter((entry) => entry.kind === 'delivery').slice(-20).reverse();
+  const use = async (/** @type {Event} */ event) => {
+    const id = /** @type {HTMLSelectElement} */ (event.target).value;
+    const { ok, data } = await page.live.call('GET', `deliveries/${encodeURIComponent(id)}`);
+    const attempt = ok ? data.attempts.at(-1) : null;
+    if (!attempt) return page.say('This delivery has no attempt.');
+    fillCheck(page, attempt);
+    const found = await page.live.call('GET', `subscriptions/${encodeURIComponent(data.subscription)}?secret=true`);
+    Object.assign(page.ui.forms.check, { secret: found.ok ? found.data.secret : '', delivery: id });
+    page.redraw();
+  };
+  return [
+    h('h2', { tabindex: -1 }, 'Check a signature'),
+    h('div.halves', { key: 'check' },
+      h('form', { onsubmit: submit },
+        recent.length && !page.isDocument ? h('label', null, 'Use a recent delivery', h('select', { controlled: values.delivery ?? '', onchange: use }, h('option', { value: '' }, 'none'), recent.map((one) => h('option', { value: one.id }, oneLine(`${timeOfDay(one.at)} ${one.text}`, 80))))) : null,
+        h('label', null, 'Headers: one per line, a raw request, curl -v, HAR or JSON', h('textarea', { controlled: values.headers, oninput: change('headers'), spellcheck: 'false', required: true, placeholder: 'webhook-id: evt_…\nwebhook-timestamp: 1700000000\nwebhook-signature: v1,…' })),
+        h('label', null, 'Body, exactly as received, unless included above', h('textarea', { controlled: values.body, oninput: change('body'), spellcheck: 'false' })),
+        h('label', null, 'Secret; without it only the format is checked', h('input', { type: 'password', controlled: values.secret, oninput: change('secret'), autocomplete: 'off', placeholder: 'whsec_…' })),
+        h('button.primary', { type: 'submit' }, 'Check')),
+      h('div', null,
+        result ? section('Result',
+          h('p.sentence', null, mark(result.summary, result.ok ? 'ok' : 'bad')),
+          h('ul', null, result.findings.map((/** @type {string} */ text) => h('li', null, foreign(text)))),
+          result.expected ? differs('Signatures compared', result.expected, result.found, ['expected', 'found']) : null,
+          result.content ? signedContent(result.content) : null)
+          : h('p.empty', null, 'Paste a delivery that your receiver got. Nothing leaves this tab.'),
+        section('On the command line', commandLine(page, 'wrs-emulator verify --headers headers.txt body.json', 'the command')))),
+  ];
 }

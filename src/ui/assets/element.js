@@ -77,6 +77,11 @@ export function icon(name) {
   return s('svg', { class: 'icon', viewBox: '0 0 16 16', 'aria-hidden': 'true' }, s('path', { d: SYMBOLS[name] }));
 }
 
+/** The same for a URL or a name, which breaks between its parts. @param {string} text @returns {Built} */
+export function breakable(text) {
+  return h('bdi', null, text.split(/(?<=[/._?&:])(?=\w)/).flatMap((part) => [part, h('wbr', null)]));
+}
+
 /** Text that others wrote, isolated from what surrounds it. @param {unknown} value @param {string} [tag] @returns {Built} */
 export function foreign(value, tag = 'bdi') {
   return h(tag, null, value == null ? '' : String(value));

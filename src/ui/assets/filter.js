@@ -1,6 +1,6 @@
 // Filters of the list: typed words such as `429 key:sk_test_a operation:system.status since:5m -is:tampered`. Pure.
 
-import { duration, milliseconds, oneLine, reasonOf, statusOf, timeOfDay } from './text.js';
+import { duration, listed, milliseconds, oneLine, reasonOf, statusOf, timeOfDay } from './text.js';
 
 /** @typedef {{not: boolean, name: string, value: string}} Word */
 
@@ -26,6 +26,9 @@ const MARKS = /** @type {Record<string, (entry: Entry) => boolean>} */ ({
   scripted: (entry) => entry.scenario !== null,
 });
 
+/** A status, a class of them, or several. */
+const STATUS = /^[1-5](\d\d|xx)(,[1-5](\d\d|xx))*$/i;
+
 /** The words of a filter; a word with spaces is in double quotes. @param {string} text @returns {Word[]} */
 export function parseFilter(text) {
   return [...text.matchAll(/(-?)(?:([a-z]+):)?(?:"([^"]*)"|(\S+))/g)].map((found) => {
@@ -33,7 +36,7 @@ export function parseFilter(text) {
     const value = inQuotes ?? bare;
     const known = name !== undefined && (name in FILTER_NAMES || name === 'is' || name === 'since' || name === 'until');
     if (known) return { not: not === '-', name, value };
-    if (name === undefined && /^[1-5](\d\d|xx)$/.test(value)) return { not: not === '-', name: 'status', value };
+    if (name === undefined && STATUS.test(value)) return { not: not === '-', name: 'status', value };
     return { not: not === '-', name: '', value: name === undefined ? value : whole.slice(not.length).replace(/"/g, '') };
   });
 }
@@ -43,10 +46,18 @@ export function unknownNames(text) {
   return [...text.matchAll(/(?:^|\s)-?([a-z]+):(?!\/)/g)].map(([, name]) => name).filter((name) => !(name in FILTER_NAMES) && !['is', 'since', 'until'].includes(name));
 }
 
+/** What is wrong with a filter, if anything. @param {string} text @returns {string} */
+export function problemOf(text) {
+  const names = unknownNames(text).map((name) => `“${name}:”`);
+  const marks = parseFilter(text).filter(({ name, value }) => name === 'is' && !(value in MARKS)).map(({ value }) => `“${value}”`);
+  return [names.length ? `${listed(names)} is not a field; the filter looks for it as text. Fields: ${Object.keys(FILTER_NAMES).join(', ')}, is, since, until.` : '',
+    marks.length ? `${listed(marks)} is not a value of “is:”; values: ${Object.keys(MARKS).join(', ')}.` : ''].filter(Boolean).join(' ');
+}
+
 /** A word as it is typed. @param {string} name @param {string} value @returns {string} */
 export function filterWord(name, value) {
   const written = /[\s"]/.test(value) || value === '' ? `"${value.replace(/"/g, '')}"` : value;
-  return name === 'status' && /^[1-5](\d\d|xx)$/.test(value) ? value : `${name}:${written}`;
+  return name === 'status' && STATUS.test(value) ? value : `${name}:${written}`;
 }
 
 /** Adds a word, once. @param {string} filter @param {string} name @param {string} value @returns {string} */
@@ -74,14 +85,17 @@ function holds(word, entry, now) {
   const { of, whole } = FILTER_NAMES[word.name];
   const found = of(entry)?.toLowerCase();
   if (found === undefined) return false;
-  if (word.name === 'status' && /^[1-5]xx$/.test(wanted)) return found[0] === wanted[0] && found.length === 3;
+  if (word.name === 'status') return wanted.split(',').some((one) => (one.endsWith('xx') ? found[0] === one[0] : found === one));
   return whole ? found === wanted : found.includes(wanted);
 }
 
 /** A test of entries. `now` is the emulator's time. @param {string} filter @param {number} now @returns {(entry: Entry) => boolean} */
 export function matcher(filter, now) {
   const words = parseFilter(filter);
-  return (entry) => words.every((word) => holds(word, entry, now) !== word.not);
+  // No answer has two statuses, so one of those that are typed is meant.
+  const isStatus = (/** @type {Word} */ { name, not }) => name === 'status' && !not;
+  const [statuses, others] = [words.filter(isStatus), words.filter((word) => !isStatus(word))];
+  return (entry) => others.every((word) => holds(word, entry, now) !== word.not) && (!statuses.length || statuses.some((word) => holds(word, entry, now)));
 }
 
 /**

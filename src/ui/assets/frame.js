@@ -1,17 +1,114 @@
-// What surrounds every view: header, rail, messages, the token's form, the keyboard map; the title and the icon.
+// What surrounds every view: header, rail, messages, the token’s form, the keyboard map, the title and the icon; and Ctrl-K, which goes to
+// any view, key, scenario, setting, subscription or record by a part of its name, and does what the page can do.
 
+import { activate, advance, clockMode, oneEvent } from './command.js';
 import { foreign, h, icon } from './element.js';
-import { palette } from './palette.js';
-import { GROUPS } from './route.js';
-import { dateTime, duration, listed, oneLine } from './text.js';
+import { keyOf, saveReport } from './parts.js';
+import { GROUPS, VIEWS } from './route.js';
+import { wordsOf } from './settings_words.js';
+import { dateTime, duration, listed, oneLine, shortKey } from './text.js';
+
+const MAX_SHOWN_TARGETS = 18;
+
+/** Views whose symbol has another name. @type {Record<string, any>} */
+export const SYMBOL_OF = { deliveries: 'send', trigger: 'bolt', check: 'check_signature' };
+
+/** What it is called, what it is, and where it is or what it does. @typedef {[string, string, Partial<import('./route.js').Route> | (() => unknown)]} Target */
+
+/** What can be done at once to the chosen key, or to all. Nothing that asks first. @param {Page} page @returns {Target[]} */
+function doings(page) {
+  const { run } = page.store;
+  const { key } = page.route;
+  if (page.isDocument || !run) return [];
+  /** @type {Target[]} */
+  const all = [['Save the report', 'action', () => saveReport(page)]];
+  const add = (/** @type {import('./command.js').Action} */ action, name = action.label) => all.push([name, 'action', async () => {
+    const { message } = await page.perform({ ...action, label: name });
+    page.say(`${name}. ${message}`);
+  }]);
+  for (const [word, name] of [['1s', '1 s'], ['1m', '1 min'], ['1h', '1 h']]) add(advance(word, key), `Advance the clock by ${name}`);
+  const isRunning = (page.store.clockOf(key)?.mode ?? 'real') === 'real';
+  add(clockMode(isRunning ? 'frozen' : 'real', key), isRunning ? 'Freeze the clock' : 'Run the clock');
+  const whom = key ? ` for ${oneLine(key, 40)}` : ' for all keys';
+  const active = page.store.activeScenarios(key);
+  if (active.length) add(activate([], key, `Turn all scenarios off${whom}`));
+  for (const { name } of run.scenarios) add(active.includes(name) ? activate(active.filter((one) => one !== name), key, `Turn ${name} off${whom}`) : activate([name], key, `Play ${name}${whom}`));
+  const receiver = keyOf(page, {});
+  const types = new Set((run.subscriptions ?? []).filter((one) => one.status === 'active' && one.key === receiver).flatMap((one) => one.events));
+  for (const type of types) add(oneEvent(type, receiver), `Trigger ${oneLine(type, 60)} for ${oneLine(receiver, 40)}`);
+  return all;
+}
+
+/** Everything: without a text to look for, what can be done comes after the views, else last. @param {Page} page @param {boolean} isOpen @returns {Target[]} */
+function targets(page, isOpen) {
+  const { run } = page.store;
+  /** @type {Target[]} */
+  const views = VIEWS.filter(([view]) => !(page.isDocument && ['trigger', 'check'].includes(view))).map(([view, name]) => [name, 'view', { view, id: '', filter: '' }]);
+  const acts = doings(page);
+  /** @type {Target[]} */
+  const all = isOpen ? [...views, ...acts] : views;
+  for (const key of page.store.keys()) all.push([key, 'key', { view: 'activity', id: '', filter: '', key }]);
+  for (const { name, title } of run?.scenarios ?? []) all.push([title ? `${name}: ${oneLine(title, 60)}` : name, 'scenario', { view: 'scenarios', id: name, filter: '' }]);
+  for (const { setting: settingName } of run?.profile?.data ?? []) all.push([`${wordsOf(settingName).title}: ${settingName}`, 'setting', { view: 'settings', id: settingName, filter: settingName }]);
+  for (const { id, url } of run?.subscriptions ?? []) all.push([oneLine(url, 80), 'subscription', { view: 'subscriptions', id, filter: '' }]);
+  if (!isOpen) all.push(...acts);
+  return all;
+}
+
+/** What matches a text: each of its words is part of the name or the kind; an id is gone to as it is. @param {Page} page @param {string} text */
+export function found(page, text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const all = targets(page, !words.length).filter(([name, kind]) => words.every((word) => `${name} ${kind}`.toLowerCase().includes(word)));
+  const id = /^(req|evt|dlv)_[\w@-]+$/.exec(text.trim());
+  if (id) all.unshift([id[0], 'record', { view: id[1] === 'dlv' ? 'deliveries' : 'activity', id: id[0], filter: '' }]);
+  else if (text.trim()) all.push([`Filter the activity by “${oneLine(text.trim(), 60)}”`, 'filter', { view: 'activity', id: '', filter: text.trim() }]);
+  return all.slice(0, MAX_SHOWN_TARGETS);
+}
+
+/** The symbol of a view. @param {Target[2]} to */
+const iconOf = (to) => { const { view = '' } = /** @type {Partial<import('./route.js').Route>} */ (to); return SYMBOL_OF[view] ?? view; };
+
+/** The dialog, which the page opens. Its list is brought up to date as one types. @param {Page} page @returns {Node} */
+export function palette(page) {
+  const list = h('ul', { role: 'listbox', id: 'targets', 'aria-label': 'What to go to or do' });
+  let place = 0;
+  /** @type {ReturnType<typeof found>} */
+  let all = [];
+  const input = h('input', { type: 'text', role: 'combobox', 'aria-label': 'Go to or do', 'aria-controls': 'targets', 'aria-expanded': 'true', autocomplete: 'off', spellcheck: 'false', placeholder: 'A view, key, scenario, setting, id or action' });
+  const dialog = /** @type {HTMLDialogElement & import('./element.js').Built} */ (h('dialog.palette', { id: 'palette', key: 'palette', 'aria-label': 'Go to or do', island: 'palette' }, input, list));
+  const choose = (/** @type {number} */ at) => {
+    dialog.close();
+    const to = all[at]?.[2];
+    if (typeof to === 'function') to();
+    else if (to) page.go(to);
+  };
+  const draw = () => {
+    list.replaceChildren(...all.map(([name, kind, to], i) => h('li', { role: 'option', id: `target-${i}`, 'aria-selected': String(i === place), onclick: () => choose(i) }, icon(kind === 'view' ? iconOf(to) : kind === 'action' ? 'bolt' : 'find'), name, h('span.quiet.small', null, kind))));
+    input.setAttribute('aria-activedescendant', all.length ? `target-${place}` : '');
+    document.getElementById(`target-${place}`)?.scrollIntoView?.({ block: 'nearest' });
+  };
+  const search = () => {
+    [all, place] = [found(page, /** @type {any} */ (input).value), 0];
+    draw();
+  };
+  input.addEventListener('input', search);
+  input.addEventListener('focus', search);
+  dialog.addEventListener('keydown', (event) => {
+    const by = /** @type {Record<string, number>} */ ({ ArrowDown: 1, ArrowUp: -1 })[event.key];
+    if (by) {
+      place = (place + by + all.length) % Math.max(1, all.length);
+      draw();
+    } else if (event.key === 'Enter') choose(place);
+    else return;
+    event.preventDefault();
+  });
+  return dialog;
+}
 
 const SHORTCUTS = [
   ['j, k', 'next row or record, the one before'], ['Enter', 'open the row'], ['Esc', 'close, go back'], ['/', 'filter'], ['p', 'pause, continue'],
   ['n', 'show new rows'], ['a', 'activity'], ['r', 'review'], ['t', 'trigger an event'], ['Ctrl K', 'go anywhere, do anything'], ['?', 'this list'],
 ];
-
-/** Views whose symbol has another name. @type {Record<string, any>} */
-const SYMBOL_OF = { deliveries: 'send', trigger: 'bolt', check: 'check_signature' };
 
 /** @param {Page} page @returns {string} */
 function port(page) {
@@ -41,7 +138,7 @@ export function tabIcon(page) {
 function header(page) {
   const { store, route, isDocument } = page;
   const { run } = store;
-  const [state, colour] = { live: ['live', 'ok'], connecting: ['connecting', 'quiet'], lost: ['connection lost', 'bad'], token: ['needs a token', 'warn'], document: ['recorded', 'info'] }[store.phase];
+  const [phase, colour] = { live: ['live', 'ok'], connecting: ['connecting', 'quiet'], lost: ['connection lost', 'bad'], token: ['needs a token', 'warn'], document: ['recorded', 'info'] }[store.phase];
   const known = store.keys();
   const { forms } = page.ui;
   const typed = (/** @type {Event} */ event) => {
@@ -50,8 +147,10 @@ function header(page) {
     // One that is chosen from the list is whole.
     if (!value || known.includes(value)) chosen(event);
   };
+  const shown = innerWidth < 900 ? shortKey(route.key, known) : route.key;
   const chosen = (/** @type {Event} */ event) => {
-    const value = /** @type {HTMLInputElement} */ (event.target).value.trim();
+    const typedKey = /** @type {HTMLInputElement} */ (event.target).value.trim();
+    const value = typedKey === shown ? route.key : typedKey;
     const like = known.filter((key) => key.includes(value));
     delete forms.key;
     const key = !value || known.includes(value) || like.length !== 1 ? value : like[0];
@@ -63,13 +162,16 @@ function header(page) {
     page.ui.menu = !page.ui.menu;
     page.redraw();
   };
+  // Where there is no room for it, what is as usual is left out, and the rest is a symbol.
+  const state = (/** @type {string} */ what, /** @type {string} */ text, /** @type {'scenarios' | 'time'} */ view, more = '') =>
+    h(`a.${what}${/^(none|real)/.test(text) || isDocument ? '.usual' : ''}`, { href: page.address({ view, id: '', filter: '' }), title: `${what} ${text}` }, icon(view), h('span', null, `${what} `), h('b', null, foreign(text)), h('span', null, more));
   return h('header', null,
     h('button.menu.plain.only', { type: 'button', 'aria-label': 'Menu', 'aria-expanded': String(page.ui.menu), 'aria-controls': 'rail', onclick: menu }, icon('menu')),
-    h('div.brand', null, h('h1', null, 'wrs-emulator'), h('span.port', null, isDocument ? foreign(oneLine(run?.viewing ?? 'report', 80)) : port(page)), h(`span.phase.${colour}`, { title: state }, h('span', null, state))),
-    h('label.key', null, h('span', null, 'key '), h('input', { id: 'key', type: 'search', list: 'keys', 'aria-label': 'key', placeholder: 'all keys', autocomplete: 'off', spellcheck: 'false', controlled: forms.key ?? route.key, oninput: typed, onchange: chosen }),
+    h('div.brand', null, h('h1', null, 'wrs-emulator'), h('span.port', null, isDocument ? foreign(oneLine(run?.viewing ?? 'report', 80)) : port(page)), h(`span.phase.${colour}`, { title: phase }, h('span', null, phase))),
+    h('label.key', null, h('span', null, 'key '), h('input', { id: 'key', type: 'search', list: 'keys', 'aria-label': 'key', placeholder: 'all keys', autocomplete: 'off', spellcheck: 'false', controlled: forms.key ?? shown, oninput: typed, onchange: chosen }),
       h('datalist', { id: 'keys' }, known.map((key) => h('option', { value: key })))),
-    h('a.scenario', { href: page.address({ view: 'scenarios', id: '', filter: '' }) }, 'scenario ', h('b', null, foreign(names.length ? oneLine(names.join(', '), 80) : 'none')), !route.key && run?.keys?.some((one) => String(one.scenarios) !== String(names)) ? ', some keys have others' : ''),
-    h('a.clock', { href: page.address({ view: 'time', id: '', filter: '' }) }, 'clock ', h('b', null, clockText(page))),
+    state('scenario', names.length ? oneLine(names.join(', '), 80) : 'none', 'scenarios', !route.key && run?.keys?.some((one) => String(one.scenarios) !== String(names)) ? ', some keys have others' : ''),
+    state('clock', clockText(page), 'time'),
     h('button.find.plain', { type: 'button', onclick: () => page.palette(true) }, icon('find'), h('span', null, 'Go to'), ' ', h('kbd', null, 'Ctrl K')),
     h('button.map.plain.only', { type: 'button', 'aria-label': 'Keyboard map', onclick: () => page.help(true) }, h('span', null, '?')));
 }
@@ -109,7 +211,7 @@ function helpDialog(page) {
     h('h2', { id: 'help-title' }, 'Keyboard'),
     h('dl', null, SHORTCUTS.map(([key, what]) => h('div', null, h('dt', null, h('kbd', null, key)), h('dd', null, what)))),
     h('label.check', null, h('input', { type: 'checkbox', checked: page.ui.shortcuts, onchange: toggle }), ' use these single-key shortcuts'),
-    h('button', { type: 'button', onclick: () => page.help(false) }, 'Close'));
+    h('button', { type: 'button', autofocus: true, onclick: () => page.help(false) }, 'Close'));
   // Opened by the browser, which adds attributes that must stay.
   dialog.island = 'help';
   return dialog;

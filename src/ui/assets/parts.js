@@ -1,7 +1,7 @@
 // Parts that several views are made of: commands to copy, actions, status marks, headers, bodies.
 
 import { actionOf, cliLine, commandOfAdvice, curlLine, optionOfAdvice } from './command.js';
-import { foreign, h, icon, prose, s } from './element.js';
+import { breakable, foreign, h, icon, prose, s } from './element.js';
 import { bytesText, capital, count, duration, messageOf, oneLine, prettyBody, statusOf } from './text.js';
 
 /** A heading with what is below it. @param {string} title @param {...(import('./element.js').Child | import('./element.js').Child[])} children */
@@ -64,7 +64,7 @@ export function idPart(page, id) {
 
 /** What a record's pane begins with. @param {Page} page @param {string} title @param {string | null | undefined} key @param {string} id @param {Node} state @param {string} [when] @returns {Node} */
 export function paneHead(page, title, key, id, state, when = '') {
-  return h('div', null, h('h2', null, foreign(title)),
+  return h('div', null, h('h2', null, breakable(title)),
     h('p.actions.small', null, state, when ? h('span.quiet', null, when) : null, key ? filterable(page, 'key', key) : null),
     h('p.actions', null, idPart(page, id), page.isDocument ? null : h('button.plain.small', { type: 'button', onclick: () => copyText(page, new URL(page.address({}), page.base).href, 'link') }, 'Copy link')));
 }
@@ -84,7 +84,7 @@ export function adviceDone(page, advice, scenario) {
   const option = page.isDocument ? optionOfAdvice(advice) : null;
   if (option) return commandLine(page, option, 'the option of the next run');
   const action = page.isDocument ? null : actionOf(advice, scenario);
-  return action ? h('div.actions', null, actionButton(page, action), copyMenu(page, action.id, commandsOf(page, [action]))) : commandLine(page, commandOfAdvice(advice, page.base), 'the command');
+  return action ? h('div.actions', null, actionButton(page, { ...action, isSaid: true }), copyMenu(page, action.id, commandsOf(page, [action]))) : commandLine(page, commandOfAdvice(advice, page.base), 'the command');
 }
 
 /** A button that sends one request which needs no key, where the emulated API is on the same address. @param {Page} page @returns {Node | null} */

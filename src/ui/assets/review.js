@@ -31,10 +31,8 @@ export function readiness(findings, isAsked = true) {
 /** One finding with its number in the whole list. @param {Page} page @param {FindingRow} one @param {number} number @returns {Node} */
 function findingPart(page, one, number) {
   const record = (/** @type {FindingRow['evidence'][0]} */ { request, delivery }) => link(page, { view: request ? 'activity' : 'deliveries', id: request ?? delivery ?? '', filter: '' }, request ?? delivery ?? '');
-  // A file of an earlier version has none.
-  const groups = one.groups ?? one.evidence.map((shown) => ({ count: 1, first: shown, last: shown }));
-  const evidence = groups.map(({ count: alike, first, last }) => h('li', null, record(first), alike > 1 ? [' to ', record(last), ` (${count(alike, 'time')})`] : null, ' ', prose(first.detail)));
-  const more = one.count - groups.reduce((sum, group) => sum + group.count, 0);
+  const evidence = one.groups.map(({ count: alike, first, last }) => h('li', null, record(first), alike > 1 ? [' to ', record(last), ` (${count(alike, 'time')})`] : null, ' ', prose(first.detail)));
+  const more = one.count - one.groups.reduce((sum, group) => sum + group.count, 0);
   const colour = SEVERITIES[one.severity] ?? 'warn';
   return h('li', { key: `${one.code} ${one.confidence}`, value: number }, h('article', null, opening(one.code, colour, 'found', prose(one.title),
     [h('span.quiet.small', null, count(one.count, 'time')), mark(one.severity, colour), mark(one.confidence, one.confidence === 'certain' ? 'info' : 'quiet')], page.route.id === one.code, [
@@ -49,10 +47,8 @@ function idlePart(page, { code, title, exercise, advice }) {
     h('p', null, prose(capital(exercise))), ...(advice ?? []).map((one) => commandLine(page, commandOfAdvice(one, page.base), 'the command'))]));
 }
 
-/** How many of the rules had something to judge. @param {Findings} findings @returns {Node | null} */
+/** How many of the rules had something to judge. @param {Findings} findings @returns {Node} */
 function progressPart({ rules, not_exercised: idle, data }) {
-  // A file of an earlier version does not say.
-  if (!rules) return null;
   const judged = rules - idle.length;
   const found = new Set(data.map(({ code }) => code)).size;
   const words = `${judged} of ${count(rules, 'check')} had something to judge; ${judged - found} of them found nothing`;
@@ -77,18 +73,20 @@ export function reviewView(page) {
   const { findings, problem } = page.store;
   const { id, filter, key } = page.route;
   const heading = h('h2', { tabindex: -1 }, 'Review');
-  if (!findings) return [heading, h('p.empty', null, page.isDocument ? 'No findings are in this file: it was saved with a limit, or by an earlier version.' : foreign(problem || 'Loading…'))];
+  if (!findings) return [heading, h('p.empty', null, page.isDocument ? 'No findings are in this file: it was saved with a limit.' : foreign(problem || 'Loading…'))];
   const chosen = (/** @type {string} */ name) => new RegExp(`\\b${name}:(\\w+)`).exec(filter)?.[1] ?? '';
   const [severity, confidence] = [chosen('severity'), chosen('confidence')];
   const isShown = (/** @type {FindingRow} */ one) => (id ? one.code === id : (!(severity in SEVERITIES) || isAtLeast(one.severity, severity)) && (!confidence || one.confidence === confidence));
-  const items = findings.data.map((one, i) => (isShown(one) ? guarded(() => findingPart(page, one, i + 1), one) : null));
+  const wrong = failing(findings);
+  // What has to be fixed comes first.
+  const items = [...wrong, ...findings.data.filter((one) => !wrong.includes(one))].map((one, i) => (isShown(one) ? guarded(() => findingPart(page, one, i + 1), one) : null));
   const shown = items.filter(Boolean).length;
   const idle = findings.not_exercised.filter((one) => !id || one.code === id);
   return [
     heading,
     h('p.sentence', null, readiness(findings)),
     progressPart(findings),
-    failing(findings).length ? h('p.quiet', null, prose('This list includes findings that `--accept` accepts.')) : null,
+    wrong.length ? h('p.quiet', null, prose('This list includes findings that `--accept` accepts.')) : null,
     findings.forgotten_entries ? h('p.note', null, `${count(findings.forgotten_entries, 'entry', 'entries')} had been evicted from the journal and could not be checked.`) : null,
     key && page.isDocument ? h('p.note', null, 'These findings cover every key in the file.') : null,
     id ? h('p', { key: 'back' }, link(page, { id: '' }, 'The whole review')) : null,

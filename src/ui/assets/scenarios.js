@@ -44,12 +44,16 @@ const TOKEN_NAMES = ['comment', 'string', 'table', 'name', 'value'];
 
 /** A scenario's text by lines, which have numbers, colours, and marks where something is wrong. @param {string} text @param {DiagnosticRow[]} problems @returns {Node[]} */
 function sourceLines(text, problems) {
+  let isLong = false;
   return text.split('\n').map((line, i) => {
+    const isString = isLong;
+    if (line.split('"""').length % 2 === 0) isLong = !isLong;
     const wrong = problems.filter((one) => one.line === i + 1);
     /** @type {(Node | string)[]} */
     const parts = [];
     let end = 0;
-    for (const found of line.matchAll(TOKENS)) {
+    if (isString) parts.push(h('b.string', null, line.slice(0, end = line.length)));
+    else for (const found of line.matchAll(TOKENS)) {
       parts.push(line.slice(end, found.index), h(`b.${TOKEN_NAMES[found.slice(1).findIndex((part) => part !== undefined)]}`, null, found[0]));
       end = found.index + found[0].length;
     }
@@ -57,8 +61,8 @@ function sourceLines(text, problems) {
   });
 }
 
-/** Playing a scenario: for the chosen key, or for one that is typed, or for all. @param {Page} page @param {string} name @returns {Node} */
-function playPart(page, name) {
+/** Playing a scenario: for the chosen key, or for one that is typed, or for all. @param {Page} page @param {string} name @param {string} [look] @returns {Node} */
+function playPart(page, name, look = '') {
   const values = page.ui.forms.play ??= { key: '' };
   const key = page.route.key || values.key;
   const others = page.store.activeScenarios(key).filter((one) => one !== name);
@@ -67,7 +71,7 @@ function playPart(page, name) {
     page.redraw();
   };
   return h('div.play', null,
-    actionButton(page, { ...activate([name], key, others.length ? 'Play instead for' : 'Play for'), id: `play ${name}`, about: `${key || 'all keys'}: ${name}` }),
+    actionButton(page, { ...activate([name], key, others.length ? 'Play instead for' : 'Play for'), id: `play ${name}`, about: `${key || 'all keys'}: ${name}`, isSaid: true }, false, look),
     page.route.key ? foreign(shortKey(key, page.store.keys())) : h('input', { type: 'search', list: 'keys', 'aria-label': `Key that plays ${name}`, placeholder: 'all keys', controlled: values.key, oninput: change, autocomplete: 'off', spellcheck: 'false' }));
 }
 
@@ -94,12 +98,14 @@ function whole(page, one) {
       one.description ? h('p', null, foreign(one.description)) : null,
       one.problem ? diagnostic(one.problem) : null,
       h('div.actions', null,
-        actionButton(page, toggle, false, isActive ? '' : 'primary'),
+        page.isDocument ? null : isActive ? actionButton(page, toggle) : [playPart(page, one.name, 'primary'), stopParts(page, one.name)].flat(),
         !isActive && others.length ? actionButton(page, activate([...others, one.name], key, `Add after ${listedNames(others)}`)) : null,
         isOwn ? link(page, { id: one.name, filter: 'edit' }, 'Edit') : null,
+        page.isDocument ? null : link(page, { id: one.name, filter: 'copy' }, 'Edit a copy'),
         page.isDocument ? null : copyMenu(page, one.name, [...commandsOf(page, [toggle]), ['Scenario', one.text ?? '']])),
       activeSomewhere(page, one.name) || one.progress?.length ? section('Progress', progress(page, one.name, 200)) : null,
-      isOwn ? keptPart(page, one.name, one.text ?? '') : null),
+      isOwn ? keptPart(page, one.name, one.text ?? '') : null,
+      ['inline', 'built-in'].includes(one.origin) || page.isDocument ? null : h('p.note', null, 'This is a file: edit ', foreign(one.origin, 'code'), ' and save it; it is loaded again at once.')),
     section(`Text, ${one.origin}`, h('pre.source', { tabindex: 0, role: 'region', 'aria-label': 'Text of the scenario' }, sourceLines(one.text ?? '', one.problem ? [one.problem] : []))));
 }
 
@@ -119,7 +125,7 @@ function stateMark(page, one) {
 /** The group of a scenario: by its origin, or by what the built-in one is about. @param {ScenarioDetail} one */
 function groupOf({ name, origin }) {
   if (origin !== 'built-in') return 'Yours';
-  if (/webhook/.test(name)) return 'Webhooks';
+  if (/webhook|secret/.test(name)) return 'Webhooks';
   if (/429|rate|quota/.test(name)) return 'Quota';
   if (/network|slow/.test(name)) return 'Network';
   return 'Errors';
@@ -141,9 +147,12 @@ function scenarioCard(page, one) {
 
 const TEMPLATE = 'title = "Three refusals, then normal answers"\n\n[[rule]]\nwhen = { operation = "system.status" }\ntimes = 3\nreply = { error = "rate_limit_exceeded" }\n';
 
-/** The editor: checks the text as one types, and saves it when asked. @param {Page} page @param {ScenarioDetail | undefined} one @returns {Node} */
-function editor(page, one) {
-  const form = page.ui.forms[`scenario ${one?.name ?? ''}`] ??= { name: one?.name ?? '', text: one?.text || TEMPLATE, problems: [], said: '', timer: 0 };
+/** What a copy is called at first. @param {string} name */
+const copyName = (name) => (name.startsWith('my-') ? `${name}-2` : `my-${name}`);
+
+/** The editor: checks the text as one types, and saves it when asked. @param {Page} page @param {ScenarioDetail | undefined} one @param {ScenarioDetail} [from] what a new one is a copy of @returns {Node} */
+function editor(page, one, from) {
+  const form = page.ui.forms[`scenario ${one?.name ?? ''} ${from?.name ?? ''}`] ??= { name: one?.name ?? (from ? copyName(from.name) : ''), text: (one ?? from)?.text || TEMPLATE, problems: [], said: '', timer: 0 };
   const { key } = page.route;
   const send = async (/** @type {boolean} */ isSaved) => {
     const { text } = form;
@@ -175,7 +184,7 @@ function editor(page, one) {
   const begin = (/** @type {Event} */ event) => {
     const found = page.store.run?.scenarios.find(({ name }) => name === /** @type {HTMLSelectElement} */ (event.target).value);
     if (!found) return;
-    Object.assign(form, { text: found.text ?? '', name: form.name || `my-${found.name}` });
+    Object.assign(form, { text: found.text ?? '', name: form.name || copyName(found.name) });
     check();
   };
   const save = async (/** @type {boolean} */ isPlayed) => {
@@ -189,18 +198,19 @@ function editor(page, one) {
     event.preventDefault();
     save(true);
   };
-  const shipped = (page.store.run?.scenarios ?? []).filter(({ origin, text }) => origin === 'built-in' && text);
+  const isWrong = form.problems.some((/** @type {DiagnosticRow} */ problem) => problem.severity === 'error');
+  const shipped = (page.store.run?.scenarios ?? []).filter(({ text }) => text);
   return h('form.editor', { onsubmit: submit, key: 'editor' },
     h('div.title', null, h('h2', { tabindex: -1 }, one ? foreign(`Edit ${one.name}`) : 'New scenario')),
     one ? null : h('div.fields', null,
       h('label', null, 'Name', h('input', { type: 'text', controlled: form.name, oninput: change('name'), required: true, placeholder: 'my-burst', spellcheck: 'false' })),
-      h('label', null, 'Start from…', h('select', { controlled: '', onchange: begin }, h('option', { value: '' }, 'this example'), shipped.map(({ name, title }) => h('option', { value: name }, oneLine(title ? `${name}: ${title}` : name, 80)))))),
+      h('label', null, 'Start from…', h('select', { controlled: '', onchange: begin }, h('option', { value: '' }, from ? from.name : 'this example'), shipped.map(({ name, title }) => h('option', { value: name }, oneLine(title ? `${name}: ${title}` : name, 80)))))),
     h('div.halves', null, h('label', null, 'Text', h('div.paper', null,
       h('pre.source', { 'aria-hidden': 'true' }, sourceLines(form.text, form.problems)),
       h('textarea', { controlled: form.text, oninput: change('text'), spellcheck: 'false', autocapitalize: 'off' }))),
-      h('div.told', null, h('p', { role: 'status', class: form.problems.some((/** @type {DiagnosticRow} */ problem) => problem.severity === 'error') ? 'bad' : 'quiet' }, form.said || 'Checked as you type. Nothing changes until you save it; a saved scenario is kept in memory, and its page offers the file.'),
+      h('div.told', null, h('p', { role: 'status', class: isWrong ? 'bad' : 'quiet' }, form.said || 'Checked as you type. Nothing changes until you save it; a saved scenario is kept in memory, and its page offers the file.'),
       form.problems.map((/** @type {DiagnosticRow} */ problem) => guarded(() => diagnostic(problem), problem)))),
-    h('div.actions', null, h('button.primary', { type: 'submit' }, 'Save and play'), h('button', { type: 'button', onclick: () => save(false) }, 'Save'), h('span.quiet', null, key ? ['plays for ', foreign(key)] : 'plays for all keys'), link(page, { id: one?.name ?? '', filter: '' }, 'Cancel')));
+    h('div.actions', null, h('button.primary', { type: 'submit', disabled: isWrong }, `Save and play for ${key ? oneLine(key, 40) : 'all keys'}`), h('button', { type: 'button', disabled: isWrong, onclick: () => save(false) }, 'Save'), link(page, { id: (one ?? from)?.name ?? '', filter: '' }, 'Cancel')));
 }
 
 /** @param {Page} page @returns {(Node | null)[]} */
@@ -209,7 +219,7 @@ export function scenariosView(page) {
   const { id, filter, key } = page.route;
   const chosen = all.find((one) => one.name === id);
   const back = h('p', { key: 'back' }, link(page, { id: '', filter: '' }, 'All scenarios'));
-  if (!page.isDocument && (filter === 'new' || filter === 'edit' && chosen)) return [back, editor(page, filter === 'edit' ? chosen : undefined)];
+  if (!page.isDocument && (filter === 'new' || ['edit', 'copy'].includes(filter) && chosen)) return [back, editor(page, filter === 'edit' ? chosen : undefined, filter === 'copy' ? chosen : undefined)];
   if (chosen) return [back, guarded(() => whole(page, chosen), chosen)];
   const isPlaying = (/** @type {ScenarioDetail} */ one) => activeSomewhere(page, one.name);
   const others = all.filter((one) => !isPlaying(one));

@@ -119,9 +119,9 @@ function settingPart(page, setting, row) {
       effect ? h('p.quiet', null, foreign(effect)) : null,
       h('details', { name: 'setting', open: isOpen, ontoggle: toggle },
         h('summary.small.quiet.go', { 'data-id': settingName }, h('code', null, foreign(settingName))),
-        isOpen ? h('div', null, pairs([...(row ? /** @type {Parameters<typeof pairs>[0]} */ ([['Contract', prose(row.contract)], ['Assumed', prose(row.assumed)], ['Values', prose(row.values)], ['Observed by', prose(row.observed_by ?? '')], ['Default', foreign(settingText(row.default), 'code')], ['In force', foreign(settingText(setting.value), 'code')]]) : []), ['From', foreign(source)]]),
+        isOpen ? h('div', null, pairs([...(row ? /** @type {Parameters<typeof pairs>[0]} */ ([['Contract', prose(row.contract)], ['Assumed', prose(row.assumed)], ['Values', prose(row.values)], ['Observed by', prose(row.observed_by ?? '')], ['Default', foreign(settingText(row.default), 'code')]]) : []), ['From', foreign(source)]]),
           page.isDocument ? null : copyMenu(page, settingName, commandsOf(page, [changeSetting(settingName, setting.value, page.route.key)]))) : null)),
-    h('p', null, h('span.quiet', null, 'Today: '), answerPart(setting, row)),
+    h('p', null, h('span.quiet', null, 'Now: '), answerPart(setting, row)),
     h('div.control', null, page.isDocument ? foreign(oneLine(settingText(setting.value), 200), 'code') : settingControl(page, setting, row)),
     said && !said.busy ? h(`p.about.result.${said.ok ? 'ok' : 'bad'}`, { role: said.ok ? null : 'alert' }, icon(said.ok ? 'check' : 'cross'), ' ', foreign(said.message)) : null);
 }

@@ -26,18 +26,6 @@ function entry(kind, id, at, rest) {
   return Object.assign(blank, rest);
 }
 
-/** The message of an error: that of the row, or, in a file of an earlier version, of its answer. @param {RequestRow & {answer?: {body?: Bytes}}} row @returns {string} */
-function errorMessage({ status, answer, error: known }) {
-  if (known != null) return oneLine(known, MAX_TEXT);
-  if (status < 400 || typeof answer?.body !== 'string' || answer.body.length > 4000) return '';
-  try {
-    const { message } = JSON.parse(answer.body).error;
-    return typeof message === 'string' ? oneLine(message, MAX_TEXT) : '';
-  } catch {
-    return '';
-  }
-}
-
 /** A request's row. A rule that only delays or changes an answer leaves the refusal to the API. @param {RequestRow} row @returns {Entry} */
 export function requestEntry(row) {
   if (typeof row.path !== 'string') throw new Error('no path');
@@ -46,7 +34,7 @@ export function requestEntry(row) {
   return entry('request', row.id, row.at, {
     text: `${oneLine(row.method, 20)} ${path}`, workspace: row.workspace, key: row.key, status: row.status, operation: row.operation, method: row.method,
     path, scenario: row.scenario, failed: !isScripted && !row.incidental && (row.status === 0 || row.status >= 400), latency: row.latency_ms, mark: row.broken ?? row.reason,
-    message: errorMessage(row), quota: row.quota ?? null,
+    message: oneLine(row.error, MAX_TEXT), quota: row.quota ?? null,
   });
 }
 
@@ -64,7 +52,7 @@ export function attemptEntry(attempt) {
   const { outcome } = attempt;
   const answered = 'status' in outcome;
   return entry('delivery', attempt.delivery, attempt.at, {
-    text: `${oneLine(attempt.type, 80)} to ${oneLine(attempt.url.replace(/^https:\/\//, ''), MAX_TEXT)}`, workspace: attempt.workspace ?? null, status: answered ? outcome.status : 0,
+    text: `${oneLine(attempt.url.replace(/^https:\/\//, ''), MAX_TEXT)} · ${oneLine(attempt.type, 80)}`, workspace: attempt.workspace ?? null, status: answered ? outcome.status : 0,
     type: attempt.type, path: oneLine(attempt.url, MAX_TEXT), damage: attempt.damage, forged: Boolean(attempt.forged), failed: Boolean(attempt.forged) === outcome.accepted, subscription: attempt.subscription, event: attempt.event,
     number: attempt.number, latency: attempt.latency_ms, unreached: isUnreached(attempt), mark: answered ? outcome.accepted ? '' : `answered ${outcome.status}` : outcome.failure.replace(/_/g, ' '),
   });

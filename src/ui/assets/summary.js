@@ -1,7 +1,7 @@
 // The summary of a run: its first sentence, the tests, a row for each cause that opens in place; then settings and environment.
 
 import { exampleLine } from './command.js';
-import { foreign, guarded, h, icon, prose, s } from './element.js';
+import { breakable, foreign, guarded, h, icon, prose, s } from './element.js';
 import { adviceDone, commandLine, copyButton, copyMenu, emptyState, fold, link, opening, pairs, pre, saveReport, scrolled, section, testButton } from './parts.js';
 import { failing, readiness } from './review.js';
 import { commandOf } from './shell.js';
@@ -139,13 +139,14 @@ function testsPart(page, run, causes) {
   const tests = testsOfRun(run, causes);
   const chosen = tests.find(({ key }) => key === page.route.id) ?? tests[0];
   const its = causes.filter((cause) => cause.tests.some(({ key }) => key === chosen.key) || cause.keys.includes(chosen.key) && !cause.tests.length);
+  const sentFor = (/** @type {string} */ key) => page.store.entries.filter((one) => one.kind === 'delivery' && one.key === key && !one.superseded).length;
   const row = (/** @type {typeof chosen} */ one) => h('li', { key: one.key }, h('a.go', { href: page.address({ id: one.key }), 'data-id': one.key, 'aria-current': one === chosen ? 'true' : null, title: one.test.test },
-    h(one.isRed ? 'span.bad' : 'span.ok', null, icon(one.isRed ? 'cross' : 'check'), h('span.hidden', null, one.isRed ? 'failed' : 'passed')), foreign(nameOfTest(one.test.test)), h('span.quiet.small', null, count(one.requests, 'request'))));
+    h(one.isRed ? 'span.bad' : 'span.ok', null, icon(one.isRed ? 'cross' : 'check'), h('span.hidden', null, one.isRed ? 'failed' : 'passed')), breakable(nameOfTest(one.test.test)), h('span.quiet.small', null, one.requests ? count(one.requests, 'request') : count(sentFor(one.key), 'delivery', 'deliveries'))));
   const cause = (/** @type {Cause} */ one) => guarded(() => h('article', { key: one.id }, h('h3', null, prose(one.sentence)), causeFacts(page, one)), one);
   return h('div.chosen-test', { key: 'tests' },
     h('ul.list-of-tests', { 'aria-label': 'Tests' }, tests.slice(0, MAX_TESTS).map(row)),
     h('div', null, its.length ? its.map(cause)
-      : h('article', { key: chosen.key }, h('h3', null, foreign(chosen.test.test)), h('p', null, chosen.isRed ? foreign(chosen.test.message ?? 'It failed.') : 'Passed.'), link(page, { view: 'activity', id: '', key: chosen.key, filter: '' }, 'What it did'))));
+      : h('article', { key: chosen.key }, h('h3', null, foreign(chosen.test.test)), h('p', null, chosen.isRed ? foreign(chosen.test.message ?? 'It failed.') : 'Passed.'), link(page, { view: 'activity', id: '', key: chosen.key, filter: '' }, 'Its requests'))));
 }
 
 /** What ran the tests: the name of the program, without what starts it. @param {string[]} command @returns {string} */
@@ -257,11 +258,11 @@ function environment(page, run) {
     ['Address', foreign(emulator.base_url ?? page.base)],
     ['Seed', foreign(emulator.seed ?? 'not fixed')],
     ['Started', dateTime(emulator.started_at)],
-    ['Recorded', dateTime(run.recorded_at)],
+    [page.isDocument ? 'Recorded' : 'Now', dateTime(run.recorded_at)],
     ['Clock', clockFact(run.clock)],
     ['Scope', foreign(run.key ?? 'all keys')],
   ];
-  if (emulator.scenario_folders?.length) facts.push(['Scenarios', foreign(emulator.scenario_folders.join(', '))]);
+  if (emulator.scenario_folders?.length) facts.push(['Scenario folder', foreign(emulator.scenario_folders.join(', '))]);
   if (run.exec) facts.push(['Outcome', foreign(commandOutcome(run.exec))]);
   return section('Environment', pairs(facts));
 }
@@ -277,8 +278,7 @@ function liveSentence(causes, sentence) {
 export function summaryView(page) {
   const { run, entries } = page.store;
   const { isDocument } = page;
-  // On a live page they may be about one key only, and out of date.
-  const findings = isDocument ? page.store.findings : null;
+  const { findings } = page.store;
   if (!run?.verification) return [h('h2', { tabindex: -1 }, 'Summary'), h('p.empty', null, 'Loading…')];
   const causes = causesOf(run, entries);
   const { tone = 'quiet', sentence = '' } = run.verification.headline ?? {};

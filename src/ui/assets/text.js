@@ -83,12 +83,13 @@ export function prettyBody(bytes) {
 
 /**
  * A key as short as it can be told apart: without a prefix that all keys share, and without its middle.
- * @param {string} key @param {string[]} all @returns {string}
+ * @param {string} key @param {string[]} all @param {number} [most] @returns {string}
  */
-export function shortKey(key, all) {
+export function shortKey(key, all, most = 24) {
   const prefix = /^[a-z]+_[a-z]+_/.exec(key)?.[0] ?? '';
   const rest = all.every((one) => one.startsWith(prefix)) ? key.slice(prefix.length) : key;
-  return rest.length > 24 ? `${rest.slice(0, 8)}…${rest.slice(-15)}` : rest;
+  const head = Math.floor(most / 3);
+  return rest.length > most ? `${rest.slice(0, head)}…${rest.slice(head + 1 - most)}` : rest;
 }
 
 /** When a record was made, as a ULID says; 0 if its id is none. @param {string} id @returns {number} */
@@ -107,7 +108,7 @@ export function count(number, noun, many) {
   return `${NUMBERS.format(number)} ${number === 1 ? noun : many ?? `${noun}s`}`;
 }
 
-/** A summary as a sentence; empty in a file of an earlier version. @param {string | undefined} summary @returns {string} */
+/** A summary as a sentence, or nothing. @param {string | undefined} summary @returns {string} */
 export function sentence(summary) {
   return summary ? `${capital(summary)}.` : '';
 }

@@ -129,7 +129,7 @@ function bandPart(buckets, y, height, width) {
   const [start, end] = [placeOf(buckets[0]), placeOf(buckets[buckets.length - 1]) + BUCKET];
   const text = `× ${NUMBERS.format(all.length)}`;
   const isRight = end + text.length * 7 + 8 < width;
-  return s('g', {}, bars, s('text', { x: isRight ? end + 4 : start - 4, y: y - 2, 'text-anchor': isRight ? 'start' : 'end' }, text));
+  return s('g', {}, bars, s('text', { x: isRight ? end + 4 : Math.max(text.length * 7, start - 4), y: y - 2, 'text-anchor': isRight ? 'start' : 'end' }, text));
 }
 
 /** The remaining quota as steps under its limit. @param {Placed[]} marks @param {number} top @param {number} height */
@@ -165,10 +165,10 @@ function lanePart(page, marks, top, height, width) {
   ].flat(2);
 }
 
-/** What each mark means: its colour, name and shape. */
+/** What each mark means: its colour, name and shape, and what is drawn then. */
 const LEGEND = /** @type {const} */ ([
-  ['ok', 'answered', 'M6 2a4 4 0 1 0 .01 0z'], ['warn', 'refused', 'M2 2h8v8h-8z'], ['bad', 'failed', 'M6 1l5 5l-5 5l-5-5z'], ['info', 'by a scenario', 'M6 2a4 4 0 1 0 .01 0z'], ['info', 'event', 'M6 2l4 8h-8z'],
-  ['arc', 'its attempts', 'M0 6h12'], ['quota', 'quota left', 'M0 3h5v3h7'],
+  ['ok', 'answered', 'M6 2a4 4 0 1 0 .01 0z', '.ok'], ['warn', 'refused', 'M2 2h8v8h-8z', 'rect.warn'], ['bad', 'failed', 'M6 1l5 5l-5 5l-5-5z', '.bad'], ['info', 'by a scenario', 'M6 2a4 4 0 1 0 .01 0z', 'circle.info, rect.info'], ['info', 'event', 'M6 2l4 8h-8z', 'path.info'],
+  ['arc', 'its attempts', 'M0 6h12', '.arc'], ['quota', 'quota left', 'M0 3h5v3h7', '.quota'],
 ]);
 
 /** @param {Page} page @param {Entry[]} entries oldest first @param {number} [wide] pixels @returns {Node} */
@@ -219,7 +219,7 @@ export function timeline(page, entries, wide = page.width || 1000) {
       ticks.push(s('text', { x: place.toFixed(1), y: bottom + 15 }, text), s('line', { class: 'lane', x1: place.toFixed(1), x2: place.toFixed(1), y1: 0, y2: bottom + 4 }));
     }
   });
-  const jumps = gaps.length ? page.store.entries.filter((entry) => entry.kind === 'notice' && entry.text.startsWith('clock')) : [];
+  const jumps = gaps.length ? page.store.entries.filter((entry) => entry.kind === 'notice' && /^clock .* (advanced|set|moved)\b/.test(entry.text)) : [];
   const breaks = gaps.map((gap) => {
     const jump = jumps.find(({ at }) => at >= gap.from - 1 && at <= gap.from + gap.ms + 1);
     const x = left + gap.at;
@@ -229,7 +229,7 @@ export function timeline(page, entries, wide = page.width || 1000) {
   const failed = shown.filter((entry) => entry.failed).length;
   const said = `${count(shown.length, 'mark')} from ${timeOfDay(first)} to ${timeOfDay(last)}, ${failed} of them refused or failed`;
   const isBroken = gaps.length ? `Shaded: ${jumps.length ? 'the clock was moved, or idle' : 'idle'}. ` : '';
-  const svg = s('svg', { class: 'lanes', viewBox: `0 0 ${width} ${bottom + AXIS}`, width, height: bottom + AXIS, role: 'img', 'aria-label': `Timeline: ${said}`, ...brush(page, width, timeAt) },
+  const svg = s('svg', { class: 'lanes', viewBox: `0 -6 ${width} ${bottom + AXIS + 6}`, width, height: bottom + AXIS + 6, role: 'img', 'aria-label': `Timeline: ${said}`, ...brush(page, width, timeAt) },
     breaks, ticks, s('rect', { class: 'brush', x: 0, y: 0, width: 0, height: bottom }),
     names.map((name, i) => s('g', {}, s('line', { class: 'lane', x1: 0, x2: width, y1: (i + 1) * height, y2: (i + 1) * height }), lanePart(page, marks.get(name) ?? [], i * height + label, height - label, width), s('text', { x: isSmall ? left : 0, y: i * height + (isSmall ? 12 : height / 2 + 4) }, name.length > most ? `${name.slice(0, most - 1)}…` : name, s('title', {}, name)))));
   const fold = () => {
@@ -239,8 +239,8 @@ export function timeline(page, entries, wide = page.width || 1000) {
   return h(isFolded ? 'figure.timeline.folded' : 'figure.timeline', { key: 'timeline' }, svg,
     h('button.plain.only', { type: 'button', 'aria-expanded': String(!isFolded), 'aria-label': isFolded ? 'Unfold the timeline' : 'Fold the timeline', onclick: fold }, icon(isFolded ? 'down' : 'rise')),
     isFolded ? null : h('figcaption.legend', null,
-      LEGEND.map(([colour, name, shape]) => h('span', null, s('svg', { viewBox: '0 0 12 12', 'aria-hidden': 'true' }, s('path', { class: colour, d: shape })), ` ${name}`)),
-      h('span', null, foreign(`${isBroken}Bars: many requests. Drag to filter.`))));
+      LEGEND.filter(([, , , drawn]) => svg.querySelector(drawn)).map(([colour, name, shape]) => h('span', null, s('svg', { viewBox: '0 0 12 12', 'aria-hidden': 'true' }, s('path', { class: colour, d: shape })), ` ${name}`)),
+      h('span', null, foreign(`${isBroken}${svg.querySelector('g g g rect') ? 'Bars: many requests. ' : ''}Drag to filter.`))));
 }
 
 /** Handlers by which a drag over the drawing filters by time. @param {Page} page @param {number} width @param {(x: number) => number} timeAt */

@@ -43,7 +43,7 @@ export async function activity(emulator) {
   await page.getByRole("combobox", { name: "Filter" }).fill("key:local scenario:burst");
   await until(page, () => location.hash.includes("key%3Alocal"));
   await rows(page).filter({ hasText: "rate-limit-burst: " }).first().waitFor();
-  await page.getByRole("button", { name: "Clear the filter" }).click();
+  await page.getByRole("combobox", { name: "Filter" }).fill("");
   await page.getByRole("combobox", { name: "key", exact: true }).fill("sk_test_local");
   await until(page, () => location.hash.includes("key=sk_test_local"));
   // An event leads to its deliveries.
@@ -120,7 +120,7 @@ export async function scenarios(emulator) {
   await main.getByRole("link", { name: "always-429" }).click();
   await main.getByRole("heading", { name: "The quota is always used up" }).waitFor();
   assert.match(await main.getByRole("region", { name: "Text of the scenario" }).textContent(), /\[\[rule\]\]/);
-  await main.getByRole("button", { name: "Play for all keys" }).click();
+  await main.getByRole("button", { name: /^Play (instead )?for all keys/ }).click();
   await main.getByRole("button", { name: "Stop for all keys" }).waitFor();
   await until(page, () => document.title.includes("always-429"));
   assert.equal(await emulator.client("/v1/system/status"), 429);
@@ -143,7 +143,7 @@ export async function scenarios(emulator) {
   await page.keyboard.press("Enter");
   await until(page, () => location.hash.includes("key=sk_test_local"));
   await main.getByRole("link", { name: "rate-limit-burst" }).click();
-  await main.getByRole("button", { name: "Play for sk_test_local" }).click();
+  await main.getByRole("button", { name: /^Play (instead )?for sk_test_local/ }).click();
   await until(page, () => document.title.includes("rate-limit-burst"));
   await emulator.control("POST", "scenarios/active", { active: null, key: "sk_test_local" });
   await emulator.control("POST", "scenarios/active", { active: ["rate-limit-burst"] });
@@ -161,12 +161,12 @@ export async function time(emulator) {
   await emulator.control("POST", "sink/orders", { respond: [500, 200] });
   await emulator.control("POST", "events?wait=2s", { type: "reference.matched" });
   await main.getByRole("link", { name: /attempt 2 to deliver reference.matched/ }).waitFor();
-  await main.getByRole("button", { name: "To the next event" }).click();
+  await main.getByRole("button", { name: "To what is due next" }).click();
   await main.getByText("Nothing waits for the clock.").waitFor();
   await main.getByRole("textbox", { name: /^Advance by/ }).fill("72h");
   const before = Date.parse((await emulator.control("GET", "clock")).now);
   await main.getByRole("button", { name: "Advance 72h" }).click();
-  await main.getByText(/Done: the clock showed/).first().waitFor();
+  await main.getByText(/The clock is at/).first().waitFor();
   assert.ok(Date.parse((await emulator.control("GET", "clock")).now) - before >= 72 * 3_600_000);
   await main.getByRole("button", { name: "+1 h", exact: true }).click();
   await until(page, async (from) => Date.parse((await (await fetch("clock")).json()).now) - from >= 73 * 3_600_000, before);
@@ -696,7 +696,7 @@ export async function brushed(emulator) {
   await page.mouse.move(box.x + box.width * 0.6, box.y + 8, { steps: 4 });
   await page.mouse.up();
   await until(page, () => /since%3A.*until%3A/.test(location.hash));
-  await page.getByRole("button", { name: "Clear the filter" }).click();
+  await page.getByRole("combobox", { name: "Filter" }).fill("");
   await drawing.locator(".mark").first().dispatchEvent("click");
   await page.getByRole("region", { name: "Details" }).getByRole("heading").first().waitFor();
   await verify();
