@@ -67,12 +67,11 @@ struct Happened {
 pub(super) fn compare(file: &Path, matches: &ArgMatches) -> Result<ExitCode, Failure> {
     let common = CallArgs::from_arg_matches(matches).map_err(|error| Failure::usage(error.to_string()))?;
     let side = |file: &Path| (format!("`{}`", file.display()), reader_of_file(file));
-    let (run, now) = match matches.get_one::<PathBuf>("from") {
-        Some(from) => (RecordedRun::read(from)?, side(from)),
-        None => {
-            let call = ControlClient::new(&common.target).limit(LIMIT);
-            (RecordedRun::ask(call, "*")?, ("the emulator".to_owned(), common.target.reader()))
-        }
+    let (run, now) = if let Some(from) = matches.get_one::<PathBuf>("from") {
+        (RecordedRun::read(from)?, side(from))
+    } else {
+        let call = ControlClient::new(&common.target).limit(LIMIT);
+        (RecordedRun::ask(call, "*")?, ("the emulator".to_owned(), common.target.reader()))
     };
     let (runs, sides) = ([RecordedRun::read(file)?, run], [side(file), now]);
     // The same test may have another key each time, or, if its runner was killed, no name.
