@@ -328,7 +328,7 @@ async fn note_wait(target: Target, settle: Duration) {
     let within = settle.as_secs_f64() * 1_000.0;
     let due = listed.data.iter().filter(|row| row.next_attempt_in_ms.as_ref().is_some_and(|wait| wait.0 <= within));
     let what = match due.count() {
-        0 => "what is due".to_owned(),
+        0 => "everything that is due".to_owned(),
         1 => "1 retry that is due".to_owned(),
         due => format!("{} that are due", counted(due, "retry")),
     };

@@ -61,6 +61,8 @@ pub(crate) enum StepVerdict {
 
 /// Maximum bytes of a body that is repeated in a command.
 const MAX_PASTED: usize = 4096;
+/// Maximum number of keys whose forwards are searched for one failed delivery: a verdict has thousands of both.
+const MAX_KEYS_SEARCHED: usize = 200;
 pub(super) const OWN_LOG: &str = "what does the receiver's own log say?";
 /// Statuses with which receivers refuse a signature.
 const REFUSALS: [u16; 4] = [400, 401, 403, 422];
@@ -252,7 +254,8 @@ impl<'a> Diagnosis<'a> {
         if is_elsewhere(url.as_str(), &attempt.dialled) || covering(Some(own)).is_some() {
             return None;
         }
-        let (key, forward) = scenarios.patches().keys.keys().find_map(|key| Some((key, covering(Some(key))?)))?;
+        let mut keys = scenarios.patches().keys.keys().take(MAX_KEYS_SEARCHED);
+        let (key, forward) = keys.find_map(|key| Some((key, covering(Some(key))?)))?;
         let rule = format!("{}={}", forward.from(), forward.to());
         let text = format!(
             "a forward of {} exists for {} alone; `wrs-emulator forwards add --key '*' {}` makes it one of every key",

@@ -29,7 +29,7 @@ from emulator import start_receiver
 from promises import check, passed
 
 MIB = 1024 * 1024
-MOST_MEMORY = 16 * MIB
+MOST_MEMORY = 8 * MIB
 PATIENCE = 20
 OUTSIDE = "10.97.70.1"
 # `env -i` leaves no path to look along.
@@ -216,7 +216,8 @@ def prove_bare():
     check("it is static: nothing but itself is mapped", {os.path.basename(name) for name in mapped} == {"wrs-emulator"}, mapped)
     health = container.execute(image["health"])
     check("the health check passes, without a token", health.returncode == 0 and health.stdout.startswith("ready "), health)
-    idle = int(container.status("VmRSS")[0]) * 1024
+    # Without the pages of its file, whose number depends on the kernel.
+    idle = int(container.status("RssAnon")[0]) * 1024
     hello = subprocess.run(["curl", "-sS", "-w", " %{http_code}", URL + "/v1/hello"], capture_output=True, text=True)
     check("curl from outside reaches it", hello.stdout == '{"message":"Hello, world!","version":"1.3.2"} 200', hello)
     status, answer = call("/v1/system/status")
@@ -235,8 +236,8 @@ def prove_bare():
     check("a webhook reaches the built-in receiver, triggered from inside",
           fired.returncode == 0 and "delivered https://app.sink.localhost/hooks: answered 200" in fired.stdout, fired)
 
-    grown = int(container.status("VmHWM")[0]) * 1024
-    check(f"it uses {idle / MIB:.1f} MiB idle and {grown / MIB:.1f} MiB at most, less than {MOST_MEMORY // MIB}", grown <= MOST_MEMORY)
+    grown = int(container.status("RssAnon")[0]) * 1024
+    check(f"it allocates {idle / MIB:.1f} MiB idle and {grown / MIB:.1f} MiB after traffic, less than {MOST_MEMORY // MIB}", grown <= MOST_MEMORY)
     code, seconds = container.stop(signal.SIGTERM)
     check(f"SIGTERM ends process 1 with exit code 0, after {seconds:.2f} s", code == 0 and seconds < 2, code)
 

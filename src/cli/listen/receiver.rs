@@ -62,7 +62,7 @@ pub(super) struct DeliveryCounts {
     pub(super) rejected: u64,
 }
 
-/// What is known of the subscription, which may be made after the receiver has begun.
+/// The subscription's part, which may be made after the receiver has begun.
 #[derive(Clone, Default)]
 pub(super) struct VerifiesWith {
     pub(super) secrets: Vec<String>,

@@ -46,7 +46,7 @@ export function unknownNames(text) {
   return [...text.matchAll(/(?:^|\s)-?([a-z]+):(?!\/)/g)].map(([, name]) => name).filter((name) => !(name in FILTER_NAMES) && !['is', 'since', 'until'].includes(name));
 }
 
-/** What is wrong with a filter, if anything. @param {string} text @returns {string} */
+/** The problem of a filter, if it has one. @param {string} text @returns {string} */
 export function problemOf(text) {
   const names = unknownNames(text).map((name) => `“${name}:”`);
   const marks = parseFilter(text).filter(({ name, value }) => name === 'is' && !(value in MARKS)).map(({ value }) => `“${value}”`);

@@ -13,7 +13,7 @@ const MAX_SHOWN_TARGETS = 18;
 /** Views whose symbol has another name. @type {Record<string, any>} */
 export const SYMBOL_OF = { deliveries: 'send', trigger: 'bolt', check: 'check_signature' };
 
-/** What it is called, what it is, and where it is or what it does. @typedef {[string, string, Partial<import('./route.js').Route> | (() => unknown)]} Target */
+/** Label, kind, and destination or action. @typedef {[string, string, Partial<import('./route.js').Route> | (() => unknown)]} Target */
 
 /** What can be done at once to the chosen key, or to all. Nothing that asks first. @param {Page} page @returns {Target[]} */
 function doings(page) {
@@ -162,7 +162,7 @@ function header(page) {
     page.ui.menu = !page.ui.menu;
     page.redraw();
   };
-  // Where there is no room for it, what is as usual is left out, and the rest is a symbol.
+  // On a narrow screen usual values are left out, and others are a symbol.
   const state = (/** @type {string} */ what, /** @type {string} */ text, /** @type {'scenarios' | 'time'} */ view, more = '') =>
     h(`a.${what}${/^(none|real)/.test(text) || isDocument ? '.usual' : ''}`, { href: page.address({ view, id: '', filter: '' }), title: `${what} ${text}` }, icon(view), h('span', null, `${what} `), h('b', null, foreign(text)), h('span', null, more));
   return h('header', null,
