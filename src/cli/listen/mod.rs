@@ -44,6 +44,8 @@ use receiver::{Answers, Application, DeliveryCounts, Receiver, VerifiesWith, app
 
 const MAX_CONNECTIONS: usize = 64;
 
+/// How long the emulator may take to remove the subscription at the end.
+const MAX_REMOVAL: Duration = Duration::from_secs(5);
 const USUAL_ADDRESS: &str = "127.0.0.1:9780";
 
 const GRACE: Duration = Duration::from_secs(5);
@@ -170,7 +172,12 @@ async fn listen(args: ListenArgs, signing: ResolvedSigning, tls: Option<ServerTl
     // Errors are ignored: the emulator may have stopped.
     let removed =
         in_background(move || registration.lock().take().map_or(Ok(()), |registration| registration.remove()));
-    let _ = removed.await;
+    tokio::select! {
+        _ = removed => {}
+        // An emulator that hangs does not keep the process.
+        () = tokio::time::sleep(MAX_REMOVAL) => {}
+        _ = signals.wait() => {}
+    }
     ended
 }
 
