@@ -590,6 +590,7 @@ export async function writeScenario() {
   assert.ok(!(await emulator.control("GET", "scenarios")).data.some((one) => one.name === "mine"));
   // The text of a shipped one is a beginning.
   await main.getByRole("combobox", { name: "Start from…" }).selectOption("always-401");
+  await main.locator("pre.source").getByText("The key is never accepted").first().waitFor();
   await main.getByText("Valid.", { exact: true }).waitFor();
   assert.match(await main.getByRole("textbox", { name: "Text" }).inputValue(), /The key is never accepted/);
   await main.getByRole("textbox", { name: "Text" }).fill('title = "Mine"\n\n[[rule]]\nreply = { status = 503 }\n');
