@@ -86,7 +86,6 @@ export function reviewView(page) {
     heading,
     h('p.sentence', null, readiness(findings)),
     progressPart(findings),
-    wrong.length ? h('p.quiet', null, prose('This list includes findings that `--accept` accepts.')) : null,
     findings.forgotten_entries ? h('p.note', null, `${count(findings.forgotten_entries, 'entry', 'entries')} had been evicted from the journal and could not be checked.`) : null,
     key && page.isDocument ? h('p.note', null, 'These findings cover every key in the file.') : null,
     id ? h('p', { key: 'back' }, link(page, { id: '' }, 'The whole review')) : null,
