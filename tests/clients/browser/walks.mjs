@@ -143,6 +143,7 @@ export async function scenarios(emulator) {
   await page.keyboard.press("Enter");
   await until(page, () => location.hash.includes("key=sk_test_local"));
   await main.getByRole("link", { name: "rate-limit-burst" }).click();
+  await main.getByRole("region", { name: "Text of the scenario" }).waitFor();
   await main.getByRole("button", { name: /^Play (instead )?for sk_test_local/ }).click();
   await until(page, () => document.title.includes("rate-limit-burst"));
   await emulator.control("POST", "scenarios/active", { active: null, key: "sk_test_local" });
