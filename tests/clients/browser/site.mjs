@@ -227,6 +227,16 @@ export async function until(page, condition, argument, timeout = 15_000) {
   await page.waitForFunction(condition, argument, { timeout });
 }
 
+/** Presses keys one after the other, each once the page has drawn what came before it. */
+export async function press(page, ...keys) {
+  const drawn = () => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  for (const key of keys) {
+    await drawn();
+    await page.keyboard.press(key);
+  }
+  await drawn();
+}
+
 /** Presses Tab until an element has the focus. */
 export async function tabTo(page, locator, most = 120) {
   for (let i = 0; i < most; i++) {
