@@ -116,11 +116,11 @@ fn newest(
     }
 }
 
-pub(super) fn request_explanation(RunRequest { request, explanation }: RunRequest) -> Explanation {
+pub(super) fn request_explanation(RunRequest { request, explanation, .. }: RunRequest) -> Explanation {
     Explanation { request: Some(request), ..explanation }
 }
 
-pub(super) fn delivery_explanation(RunRecord { record, summary, advice }: RunRecord<DeliveryWhole>) -> Explanation {
+pub(super) fn delivery_explanation(RunRecord { record, summary, advice, .. }: RunRecord<DeliveryWhole>) -> Explanation {
     let attempts = record.attempts.0.iter().map(|attempt| step(attempt, &record));
     let steps = attempts.chain(record.damage.as_deref().map(damage)).collect();
     Explanation {

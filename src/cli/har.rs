@@ -43,7 +43,7 @@ pub fn try_document(bytes: Vec<u8>) -> Result<(), String> {
 }
 
 fn request_entry(run: &RecordedRun, record: &RunRequest) -> RunEntry {
-    let RunRequest { request, explanation } = record;
+    let RunRequest { request, explanation, .. } = record;
     let RequestWhole { row, headers, body, answer, connection, .. } = request;
     let rule = explanation.rules.iter().flatten().find(|rule| rule.applied);
     let own = json!({

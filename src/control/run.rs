@@ -46,7 +46,7 @@ use crate::settings::LedgerRow;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::journal::record::{DeliveryWhole, Event, LogLine, QuotaState, RequestWhole, Time, WorkspaceId, time};
 use crate::state::journal::{Entry, Notice, RequestRecord};
-use crate::state::workspace::{EventRecord, Workspace};
+use crate::state::workspace::{AttemptRecord, EventRecord, Workspace};
 
 /// The format of the document, by which a file is recognised.
 pub(crate) const RUN_FORMAT: &str = "wrs-emulator-run";
@@ -174,6 +174,9 @@ pub(crate) struct KeyState {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct RunRequest {
+    /// Its number in the journal: of records with one time, the one with the lower number came first.
+    #[serde(default)]
+    pub(crate) entry: u64,
     #[serde(flatten)]
     pub(crate) request: RequestWhole,
     pub(crate) explanation: Explanation,
@@ -183,6 +186,9 @@ pub(crate) struct RunRequest {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Run{T}")]
 pub(crate) struct RunRecord<T> {
+    /// Its number in the journal, as of a request; of a delivery, that of each attempt; 0 for an attempt that the journal no longer has.
+    #[serde(default)]
+    pub(crate) entries: Vec<u64>,
     #[serde(flatten)]
     pub(crate) record: T,
     /// In a sentence, as `GET explain/{id}` has it.
@@ -398,14 +404,17 @@ impl Records {
         let found = control.engine.deliveries.list(None, most, in_scope);
         let registry = &control.engine.registry;
         let requests = newest(&history.requests, most, |(_, record)| requests::whole(record, redactor));
+        let number = |attempt: &Arc<AttemptRecord>| history.attempts.get(&Arc::as_ptr(attempt)).copied().unwrap_or(0);
         let deliveries = newest(&found, most, |(_, delivery)| RunRecord {
+            entries: delivery.attempts.iter().map(number).collect(),
             record: deliveries::whole(delivery, registry, redactor),
             summary: story::delivery_summary(delivery, redactor),
             advice: (delivery.status != DeliveryStatus::Delivered && !story::is_on_purpose(delivery))
                 .then(|| Diagnosis::new(control, delivery, redactor).first_advice())
                 .flatten(),
         });
-        let events = newest(&history.events, most, |event| RunRecord {
+        let events = newest(&history.events, most, |(number, event)| RunRecord {
+            entries: vec![*number],
             record: events::to_view(event, registry, redactor),
             summary: story::event_summary(event),
             advice: None,
@@ -424,7 +433,8 @@ impl Records {
             requests: cursor(omitted.requests, history.requests[..requests.len()].last().map(|(number, _)| *number)),
             deliveries: cursor(omitted.deliveries, found[..deliveries.len()].last().map(|(serial, _)| *serial)),
         };
-        let explained = |(request, (_, record)): (RequestWhole, &(u64, Arc<RequestRecord>))| RunRequest {
+        let explained = |(request, (number, record)): (RequestWhole, &(u64, Arc<RequestRecord>))| RunRequest {
+            entry: *number,
             request,
             explanation: explain::explain_request(control, record, AdviceTime::Later, redactor),
         };
@@ -512,21 +522,27 @@ struct EntriesByKind {
     /// The number of the next entry.
     next: u64,
     requests: Vec<(u64, Arc<RequestRecord>)>,
-    events: Vec<Arc<EventRecord>>,
+    events: Vec<(u64, Arc<EventRecord>)>,
+    /// The number of each attempt, by its address: a delivery keeps the same record.
+    attempts: HashMap<*const AttemptRecord, u64>,
     notices: Vec<Arc<Notice>>,
 }
 
 impl EntriesByKind {
     fn read(control: &Control, scope: &KeyScope, keys: &Keys) -> Self {
         let next = control.engine.journal.next_number();
-        let mut history = Self { next, requests: Vec::new(), events: Vec::new(), notices: Vec::new() };
+        let mut history =
+            Self { next, requests: Vec::new(), events: Vec::new(), attempts: HashMap::new(), notices: Vec::new() };
         control.engine.journal.search(Some(next), usize::MAX, |number, entry| {
             match entry {
                 _ if !scope.covers_entry(entry, keys) => {}
                 Entry::Request(request) => history.requests.push((number, Arc::clone(request))),
-                Entry::Event(event) => history.events.push(Arc::clone(event)),
+                Entry::Event(event) => history.events.push((number, Arc::clone(event))),
                 Entry::Notice(notice) => history.notices.push(Arc::clone(notice)),
-                Entry::Attempt(_) | Entry::Cleared => {}
+                Entry::Attempt(attempt) => {
+                    history.attempts.insert(Arc::as_ptr(attempt), number);
+                }
+                Entry::Cleared => {}
             }
             None::<()>
         });

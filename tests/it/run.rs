@@ -59,9 +59,12 @@ async fn records_and_state_are_those_of_the_other_calls() {
     let document = run(&emulator, "").await;
     assert_eq!((&document["format"], &document["version"]), (&json!("wrs-emulator-run"), &json!(1)));
     assert_eq!((ids(&document, "requests").len(), ids(&document, "deliveries").len()), (3, 1));
+    let mut places = vec![];
     for id in ids(&document, "requests") {
         let mut record = list(&document, "requests").iter().find(|row| row["id"] == id).expect("the row").clone();
-        let explanation = record.as_object_mut().expect("an object").remove("explanation").expect("an explanation");
+        let fields = record.as_object_mut().expect("an object");
+        let explanation = fields.remove("explanation").expect("an explanation");
+        places.push(fields.remove("entry"));
         assert_eq!(record, view(&emulator, &format!("requests/{id}")).await);
         let mut explained = view(&emulator, &format!("explain/{id}")).await;
         explained.as_object_mut().expect("an object").remove("request");
@@ -75,13 +78,19 @@ async fn records_and_state_are_those_of_the_other_calls() {
     {
         assert_eq!(document[part], view(&emulator, call).await, "{part}");
     }
-    for (kind, part) in [("deliveries", "delivery"), ("events", "event")] {
+    for (kind, part) in [("events", "event"), ("deliveries", "delivery")] {
         let mut record = document[kind][0].clone();
         let id = record["id"].as_str().expect("an id");
         let explained = view(&emulator, &format!("explain/{id}")).await;
-        let summary = record.as_object_mut().expect("an object").remove("summary");
+        let fields = record.as_object_mut().expect("an object");
+        let summary = fields.remove("summary");
+        places.insert(0, fields.remove("entries").map(|entries| entries[0].clone()));
         assert_eq!((summary.as_ref(), &record), (Some(&explained["summary"]), &explained[part]));
     }
+    // The clock stands still: which of them came first is known from their places in the journal, newest first.
+    let places: Vec<u64> =
+        places.iter().map(|place| place.as_ref().and_then(Value::as_u64).expect("a place")).collect();
+    assert!(places.is_sorted_by(|newer, older| newer > older) && places.len() == 5, "{places:?}");
     let subscriptions = view(&emulator, "subscriptions?key=*").await;
     assert_eq!(document["subscriptions"], subscriptions["data"]);
     let listed = view(&emulator, "scenarios").await;

@@ -80,17 +80,25 @@ function madeOf(what, record, make) {
 
 /** The rows of a run document, whose records are newest first, as rows that are oldest first. @param {RunDocument} run @returns {Entry[]} */
 export function entriesOf(run) {
-  const entries = [...run.requests ?? []].reverse().map((row) => madeOf('request', row, requestEntry));
-  for (const event of [...run.events ?? []].reverse()) entries.push(madeOf('event', event, eventEntry));
+  /** The place in the journal of each row, by which rows of one time are ordered. @type {Map<Entry, number>} */
+  const numbers = new Map();
+  /** @type {Entry[]} */
+  const entries = [];
+  const add = (/** @type {Entry} */ row, /** @type {number | undefined} */ number) => {
+    numbers.set(row, number || Infinity);
+    entries.push(row);
+  };
+  for (const row of [...run.requests ?? []].reverse()) add(madeOf('request', row, requestEntry), row?.entry);
+  for (const event of [...run.events ?? []].reverse()) add(madeOf('event', event, eventEntry), event?.entries?.[0]);
   for (const delivery of [...run.deliveries ?? []].reverse()) {
-    for (const attempt of delivery.attempts ?? []) {
+    (delivery.attempts ?? []).forEach((attempt, i) => {
       const { id, event, type, subscription, workspace } = delivery;
-      entries.push(madeOf('attempt', attempt, () => attemptEntry({ ...attempt, delivery: id, event, type, subscription, workspace })));
-    }
+      add(madeOf('attempt', attempt, () => attemptEntry({ ...attempt, delivery: id, event, type, subscription, workspace })), delivery.entries?.[i]);
+    });
   }
-  [...run.notices ?? []].reverse().forEach((notice, i) => entries.push(madeOf('notice', notice, (one) => noticeEntry(one, `notice-${i}`))));
-  const rank = { request: 0, event: 1, delivery: 2, notice: 3 };
-  return entries.sort((a, b) => a.at - b.at || rank[a.kind] - rank[b.kind]);
+  [...run.notices ?? []].reverse().forEach((notice, i) => add(madeOf('notice', notice, (one) => noticeEntry(one, `notice-${i}`)), 0));
+  const place = (/** @type {Entry} */ row) => /** @type {number} */ (numbers.get(row));
+  return entries.sort((a, b) => a.at - b.at || (place(a) === place(b) ? 0 : place(a) - place(b)));
 }
 
 /** The page's state. Whoever changes it calls `changed`; the page listens. */
