@@ -54,6 +54,9 @@ pub(crate) struct Cause {
     /// How sure a finding is; absent for other kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) confidence: Option<Confidence>,
+    /// How bad a finding is; absent for other kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) severity: Option<Severity>,
     /// True if each of its requests succeeded when it was sent again.
     #[serde(default)]
     pub(crate) survived: bool,
@@ -618,6 +621,7 @@ impl Cause {
             count: 0,
             findings: Vec::new(),
             confidence: None,
+            severity: None,
             survived: false,
             standing: Standing::default(),
         }
@@ -749,7 +753,7 @@ impl Causes {
                 let mut cause = Cause::plain(CauseKind::Finding, finding.code.clone(), finding.sentence());
                 cause.records = finding.shown_by().map(str::to_owned).collect();
                 (cause.count, cause.remedy) = (finding.count, Some(finding.remedy.clone()));
-                cause.confidence = Some(finding.confidence);
+                (cause.confidence, cause.severity) = (Some(finding.confidence), Some(finding.severity));
                 cause.findings.push(finding.code.clone());
                 self.all.push(cause);
             }

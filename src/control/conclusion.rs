@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::causes::{Cause, CauseKind, NO_REQUEST, Standing};
 use super::exec_facts::{ExecFacts, FailedFinding};
 use super::story::signed_text;
+use crate::findings::Severity;
 use crate::state::journal::record::name_of;
 use crate::util::wording::counted;
 
@@ -122,6 +123,10 @@ fn headline(causes: &[Cause], judged: JudgedCounts, exec: Option<&ExecFacts>) ->
         }
         (Some(exec), None, _) if exec.has_failed() => {
             (Tone::Bad, format!("Failed: {}", exec.failed_because.join("; ")))
+        }
+        // A detail that a run may be released with.
+        (Some(_), None, Some(_)) if of(Standing::Warning).all(|it| it.severity == Some(Severity::Low)) => {
+            (Tone::Ok, format!("Passed: {}; {} of low severity", judged.text(), counted(warnings, "finding")))
         }
         (Some(_), None, Some(warning)) => {
             (Tone::Warn, format!("Passed, but {}{}", warning.sentence, others(warnings, "other warning")))
@@ -245,6 +250,16 @@ mod tests {
             &["warning 429", "elsewhere no-back-off"],
             (Tone::Quiet, "5 requests and 0 deliveries; 1 thing to look at"),
         );
+    }
+
+    #[test]
+    fn a_run_with_findings_of_low_severity_alone_has_passed() {
+        let finding =
+            |severity: &str| cause("finding", severity, json!({ "confidence": "certain", "severity": severity }));
+        let green = (Tone::Ok, "Passed: 5 requests and 0 deliveries; 1 finding of low severity");
+        check(&[finding("low")], 0, Some(&exec(json!({}))), &["warning low"], green);
+        let amber = (Tone::Warn, "Passed, but low, and 1 other warning");
+        check(&["low", "medium"].map(finding), 0, Some(&exec(json!({}))), &["warning low", "warning medium"], amber);
     }
 
     #[test]
