@@ -69,6 +69,8 @@ const SERIES: usize = 3;
 const GROWTH: f64 = 1.5;
 /// So many status checks within a second are polling.
 const POLLING: usize = 10;
+/// Pauses below this differ by chance; no client that backs off begins with them.
+const CHANCE: Duration = Duration::from_millis(10);
 /// A request that follows an answer faster than this has not waited at all.
 const AT_ONCE: Duration = Duration::from_millis(100);
 /// How early the clocks and timers of a client may be.
@@ -164,7 +166,7 @@ fn chains<'a>(traffic: &Traffic<'a>) -> Vec<Vec<FollowUp<'a>>> {
 /// True if the retries of a series come at once, with pauses that do not grow.
 fn is_hammering(pauses: &[Duration]) -> bool {
     // A busy machine stretches single pauses, so only the ends of the series are compared.
-    let grows = pauses[pauses.len() - 1].as_secs_f64() >= GROWTH * pauses[0].as_secs_f64();
+    let grows = pauses[pauses.len() - 1] >= pauses[0].mul_f64(GROWTH).max(CHANCE);
     pauses.iter().all(|pause| *pause < AT_ONCE) && !grows
 }
 
@@ -320,6 +322,9 @@ mod tests {
         let series = |pauses: [f64; 3]| is_hammering(&pauses.map(|ms| Duration::from_secs_f64(ms / 1000.0)));
         for hammering in [[0.2, 0.1, 0.2], [1.0, 1.1, 1.2], [90.0, 90.0, 90.0], [50.0, 20.0, 10.0], [5.0, 50.0, 6.0]] {
             assert!(series(hammering), "{hammering:?}");
+        }
+        for by_chance in [[1.0, 2.0, 2.0], [0.3, 1.1, 4.0], [3.0, 1.0, 9.0]] {
+            assert!(series(by_chance), "{by_chance:?}");
         }
         // urllib3, tenacity and axios-retry, a Java client; one that waits.
         for backing_off in [[0.0, 200.0, 400.0], [20.0, 40.0, 80.0], [37.0, 35.0, 65.0], [100.0, 100.0, 100.0]] {
