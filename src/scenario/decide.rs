@@ -155,14 +155,14 @@ mod tests {
 
     /// One request of a test.
     #[derive(Clone, Debug, Default)]
-    struct Request {
+    struct SentRequest {
         operation: Option<Operation>,
         query: String,
         body: String,
         key: Option<String>,
     }
 
-    impl Request {
+    impl SentRequest {
         fn with_view<T>(&self, look: impl FnOnce(&RequestView<'_>) -> T) -> T {
             look(&RequestView {
                 operation: self.operation,
@@ -185,7 +185,7 @@ mod tests {
     fn check_outcome(rule: &str, requests: usize, expected: &str) {
         let (rules, counters) = (rules(&format!("[[rule]]\n{rule}\npass = true\n")), &mut RuleCounters::default());
         let random = &mut Seed::from_number(1).source("test");
-        let request = Request { operation: Some(Operation::SystemStatus), ..Request::default() };
+        let request = SentRequest { operation: Some(Operation::SystemStatus), ..SentRequest::default() };
         let mut tried = TriedRules::default();
         for _ in 0..requests {
             tried = request.with_view(|view| rules.first_decision(view, counters, Duration::from_secs(2), random).1);
@@ -219,7 +219,7 @@ mod tests {
         let rules = RuleSet::new(&scenarios);
         let (counters, random) = (&mut RuleCounters::default(), &mut Seed::from_number(1).source("test"));
         let request =
-            Request { operation: Some(Operation::SystemStatus), query: "a=1".to_owned(), ..Request::default() };
+            SentRequest { operation: Some(Operation::SystemStatus), query: "a=1".to_owned(), ..SentRequest::default() };
         let (_, tried) = request.with_view(|view| rules.first_decision(view, counters, Duration::from_secs(2), random));
         assert_eq!((tried.listed.len(), tried.unlisted().as_deref()), (listed, unlisted), "{texts:?}");
     }
@@ -241,7 +241,7 @@ mod tests {
     fn check(text: &str, expected: &str) {
         let (rules, counters) = (rules(text), &mut RuleCounters::default());
         let random = &mut Seed::from_number(1).source("test");
-        let request = Request { operation: Some(Operation::SystemStatus), ..Request::default() };
+        let request = SentRequest { operation: Some(Operation::SystemStatus), ..SentRequest::default() };
         let decided = |second| {
             let since = Duration::from_secs(second);
             let (decision, _) = request.with_view(|view| rules.first_decision(view, counters, since, random));
@@ -269,7 +269,7 @@ mod tests {
         let rules =
             rules("[[rule]]\nwhen.step = 'start'\ntimes = 2\npass = true\nnext = { step = 'b', status = 200 }\n");
         let (counters, random) = (&mut RuleCounters::default(), &mut Seed::from_number(1).source("test"));
-        let request = Request { operation: Some(Operation::SystemStatus), ..Request::default() };
+        let request = SentRequest { operation: Some(Operation::SystemStatus), ..SentRequest::default() };
         let decided = [(); 2].map(|()| {
             let decision = request.with_view(|view| rules.first_decision(view, counters, Duration::ZERO, random).0);
             decision.expect("it applies twice")

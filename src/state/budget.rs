@@ -114,9 +114,9 @@ mod tests {
 
     /// So many records of ten bytes.
     #[derive(Debug)]
-    struct Log(AtomicUsize);
+    struct Entries(AtomicUsize);
 
-    impl History for Log {
+    impl History for Entries {
         fn evict_until(&self, is_enough: &dyn Fn() -> bool) {
             while !is_enough() && self.0.load(Ordering::SeqCst) > 0 {
                 self.0.fetch_sub(1, Ordering::SeqCst);
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn history_gives_way_in_its_order_and_then_there_is_no_room() {
         let budget = Budget::measured(100, || USED.load(Ordering::SeqCst));
-        let logs = [3, 2].map(|count| Arc::new(Log(AtomicUsize::new(count))));
+        let logs = [3, 2].map(|count| Arc::new(Entries(AtomicUsize::new(count))));
         let histories = logs.iter().map(|log| Arc::downgrade(&(Arc::clone(log) as Arc<dyn History>)));
         budget.evict_first(histories.collect());
         let check = |used, most, left, expected| {

@@ -243,7 +243,7 @@ mod tests {
 
     /// A capture and its messages, headers and body of each; the page reads them alike.
     #[derive(Deserialize)]
-    struct Case {
+    struct CapturedCase {
         capture: String,
         messages: Vec<Expected>,
     }
@@ -257,7 +257,9 @@ mod tests {
     #[test]
     fn every_form_of_a_capture_is_read() {
         let cases = include_str!("../../tests/ui/captures.json");
-        for Case { capture, messages: expected } in serde_json::from_str::<Vec<Case>>(cases).expect("cases") {
+        for CapturedCase { capture, messages: expected } in
+            serde_json::from_str::<Vec<CapturedCase>>(cases).expect("cases")
+        {
             let found = messages(capture.as_bytes()).unwrap_or_else(|problem| panic!("{problem}: {capture}"));
             let found = found.into_iter().map(|message| Expected {
                 headers: message.headers,

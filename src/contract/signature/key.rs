@@ -405,8 +405,8 @@ mod tests {
 
     #[test]
     fn decorations_are_named() {
-        type Case = (String, String, Vec<String>);
-        let cases: Vec<Case> = serde_json::from_str(include_str!("../../../tests/ui/secrets.json")).unwrap();
+        type SecretCase = (String, String, Vec<String>);
+        let cases: Vec<SecretCase> = serde_json::from_str(include_str!("../../../tests/ui/secrets.json")).unwrap();
         for (secret, plain, decorations) in &cases {
             let (found, named) = undecorated(secret);
             let named: Vec<&str> = named.iter().map(|decoration| decoration.what).collect();

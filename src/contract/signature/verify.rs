@@ -226,18 +226,18 @@ mod tests {
     const URL: &str = "https://receiver.example/";
     const BODY: &[u8] = br#"{"type":"workflow.completed"}"#;
 
-    type Headers = Vec<(Cow<'static, str>, String)>;
+    type HeaderPairs = Vec<(Cow<'static, str>, String)>;
 
     fn key(bytes: &[u8]) -> SigningKey {
         SigningKey::from_bytes(bytes.to_vec()).unwrap()
     }
 
-    fn look_up(headers: &Headers) -> impl Fn(&str) -> Option<String> {
+    fn look_up(headers: &HeaderPairs) -> impl Fn(&str) -> Option<String> {
         |sought| headers.iter().find(|(name, _)| name == sought).map(|(_, value)| value.clone())
     }
 
     /// Signs a genuine delivery, applies `tamper` to its headers, and verifies it.
-    fn check(name: SchemeName, tamper: impl FnOnce(&mut Headers), now: i64, expected: Result<(), &str>) {
+    fn check(name: SchemeName, tamper: impl FnOnce(&mut HeaderPairs), now: i64, expected: Result<(), &str>) {
         let scheme = Scheme::new(name, &CustomScheme::default());
         let secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
         let key = SigningKey::read(secret, &scheme, KeyReading::Auto).unwrap();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     /// Replaces `from` in the value of the header at `at`.
-    fn replace(at: usize, from: &str, to: &str) -> impl FnOnce(&mut Headers) {
+    fn replace(at: usize, from: &str, to: &str) -> impl FnOnce(&mut HeaderPairs) {
         move |headers| {
             let value = &mut headers[at].1;
             assert!(value.contains(from), "{value:?} has no {from:?}");
@@ -324,12 +324,12 @@ mod tests {
             check(name, |headers| drop(headers.remove(at)), NOW, expected);
         }
         // A signature that is sent twice is as good as one.
-        let double = |headers: &mut Headers| {
+        let double = |headers: &mut HeaderPairs| {
             let value = &mut headers[2].1;
             *value = format!("{value} {value}");
         };
         check(Standard, double, NOW, Ok(()));
-        let unbrand = |headers: &mut Headers| {
+        let unbrand = |headers: &mut HeaderPairs| {
             for (name, _) in headers {
                 *name = name.replace("svix-", "webhook-").into();
             }

@@ -54,7 +54,7 @@ pub(crate) enum KeyRule {
     /// These are sought here, but are decided elsewhere; hint where.
     Elsewhere(Names, &'static str),
     /// A schema that this table must not match.
-    Never(Schema),
+    Never(MakeSchema),
 }
 
 pub(crate) type Names = &'static [&'static str];
@@ -126,7 +126,7 @@ impl TableKeys {
 /// The names that a value may be.
 pub(crate) type Choices = fn() -> Vec<&'static str>;
 
-type Schema = fn() -> Value;
+type MakeSchema = fn() -> Value;
 
 pub(crate) const ANY: u64 = u64::MAX;
 const A_DURATION: &str = "a duration such as \"250ms\" or \"30s\"";
@@ -135,7 +135,7 @@ const A_DURATION: &str = "a duration such as \"250ms\" or \"30s\"";
 pub(crate) enum ValueKind {
     Text,
     /// A text with its own schema. What reads it checks it.
-    TextOf(Schema),
+    TextOf(MakeSchema),
     /// A text that must not be empty.
     Name,
     /// An integer from the first to the second.
@@ -159,11 +159,11 @@ pub(crate) enum ValueKind {
     /// Any name, or a table.
     TextOr(Described),
     /// A table with any keys: the meaning of its values, for the page about the language, and their schema.
-    Fields(&'static str, &'static str, Schema),
+    Fields(&'static str, &'static str, MakeSchema),
     /// An array: the meaning of its items, for that page, and their schema.
-    Array(&'static str, &'static str, Schema),
+    Array(&'static str, &'static str, MakeSchema),
     /// Any other form: as the page shows it, and its schema. What reads it checks it.
-    Form(&'static str, Schema),
+    Form(&'static str, MakeSchema),
 }
 
 /// The pattern of a header's name (RFC 9110).
