@@ -148,7 +148,7 @@ def python_tests(path, folder):
     check("PyPI: the emulator ends with pytest, however that ends", ends((tests / "url").read_text()), tests)
     (tests / "test_end.py").unlink()
     # A recorder replaces the connections of `http.client`.
-    (tests / "test_recorded.py").write_text("import http.client\n\ndef test_recorded(wrs, monkeypatch):\n    monkeypatch.setattr(http.client, 'HTTPConnection', None)\n    wrs.set(rate_limit={'requests': 5})\n")
+    (tests / "test_recorded.py").write_text("import http.client\n\nclass Recorder(http.client.HTTPConnection):\n    def connect(self):\n        raise AssertionError('recorded')\n\ndef test_recorded(wrs, monkeypatch):\n    monkeypatch.setattr(http.client, 'HTTPConnection', Recorder)\n    wrs.set(rate_limit={'requests': 5})\n")
     result = run([*pytest, "test_recorded.py"], tests, path)
     check("PyPI: a recorder does not see the calls of the plugin", "1 passed" in result.stdout, result)
     (tests / "test_recorded.py").write_text("def test_refused(wrs):\n    wrs.set(rate_limit={'requests': 'x'})\n")

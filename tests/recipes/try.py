@@ -228,7 +228,7 @@ CHECKS = {
     "kubernetes.yaml": kubernetes,
     "testcontainers/WebhookTest.java": java_syntax,
     "testcontainers/webhook_test.go": formatted("gofmt", "-l"),
-    "testcontainers/webhook.rs": formatted("rustfmt", "--check", "--edition", "2024", "--config", "max_width=120"),
+    "testcontainers/webhook.rs": formatted("rustfmt", "--check", "--edition", "2024", "--config", "max_width=120,use_small_heuristics=Max"),
     "WrsEmulator.java": java_file,
     "QuotaTest.java": java_test,
 }
