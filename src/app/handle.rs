@@ -12,7 +12,7 @@ use crate::settings::Profile;
 use crate::state::engine::deliveries::DeliveryStore;
 use crate::state::engine::sink::Receipt;
 use crate::state::engine::{Engine, FireProblem, KeyProblem, wait_idle_briefly};
-use crate::state::journal::{Entry, Journal};
+use crate::state::journal::{Entry, Journal, NoticeKind};
 use crate::state::workspace::{EventRecord, FireRequest, SnapshotProblem};
 
 /// Controls a running emulator from a Rust test, without a socket. Cloning it is cheap.
@@ -109,10 +109,12 @@ impl ControlHandle {
         self.engine.end_receivers();
     }
 
-    /// The warnings in the journal, oldest first.
+    /// The warnings in the journal, oldest first; without those of failed tests, which their runner reports.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = self.engine.journal.search(None, usize::MAX, |_, entry| match entry {
-            Entry::Notice(notice) if notice.warning => Some(notice.message.clone()),
+            Entry::Notice(notice) if notice.warning && notice.kind != NoticeKind::TestEnded => {
+                Some(notice.message.clone())
+            }
             _ => None,
         });
         warnings.reverse();

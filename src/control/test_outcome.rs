@@ -61,7 +61,8 @@ fn report(Body { body }: Body<ReportOutcome>, cx: &Context) -> Result<TestOutcom
     let workspace = cx.engine.workspace(key.meant())?;
     workspace.lock().set_test(new.clone()).map_err(|full| ControlError::invalid(full.to_string()))?;
     // Viewers of the stream learn it at once.
-    cx.engine.notify(NoticeKind::TestEnded, Some(workspace.name()), format!("test {}", line(&new)), false);
+    let has_failed = new.outcome == Ending::Failed;
+    cx.engine.notify(NoticeKind::TestEnded, Some(workspace.name()), format!("test {}", line(&new)), has_failed);
     Ok(new)
 }
 

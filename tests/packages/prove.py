@@ -267,7 +267,7 @@ def node_tests(path, folder):
         good = (len(ended["failed"]), len(ended["passed"])) == (1, passing)
         check(f"npm: {file}: the report is kept and counts all tests", good, (ended, result))
     for name in ("aa", "bb"):
-        (folder / name).mkdir()
+        (folder / name).mkdir(exist_ok=True)
         (folder / name / "index.test.mjs").write_text(RECORDED.replace("NAME", name))
     result = run(["node", "--test", "--test-concurrency=1", "aa/index.test.mjs", "bb/index.test.mjs"], folder, path, must=False)
     await_emulators(folder)

@@ -29,7 +29,7 @@ function cells(page, entry) {
   // Below its event, the name of a delivery's event says nothing new.
   const [what, event] = entry.kind === 'delivery' ? entry.text.split(/(?= · )/) : [entry.text];
   return [
-    h('span.time', { title: `${day} ${time}${ownClock}` }, day === today ? [time.slice(0, 8), h('span.ms', null, time.slice(8))] : [day, h('span.ms', null, ` ${time.slice(0, 8)}`)]), ' ', statusMark(entry), ' ',
+    h('span.time', { title: `${day} ${time}${ownClock}` }, day === today ? [time.slice(0, 8), h('span.ms', null, time.slice(8))] : [h('span.ms', null, `${day} `), time.slice(0, 8)]), ' ', statusMark(entry), ' ',
     h('bdi', { title: entry.text }, what, event ? h('span.event', null, event) : null), ' ',
     h('span.why', { title: reason }, entry.kind === 'delivery' ? attemptDots(page, entry, reason) : foreign(reason)), ' ',
     h('span.who', { title: entry.key ?? '' }, foreign(entry.key ? shortKey(entry.key, page.store.keys(), 16) : '')), ' ',

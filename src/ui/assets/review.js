@@ -16,11 +16,11 @@ export function failing(findings) {
   return (findings?.data ?? []).filter((one) => one.confidence === 'certain' && isAtLeast(one.severity, 'medium'));
 }
 
-/** Whether an integration is ready, in a sentence; a warning if nobody asked. @param {Findings} findings @param {boolean} [isAsked] @returns {Node} */
-export function readiness(findings, isAsked = true) {
+/** Whether an integration is ready, in a sentence. @param {Findings} findings @returns {Node} */
+export function readiness(findings) {
   const { data, not_exercised: idle, judged_requests: requests, judged_deliveries: deliveries } = findings;
   const wrong = failing(findings);
-  if (wrong.length) return mark(`Not ready: ${count(wrong.length, 'finding')} to fix. The worst: ${wrong[0].title}.`, isAsked ? 'bad' : 'warn');
+  if (wrong.length) return mark(`Not ready: ${count(wrong.length, 'finding')} to fix. The worst: ${wrong[0].title}.`, SEVERITIES[wrong[0].severity]);
   if (!requests && !deliveries) return mark('Not tested: no requests and no deliveries.', 'warn');
   const found = data.length ? `with ${count(data.length, 'finding')} to look at, none of them certain and severe,` : 'as far as the traffic shows: no finding';
   const judged = `${found} in ${count(requests, 'request')} and ${count(deliveries, 'delivery', 'deliveries')}`;
@@ -55,28 +55,13 @@ function progressPart({ rules, not_exercised: idle, data }) {
   return h('div', { key: 'progress' }, meter(words, judged, rules, 'info'), h('p.quiet.small', null, `${words}.`));
 }
 
-/** Choosing what is listed; kept in the address. @param {Page} page @param {string} severity @param {string} confidence */
-function choices(page, severity, confidence) {
-  const choice = (/** @type {string} */ label, /** @type {string} */ name, /** @type {string} */ chosen, /** @type {string[]} */ values) => {
-    const change = (/** @type {Event} */ event) => {
-      const { value } = /** @type {HTMLSelectElement} */ (event.target);
-      const others = page.route.filter.split(' ').filter((word) => !word.startsWith(`${name}:`));
-      page.go({ filter: [...others, value && `${name}:${value}`].filter(Boolean).join(' ') }, true);
-    };
-    return h('label', null, label, h('select', { controlled: chosen, onchange: change }, h('option', { value: '' }, 'any'), values.map((one) => h('option', { value: one }, one))));
-  };
-  return h('form.fields', null, choice('Severity at least', 'severity', severity, Object.keys(SEVERITIES)), choice('Confidence', 'confidence', confidence, ['certain', 'likely']));
-}
-
 /** @param {Page} page @returns {(Node | null)[]} */
 export function reviewView(page) {
   const { findings, problem } = page.store;
-  const { id, filter, key } = page.route;
+  const { id, key } = page.route;
   const heading = h('h2', { tabindex: -1 }, 'Review');
   if (!findings) return [heading, h('p.empty', null, page.isDocument ? 'No findings are in this file: it was saved with a limit.' : foreign(problem || 'Loading…'))];
-  const chosen = (/** @type {string} */ name) => new RegExp(`\\b${name}:(\\w+)`).exec(filter)?.[1] ?? '';
-  const [severity, confidence] = [chosen('severity'), chosen('confidence')];
-  const isShown = (/** @type {FindingRow} */ one) => (id ? one.code === id : (!(severity in SEVERITIES) || isAtLeast(one.severity, severity)) && (!confidence || one.confidence === confidence));
+  const isShown = (/** @type {FindingRow} */ one) => !id || one.code === id;
   const wrong = failing(findings);
   // What has to be fixed comes first.
   const items = [...wrong, ...findings.data.filter((one) => !wrong.includes(one))].map((one, i) => (isShown(one) ? guarded(() => findingPart(page, one, i + 1), one) : null));
@@ -91,9 +76,8 @@ export function reviewView(page) {
     id ? h('p', { key: 'back' }, link(page, { id: '' }, 'The whole review')) : null,
     h('div.summary', { key: 'findings' },
       h('div', null,
-        findings.data.length ? section('Found', id ? null : choices(page, severity, confidence), shown ? h('ol.problems', null, items) : null) : null,
+        findings.data.length ? section('Found', shown ? h('ol.problems', null, items) : null) : null,
         id && !shown && !idle.length ? h('p.empty', null, foreign(oneLine(id, 100)), ' is not among the findings.') : null,
-        !id && shown < findings.data.length ? h('p.quiet', null, `${shown} of ${count(findings.data.length, 'finding')} shown.`) : null,
         findings.judged_requests || findings.judged_deliveries || page.isDocument ? null : emptyState(page, 'Run your tests against the emulator, or begin with:', [exampleLine(page.base.replace(/\/_emulator\/.*/, ''), 'sk_test_local')]),
         idle.length ? section('Not tested yet', h('ul.problems', null, idle.map((one) => guarded(() => idlePart(page, one), one)))) : null),
       h('div', null,

@@ -90,13 +90,6 @@ function settingControl(page, setting, row) {
     isTyped ? h('button.primary', { type: 'submit' }, 'Set') : null);
 }
 
-/** What is answered today. @param {SettingRow} setting @param {AssumptionRow | undefined} row @returns {Node} */
-function answerPart({ value, source }, row) {
-  if (source === 'default' && row?.assumed) return prose(capital(row.assumed));
-  if (typeof value === 'boolean') return foreign(value ? 'Yes' : 'No');
-  return foreign(oneLine(settingText(value), 160) || 'none', 'code');
-}
-
 /** @param {Page} page @param {SettingRow} setting @param {AssumptionRow | undefined} row @returns {Node} */
 function settingPart(page, setting, row) {
   const { setting: settingName, source } = setting;
@@ -121,7 +114,7 @@ function settingPart(page, setting, row) {
         h('summary.small.quiet.go', { 'data-id': settingName }, h('code', null, foreign(settingName))),
         isOpen ? h('div', null, pairs([...(row ? /** @type {Parameters<typeof pairs>[0]} */ ([['Contract', prose(row.contract)], ['Assumed', prose(row.assumed)], ['Values', prose(row.values)], ['Observed by', prose(row.observed_by ?? '')], ['Default', foreign(settingText(row.default), 'code')]]) : []), ['From', foreign(source)]]),
           page.isDocument ? null : copyMenu(page, settingName, commandsOf(page, [changeSetting(settingName, setting.value, page.route.key)]))) : null)),
-    h('p', null, h('span.quiet', null, 'Now: '), answerPart(setting, row)),
+    h('p', null, source !== 'default' || !row?.assumed ? null : [h('span.quiet', null, 'Now: '), prose(capital(row.assumed))]),
     h('div.control', null, page.isDocument ? foreign(oneLine(settingText(setting.value), 200), 'code') : settingControl(page, setting, row)),
     said && !said.busy ? h(`p.about.result.${said.ok ? 'ok' : 'bad'}`, { role: said.ok ? null : 'alert' }, icon(said.ok ? 'check' : 'cross'), ' ', foreign(said.message)) : null);
 }

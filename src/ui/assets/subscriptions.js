@@ -149,7 +149,7 @@ export function subscriptionPane(page) {
       ['Key', filterable(page, 'key', one.key)],
       ['Since', dateTime(one.created_at)],
     ]),
-    section('Last deliveries', deliveries.length ? h('ul.steps', null, deliveries.slice(0, 8).map((entry) => h('li', null, statusMark(entry), ' ', link(page, { view: 'deliveries', id: entry.id, filter: '' }, `${entry.type} at ${timeOfDay(entry.at)}`), foreign(` ${reasonOf(entry)}`)))) : h('p.quiet', null, 'Nothing was delivered yet.'),
+    section('Last deliveries', deliveries.length ? h('ul.steps.last', null, deliveries.slice(0, 8).map((entry) => h('li', null, statusMark(entry), ' ', link(page, { view: 'deliveries', id: entry.id, filter: '' }, `${timeOfDay(entry.at).slice(0, 8)}${one.events.length > 1 ? ` ${entry.type}` : ''}`), foreign(` ${reasonOf(entry)}`)))) : h('p.quiet', null, 'Nothing was delivered yet.'),
       deliveries.length > 8 ? link(page, { view: 'deliveries', id: '', filter: `subscription:${one.id}` }, `All ${deliveries.length}`) : null));
 }
 

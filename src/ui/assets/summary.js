@@ -40,12 +40,6 @@ export function causesOf(run, entries) {
   });
 }
 
-/** Whether problems of a kind were asked for by `--fail-on`, or, if none were, are webhooks. @param {RunDocument} run @param {string} kind @returns {boolean} */
-function counts(run, kind) {
-  if (!run.exec) return true;
-  return run.exec.fail_on?.length ? run.exec.fail_on.includes(kind) : kind === 'undelivered' || kind === 'forged';
-}
-
 /** The four numbers, each with the filter that shows what it counts. @param {Page} page @param {RunDocument} run */
 function fourNumbers(page, run) {
   const { store } = page;
@@ -119,11 +113,14 @@ function sparkOf({ store: { entries: all } }, entries) {
   return s('svg', { class: 'ticks', viewBox: '0 0 96 16', 'aria-hidden': 'true' }, s('line', { x1: 0, x2: 96, y1: 15.5, y2: 15.5 }), entries.map(({ at }) => s('rect', { x: (((at - first) / (last - first)) * 93).toFixed(1), y: 3, width: 3, height: 12 })));
 }
 
+/** Its sentence, with what it is about in bold. @param {Cause} cause */
+const titleOf = ({ kind, name, sentence }) => h('span', null, kind === 'forged' ? [h('b', null, 'Forgery accepted: '), prose(sentence)] : sentence.startsWith(name) ? [h('b', null, foreign(name)), prose(sentence.slice(name.length))] : prose(sentence));
+
 /** A cause as a row that opens in place. @param {Page} page @param {Cause} cause @param {boolean} isOpen @returns {Node} */
 function causeRow(page, cause, isOpen) {
   const isFailure = cause.standing === 'failed';
   const tests = cause.tests.length;
-  return h('article', { key: cause.id }, opening(cause.id, isFailure ? 'bad' : 'warn', isFailure ? 'failed' : 'warning', prose(cause.sentence),
+  return h('article', { key: cause.id }, opening(cause.id, isFailure ? 'bad' : 'warn', isFailure ? 'failed' : 'warning', titleOf(cause),
     [h('span.quiet.small', null, [tests > 1 ? `${tests} tests` : '', cause.count > 1 ? `× ${NUMBERS.format(cause.count)}` : ''].filter(Boolean).join(' · ')), sparkOf(page, cause.entries)], isOpen, causeFacts(page, cause)));
 }
 
@@ -314,7 +311,7 @@ export function summaryView(page) {
         guarded(() => gridPart(page, run.verification) ?? h('div', null), run.verification.grid),
         isRed ? null : outputPart(run)),
       h('div', null,
-        section('Review', h('p.sentence', null, findings && (!isRed || failing(findings).length) ? readiness(findings, counts(run, 'findings')) : null, ' ', link(page, { view: 'review', id: '', filter: '' }, 'The review'))),
+        section('Review', h('p.sentence', null, findings && (!isRed || failing(findings).length) ? readiness(findings) : null, ' ', link(page, { view: 'review', id: '', filter: '' }, 'The review'))),
         unused.length ? section('Not tested yet', h('ul', null, unused.map((one) => h('li', null, foreign(one.message))))) : null,
         changed(page, run),
         environment(page, run))),

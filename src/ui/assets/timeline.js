@@ -129,7 +129,8 @@ function bandPart(buckets, y, height, width) {
   const [start, end] = [placeOf(buckets[0]), placeOf(buckets[buckets.length - 1]) + BUCKET];
   const text = `× ${NUMBERS.format(all.length)}`;
   const isRight = end + text.length * 7 + 8 < width;
-  return s('g', {}, bars, s('text', { x: isRight ? end + 4 : Math.max(text.length * 7, start - 4), y: y - 2, 'text-anchor': isRight ? 'start' : 'end' }, text));
+  const hasRoom = isRight || start > text.length * 7 + 4;
+  return s('g', {}, bars, hasRoom ? s('text', { x: isRight ? end + 4 : start - 4, y: y - 2, 'text-anchor': isRight ? 'start' : 'end' }, text) : null);
 }
 
 /** The remaining quota as steps under its limit. @param {Placed[]} marks @param {number} top @param {number} height */

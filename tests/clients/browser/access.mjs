@@ -23,7 +23,7 @@ async function addresses(emulator) {
   const deliveries = (await emulator.control("GET", "deliveries?limit=50")).data;
   const tampered = deliveries.find((one) => one.damage && one.type === "reference.matched") ?? deliveries[0];
   return [
-    "summary", "review", "review?filter=severity%3Ahigh", "review/wrong-path", "review/secret-weak", "activity", "activity?filter=nothing-matches", `requests/${request.id}`, `deliveries/${tampered.id}`, `events/${tampered.event}`, "deliveries", "subscriptions", "scenarios",
+    "summary", "review", "review/wrong-path", "review/secret-weak", "activity", "activity?filter=nothing-matches", `requests/${request.id}`, `deliveries/${tampered.id}`, `events/${tampered.event}`, "deliveries", "subscriptions", "scenarios",
     "scenarios/rate-limit-burst", "time", "keys", "settings?filter=rate_limit", "settings/rate_limit.requests?filter=rate_limit", "trigger", "check", "requests/req_unknown",
   ];
 }
