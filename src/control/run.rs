@@ -174,9 +174,9 @@ pub(crate) struct KeyState {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct RunRequest {
-    /// Its number in the journal: of records with one time, the one with the lower number came first.
+    /// Its place among the requests, events and attempts of the document, newest first, from 1: it orders records of one time.
     #[serde(default)]
-    pub(crate) entry: u64,
+    pub(crate) place: u64,
     #[serde(flatten)]
     pub(crate) request: RequestWhole,
     pub(crate) explanation: Explanation,
@@ -186,9 +186,9 @@ pub(crate) struct RunRequest {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Run{T}")]
 pub(crate) struct RunRecord<T> {
-    /// Its number in the journal, as of a request; of a delivery, that of each attempt; 0 for an attempt that the journal no longer has.
+    /// Its place, as of a request; of a delivery, that of each attempt; 0 for an attempt that the journal no longer has.
     #[serde(default)]
-    pub(crate) entries: Vec<u64>,
+    pub(crate) places: Vec<u64>,
     #[serde(flatten)]
     pub(crate) record: T,
     /// In a sentence, as `GET explain/{id}` has it.
@@ -404,9 +404,11 @@ impl Records {
         let found = control.engine.deliveries.list(None, most, in_scope);
         let registry = &control.engine.registry;
         let requests = newest(&history.requests, most, |(_, record)| requests::whole(record, redactor));
-        let number = |attempt: &Arc<AttemptRecord>| history.attempts.get(&Arc::as_ptr(attempt)).copied().unwrap_or(0);
+        let place_of = |attempt: &Arc<AttemptRecord>| {
+            history.attempts.get(&Arc::as_ptr(attempt)).map_or(0, |number| history.place(*number))
+        };
         let deliveries = newest(&found, most, |(_, delivery)| RunRecord {
-            entries: delivery.attempts.iter().map(number).collect(),
+            places: delivery.attempts.iter().map(place_of).collect(),
             record: deliveries::whole(delivery, registry, redactor),
             summary: story::delivery_summary(delivery, redactor),
             advice: (delivery.status != DeliveryStatus::Delivered && !story::is_on_purpose(delivery))
@@ -414,7 +416,7 @@ impl Records {
                 .flatten(),
         });
         let events = newest(&history.events, most, |(number, event)| RunRecord {
-            entries: vec![*number],
+            places: vec![history.place(*number)],
             record: events::to_view(event, registry, redactor),
             summary: story::event_summary(event),
             advice: None,
@@ -434,7 +436,7 @@ impl Records {
             deliveries: cursor(omitted.deliveries, found[..deliveries.len()].last().map(|(serial, _)| *serial)),
         };
         let explained = |(request, (number, record)): (RequestWhole, &(u64, Arc<RequestRecord>))| RunRequest {
-            entry: *number,
+            place: history.place(*number),
             request,
             explanation: explain::explain_request(control, record, AdviceTime::Later, redactor),
         };
@@ -521,6 +523,8 @@ fn keys(
 struct EntriesByKind {
     /// The number of the next entry.
     next: u64,
+    /// The numbers of the requests, events and attempts.
+    numbers: Vec<u64>,
     requests: Vec<(u64, Arc<RequestRecord>)>,
     events: Vec<(u64, Arc<EventRecord>)>,
     /// The number of each attempt, by its address: a delivery keeps the same record.
@@ -531,11 +535,22 @@ struct EntriesByKind {
 impl EntriesByKind {
     fn read(control: &Control, scope: &KeyScope, keys: &Keys) -> Self {
         let next = control.engine.journal.next_number();
-        let mut history =
-            Self { next, requests: Vec::new(), events: Vec::new(), attempts: HashMap::new(), notices: Vec::new() };
+        let mut history = Self {
+            next,
+            numbers: Vec::new(),
+            requests: Vec::new(),
+            events: Vec::new(),
+            attempts: HashMap::new(),
+            notices: Vec::new(),
+        };
         control.engine.journal.search(Some(next), usize::MAX, |number, entry| {
+            if !scope.covers_entry(entry, keys) {
+                return None::<()>;
+            }
+            if matches!(entry, Entry::Request(_) | Entry::Event(_) | Entry::Attempt(_)) {
+                history.numbers.push(number);
+            }
             match entry {
-                _ if !scope.covers_entry(entry, keys) => {}
                 Entry::Request(request) => history.requests.push((number, Arc::clone(request))),
                 Entry::Event(event) => history.events.push((number, Arc::clone(event))),
                 Entry::Notice(notice) => history.notices.push(Arc::clone(notice)),
@@ -544,8 +559,13 @@ impl EntriesByKind {
                 }
                 Entry::Cleared => {}
             }
-            None::<()>
+            None
         });
         history
+    }
+
+    /// The place of an entry. Numbers of the journal depend on what other keys do meanwhile; places do not.
+    fn place(&self, number: u64) -> u64 {
+        self.numbers.partition_point(|other| *other >= number) as u64
     }
 }

@@ -64,7 +64,7 @@ async fn records_and_state_are_those_of_the_other_calls() {
         let mut record = list(&document, "requests").iter().find(|row| row["id"] == id).expect("the row").clone();
         let fields = record.as_object_mut().expect("an object");
         let explanation = fields.remove("explanation").expect("an explanation");
-        places.push(fields.remove("entry"));
+        places.push(fields.remove("place"));
         assert_eq!(record, view(&emulator, &format!("requests/{id}")).await);
         let mut explained = view(&emulator, &format!("explain/{id}")).await;
         explained.as_object_mut().expect("an object").remove("request");
@@ -84,13 +84,13 @@ async fn records_and_state_are_those_of_the_other_calls() {
         let explained = view(&emulator, &format!("explain/{id}")).await;
         let fields = record.as_object_mut().expect("an object");
         let summary = fields.remove("summary");
-        places.insert(0, fields.remove("entries").map(|entries| entries[0].clone()));
+        places.insert(0, fields.remove("places").map(|places| places[0].clone()));
         assert_eq!((summary.as_ref(), &record), (Some(&explained["summary"]), &explained[part]));
     }
-    // The clock stands still: which of them came first is known from their places in the journal, newest first.
+    // The clock stands still: which of them came first is known from their places, newest first.
     let places: Vec<u64> =
         places.iter().map(|place| place.as_ref().and_then(Value::as_u64).expect("a place")).collect();
-    assert!(places.is_sorted_by(|newer, older| newer > older) && places.len() == 5, "{places:?}");
+    assert_eq!(places, [1, 2, 3, 4, 5]);
     let subscriptions = view(&emulator, "subscriptions?key=*").await;
     assert_eq!(document["subscriptions"], subscriptions["data"]);
     let listed = view(&emulator, "scenarios").await;

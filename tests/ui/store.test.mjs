@@ -29,9 +29,9 @@ test("rows of a document are in the order of time, each attempt one row", () => 
 });
 
 test("rows of one time, as under a frozen clock, are in the order of the journal", () => {
-  const delivery = { id: "dlv_1", event: "evt_1", type: "t", subscription: "sub_1", url: "https://a/", workspace: "ws_1", attempts: [attempt(1)], entries: [3] };
-  const requests = [{ ...request(1), id: "req_2", entry: 4 }, { ...request(1), entry: 1 }];
-  const entries = entriesOf(run({ requests, events: [{ ...event(1), entries: [2] }], deliveries: [delivery], notices: [{ at: at(1), message: "x", warning: false }] }));
+  const delivery = { id: "dlv_1", event: "evt_1", type: "t", subscription: "sub_1", url: "https://a/", workspace: "ws_1", attempts: [attempt(1)], places: [2] };
+  const requests = [{ ...request(1), id: "req_2", place: 1 }, { ...request(1), place: 4 }];
+  const entries = entriesOf(run({ requests, events: [{ ...event(1), places: [3] }], deliveries: [delivery], notices: [{ at: at(1), message: "x", warning: false }] }));
   assert.deepEqual(entries.map((one) => one.id), ["req_1", "evt_1", "dlv_1", "req_2", "notice-0"]);
 });
 

@@ -80,25 +80,25 @@ function madeOf(what, record, make) {
 
 /** The rows of a run document, whose records are newest first, as rows that are oldest first. @param {RunDocument} run @returns {Entry[]} */
 export function entriesOf(run) {
-  /** The place in the journal of each row, by which rows of one time are ordered. @type {Map<Entry, number>} */
-  const numbers = new Map();
+  /** The place of each row, by which rows of one time are ordered; a greater one is older. @type {Map<Entry, number>} */
+  const places = new Map();
   /** @type {Entry[]} */
   const entries = [];
-  const add = (/** @type {Entry} */ row, /** @type {number | undefined} */ number) => {
-    numbers.set(row, number || Infinity);
+  const add = (/** @type {Entry} */ row, /** @type {number | undefined} */ place) => {
+    places.set(row, place || 1e9);
     entries.push(row);
   };
-  for (const row of [...run.requests ?? []].reverse()) add(madeOf('request', row, requestEntry), row?.entry);
-  for (const event of [...run.events ?? []].reverse()) add(madeOf('event', event, eventEntry), event?.entries?.[0]);
+  for (const row of [...run.requests ?? []].reverse()) add(madeOf('request', row, requestEntry), row?.place);
+  for (const event of [...run.events ?? []].reverse()) add(madeOf('event', event, eventEntry), event?.places?.[0]);
   for (const delivery of [...run.deliveries ?? []].reverse()) {
     (delivery.attempts ?? []).forEach((attempt, i) => {
       const { id, event, type, subscription, workspace } = delivery;
-      add(madeOf('attempt', attempt, () => attemptEntry({ ...attempt, delivery: id, event, type, subscription, workspace })), delivery.entries?.[i]);
+      add(madeOf('attempt', attempt, () => attemptEntry({ ...attempt, delivery: id, event, type, subscription, workspace })), delivery.places?.[i]);
     });
   }
-  [...run.notices ?? []].reverse().forEach((notice, i) => add(madeOf('notice', notice, (one) => noticeEntry(one, `notice-${i}`)), 0));
-  const place = (/** @type {Entry} */ row) => /** @type {number} */ (numbers.get(row));
-  return entries.sort((a, b) => a.at - b.at || (place(a) === place(b) ? 0 : place(a) - place(b)));
+  [...run.notices ?? []].reverse().forEach((notice, i) => add(madeOf('notice', notice, (one) => noticeEntry(one, `notice-${i}`)), 0.5));
+  const placeOf = (/** @type {Entry} */ row) => /** @type {number} */ (places.get(row));
+  return entries.sort((a, b) => a.at - b.at || placeOf(b) - placeOf(a));
 }
 
 /** The page's state. Whoever changes it calls `changed`; the page listens. */

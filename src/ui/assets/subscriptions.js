@@ -159,7 +159,7 @@ function subscriptionRow(page, one) {
   const [last] = deliveries;
   const isChosen = one.id === page.route.id;
   return h(isChosen ? 'tr.chosen' : 'tr', { key: one.id },
-    h('th', { scope: 'row' }, h('a.go', { href: page.address({ id: isChosen ? '' : one.id, filter: '' }), 'data-id': one.id, 'aria-current': isChosen ? 'true' : null, title: one.url }, foreign(oneLine(one.url.replace(/^https:\/\//, ''), 200)))),
+    h('th', { scope: 'row' }, h('a.go', { href: page.address({ id: isChosen ? '' : one.id, filter: '' }), 'data-id': one.id, 'aria-current': isChosen ? 'true' : null, title: one.url }, breakable(oneLine(one.url.replace(/^https:\/\//, ''), 200)))),
     h('td', null, health(one, deliveries)),
     h('td.late.wraps', null, foreign(one.events.length > 2 ? `${one.events[0]} and ${one.events.length - 1} more` : one.events.join(', '))),
     h('td.late', null, foreign(shortKey(one.key ?? '', page.store.keys()))),
