@@ -5,6 +5,7 @@ import { test } from "node:test";
 
 import "./dom.mjs";
 
+const { h, morph } = await import("../../src/ui/assets/element.js");
 const { actionOf, commandOfAdvice } = await import("../../src/ui/assets/command.js");
 const { adviceList } = await import("../../src/ui/assets/parts.js");
 const { Store } = await import("../../src/ui/assets/store.js");
@@ -26,6 +27,17 @@ const drawn = (view, page) => {
   return root;
 };
 const button = (root, name) => [...root.querySelectorAll("button")].find((one) => one.textContent === name);
+
+test("a field keeps its element when another appears before it", () => {
+  const form = (...names) => h("form", null, names.map((name) => h("label", null, name, h("textarea", { controlled: "" }))));
+  const shown = form("Headers", "Body");
+  const [, body] = shown.querySelectorAll("textarea");
+  for (const names of [["Use a recent delivery", "Headers", "Body"], ["Body", "Secret"]]) {
+    morph(shown, form(...names));
+    assert.equal(shown.querySelectorAll("textarea")[names.indexOf("Body")], body, String(names));
+    assert.deepEqual([...shown.querySelectorAll("label")].map((one) => one.textContent), names);
+  }
+});
 
 test("for all keys, the forms ask for the key", () => {
   for (const [view, name, asks] of [[triggerView, "Trigger", "Choose the key whose subscriptions get the event."], [subscriptionsView, "Subscribe", "Choose the key that subscribes."]]) {

@@ -47,6 +47,8 @@ export function h(tag, props, ...children) {
     else setAttribute(node, prop, value);
   }
   append(node, children);
+  // A field is known by its label: one that comes before it takes neither its place nor its focus.
+  if (name === 'label') node.nodeKey ??= node.firstChild?.nodeValue ?? undefined;
   // A select has its value once it has its options.
   if (node.controlled !== undefined) /** @type {any} */ (node).value = node.controlled;
   return node;
