@@ -321,9 +321,13 @@ async fn wait_for(
 /// Says what a verdict waits for, if that takes a while.
 async fn note_wait(target: Target, settle: Duration) {
     tokio::time::sleep(NOTED_AFTER).await;
-    let pending = ListDeliveries { key: "*".into(), status: Some("pending".into()), ..ListDeliveries::default() };
-    let pending = ListDeliveries { limit: Some(1_000), ..pending };
-    let listed = in_background(move || ControlClient::new(&target).send(&Query { query: pending })).await;
+    let query = ListDeliveries {
+        key: "*".into(),
+        status: Some("pending".into()),
+        limit: Some(1_000),
+        ..ListDeliveries::default()
+    };
+    let listed = in_background(move || ControlClient::new(&target).send(&Query { query })).await;
     let Ok(listed) = listed else { return };
     let within = settle.as_secs_f64() * 1_000.0;
     let due = listed.data.iter().filter(|row| row.next_attempt_in_ms.as_ref().is_some_and(|wait| wait.0 <= within));

@@ -245,7 +245,7 @@ fn sign_event(args: &SignArgs) -> Result<ExitCode, Failure> {
         format!("curl -sS -X POST{} --data-binary {} {url}\n", headers.collect::<String>(), shell_word(&event.body))
     };
     let as_http = || {
-        // For a person, the prompt begins a line of its own.
+        // The prompt of a terminal starts on a new line.
         let end = if std::io::stdout().is_terminal() { "\n" } else { "" };
         event.text(&args.target.reader()) + end
     };

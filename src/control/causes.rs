@@ -458,7 +458,7 @@ impl Judge<'_> {
         let line = story::request_line(method, path);
         let answer = story::answer_text(request);
         let scripted = request.scripted.as_ref();
-        let by = || scripted.map_or_else(String::new, |by| format!(" by scenario `{}`, {}", by.scenario, by.rule));
+        let by = || scripted.map_or_else(String::new, |by| format!(" by scenario `{}`, {}", by.scenario, by.name()));
         let (kind, what, remedy) = if let Some(why) = story::no_endpoint(request) {
             let remedy = match request.reason {
                 Reason::MethodNotAllowed(_) => "correct the method",

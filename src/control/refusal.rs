@@ -119,7 +119,7 @@ fn scenario_hint(
         Reason::ClientLeft => format!("had not answered yet when the client left ({})", by.action),
         _ => format!("did not give this answer, which is the API's own ({})", by.action),
     };
-    let text = format!("scenario `{}` ({place}, line {}), {}, {did}", by.scenario, by.line, by.rule);
+    let text = format!("scenario `{}` ({place}, line {}), {}, {did}", by.scenario, by.line, by.name());
     if read_at == AdviceTime::Later || story::rule_beside_api(request).is_some() {
         return text.into();
     }

@@ -404,8 +404,11 @@ impl Records {
         let found = control.engine.deliveries.list(None, most, in_scope);
         let registry = &control.engine.registry;
         let requests = newest(&history.requests, most, |(_, record)| requests::whole(record, redactor));
+        // A delivery keeps the records that the journal has. The page asks for none of them every few seconds.
+        let attempts = if most == 0 { &[] } else { &history.attempts[..] };
+        let numbers: HashMap<_, _> = attempts.iter().map(|(number, attempt)| (Arc::as_ptr(attempt), *number)).collect();
         let place_of = |attempt: &Arc<AttemptRecord>| {
-            history.attempts.get(&Arc::as_ptr(attempt)).map_or(0, |number| history.place(*number))
+            numbers.get(&Arc::as_ptr(attempt)).map_or(0, |number| history.place(*number))
         };
         let deliveries = newest(&found, most, |(_, delivery)| RunRecord {
             places: delivery.attempts.iter().map(place_of).collect(),
@@ -527,8 +530,7 @@ struct EntriesByKind {
     numbers: Vec<u64>,
     requests: Vec<(u64, Arc<RequestRecord>)>,
     events: Vec<(u64, Arc<EventRecord>)>,
-    /// The number of each attempt, by its address: a delivery keeps the same record.
-    attempts: HashMap<*const AttemptRecord, u64>,
+    attempts: Vec<(u64, Arc<AttemptRecord>)>,
     notices: Vec<Arc<Notice>>,
 }
 
@@ -540,7 +542,7 @@ impl EntriesByKind {
             numbers: Vec::new(),
             requests: Vec::new(),
             events: Vec::new(),
-            attempts: HashMap::new(),
+            attempts: Vec::new(),
             notices: Vec::new(),
         };
         control.engine.journal.search(Some(next), usize::MAX, |number, entry| {
@@ -554,9 +556,7 @@ impl EntriesByKind {
                 Entry::Request(request) => history.requests.push((number, Arc::clone(request))),
                 Entry::Event(event) => history.events.push((number, Arc::clone(event))),
                 Entry::Notice(notice) => history.notices.push(Arc::clone(notice)),
-                Entry::Attempt(attempt) => {
-                    history.attempts.insert(Arc::as_ptr(attempt), number);
-                }
+                Entry::Attempt(attempt) => history.attempts.push((number, Arc::clone(attempt))),
                 Entry::Cleared => {}
             }
             None

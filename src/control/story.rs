@@ -105,7 +105,7 @@ pub(super) fn answer_text(request: &RequestRecord) -> String {
 
 /// The rule that decided a request, and its effect.
 pub(crate) fn rule_text(by: &DecidingRule) -> String {
-    format!("scenario `{}`, {}, turn {}: {}", by.scenario, by.rule, by.turn, by.action)
+    format!("scenario `{}`, {}, turn {}: {}", by.scenario, by.name(), by.turn, by.action)
 }
 
 /// How much of a quota a request found used.

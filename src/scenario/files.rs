@@ -15,7 +15,7 @@ use super::watch::{FileTexts, leads_out};
 use super::{Scenario, ScenarioOrigin};
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
-use crate::util::wording::{counted, shorten};
+use crate::util::wording::{counted, labelled};
 
 /// Maximum number of problems kept of all files together; the first ones of each file come first.
 const MAX_PROBLEMS: usize = 10_000;
@@ -233,7 +233,7 @@ fn first(mut parts: Vec<String>, most: usize, what: &str) -> Vec<String> {
 }
 
 fn changed_parts(old: &Scenario, new: &Scenario) -> Vec<String> {
-    let (before, after) = (labelled(old), labelled(new));
+    let (before, after) = (parts_of(old), parts_of(new));
     let missing_in = |those: &[(String, u64)], these: &[(String, u64)]| -> Vec<String> {
         let is_missing = |text: u64| !those.iter().any(|(_, other)| *other == text);
         these.iter().filter(|(_, text)| is_missing(*text)).map(|(label, _)| label.clone()).collect()
@@ -264,15 +264,11 @@ fn changed_parts(old: &Scenario, new: &Scenario) -> Vec<String> {
 }
 
 /// The rules and emissions of a scenario, each as it is named and with the fingerprint of its text.
-fn labelled(scenario: &Scenario) -> Vec<(String, u64)> {
-    let named = |kind: &str, short: &str, label: &str| match label.strip_prefix(short).map(str::parse::<usize>) {
-        Some(Ok(position)) => format!("{kind} {position}"),
-        _ => format!("{kind} `{}`", shorten(label, 80)),
-    };
-    let rules = scenario.rules.iter().map(|rule| (named("rule", "rule ", &rule.label), rule.fingerprint));
+fn parts_of(scenario: &Scenario) -> Vec<(String, u64)> {
+    let rules = scenario.rules.iter().map(|rule| (labelled("rule", "rule ", &rule.label), rule.fingerprint));
     let emits = scenario.emits.iter().map(|emit| {
         let (kind, short) = if emit.event().is_some() { ("emission", "emit ") } else { ("rotation", "rotate ") };
-        (named(kind, short, &emit.label), emit.fingerprint)
+        (labelled(kind, short, &emit.label), emit.fingerprint)
     });
     rules.chain(emits).collect()
 }

@@ -3,6 +3,14 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
+/// A rule or an emission in a sentence: by its position where its label is one, as `rule 2`, or else by its name.
+pub fn labelled(kind: &str, position: &str, label: &str) -> String {
+    match label.strip_prefix(position).map(str::parse::<usize>) {
+        Some(Ok(position)) => format!("{kind} {position}"),
+        _ => format!("{kind} `{}`", shorten(label, 80)),
+    }
+}
+
 /// A number of things: `1 workspace`, `2 workspaces`, `2 entries`.
 pub fn counted<N: Display + PartialEq + From<u8>>(count: N, what: &str) -> String {
     match what.strip_suffix("ry") {

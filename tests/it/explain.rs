@@ -143,7 +143,7 @@ async fn a_429_of_a_scenario_names_the_rule_how_to_lift_it_and_what_a_client_doe
     activate(&emulator, &["inline-1"], None).await;
     let limited = status().await;
     let advice = advised(&emulator, &limited).await;
-    let place = "scenario `inline-1` (given as text, line 1), full, gave this answer";
+    let place = "scenario `inline-1` (given as text, line 1), rule `full`, gave this answer";
     assert_eq!(
         advice[0],
         (
@@ -431,7 +431,7 @@ async fn the_rules_of_a_request_never_contradict_what_decided_it() {
             explanation["rules"].as_array().expect("rules").iter().filter(|rule| rule["applied"] == true).collect();
         let [applied] = applied.as_slice() else { panic!("not one rule that applied: {explanation}") };
         let (rule, outcome) = (applied["rule"].as_str().expect("a name"), applied["outcome"].as_str().expect("words"));
-        assert!(by.starts_with(&format!("scenario `mine`, {rule}, turn 1: {outcome}")), "{by} {explanation}");
+        assert!(by.starts_with(&format!("scenario `mine`, rule `{rule}`, turn 1: {outcome}")), "{by} {explanation}");
         (explanation["rules"].clone(), explanation["note"].as_str().expect("a note").to_owned())
     };
     let before = [of(&answers[0]).await, of(&answers[1]).await];

@@ -79,9 +79,9 @@ fn every_record_of_a_file_can_be_explained() {
     forged(&["--scenario-text", full, "--report", &report], &late).exits(0);
     let from = |arguments: &[&str]| run(&[&["explain"], arguments, &["--from", &report]].concat());
     let newest = from(&[]).exits(0).prints(&[
-        "429 Too Many Requests because scenario `inline-1`, full",
+        "429 Too Many Requests because scenario `inline-1`, rule `full`",
         "  ▸ scenario ",
-        "scenario `inline-1` (given as text, line 1), full, gave this answer",
+        "scenario `inline-1` (given as text, line 1), rule `full`, gave this answer",
         "after a 429, a client waits as long as `Retry-After` says, or else with growing pauses",
         "rules (as they were when the request was answered)",
     ]);
@@ -155,7 +155,7 @@ fn a_429_of_a_scenario_explains_a_test_that_names_it() {
     );
     let said = text(&exec(&["--scenario-text", rule, "--fail-on", "unfinished"], &script).exits(1).stderr);
     assert!(said.contains("(key sk_test_one); 1 left\n        test test_one, key sk_test_one\n"), "{said}");
-    let why = "GET /v1/system/status was refused with 429 Too Many Requests by scenario `inline-1`, two\n";
+    let why = "GET /v1/system/status was refused with 429 Too Many Requests by scenario `inline-1`, rule `two`\n";
     assert!(said.contains(&format!("✗ tests: 1 test failed\n    {why}")), "{said}");
     assert!(said.contains("        after a 429, a client waits as long as `Retry-After` says"), "{said}");
     assert!(said.contains("        said: assert 429 == 200\n"), "{said}");

@@ -32,7 +32,7 @@ pub fn fire_request_of(emit: &Emit) -> FireRequest {
         extra_copies: emit.delivery.duplicate.unwrap_or(1).saturating_sub(1),
         shuffled: emit.delivery.shuffle,
         lost: emit.delivery.drop,
-        origin: Origin::emission(&emit.scenario, emit.name.as_deref(), &emit.label),
+        origin: Origin::emission(&emit.scenario, &emit.label),
         ..FireRequest::default()
     }
 }

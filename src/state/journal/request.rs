@@ -19,6 +19,7 @@ use crate::scenario::TriedRules;
 use crate::state::quota::QuotaCheck;
 use crate::state::workspace::Workspace;
 use crate::util::header_lines::{fields, push_headers};
+use crate::util::wording::labelled;
 
 /// Maximum bytes of a body that the journal keeps.
 pub const KEPT_BODY: usize = 64 * 1024;
@@ -167,6 +168,13 @@ pub struct DecidingRule {
     /// How often the rule has applied, this request included.
     pub turn: u64,
     pub action: Arc<str>,
+}
+
+impl DecidingRule {
+    /// In a sentence: `rule 2`, or by its name.
+    pub fn name(&self) -> String {
+        labelled("rule", "rule ", &self.rule)
+    }
 }
 
 /// A request and its answer in one allocation: id, request line and headers, the answer's headers, both bodies. Credentials are

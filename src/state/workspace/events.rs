@@ -20,6 +20,7 @@ use crate::contract::signature::Tamper;
 use crate::settings::Profile;
 use crate::util::duration::duration_text;
 use crate::util::header_lines::HeaderLines;
+use crate::util::wording::labelled;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
@@ -36,13 +37,9 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The origin of the events of a scenario's emission, which has this name or, without one, the position `label` (`emit 3`).
-    pub fn emission(scenario: &Arc<str>, name: Option<&str>, label: &str) -> Self {
-        let emission = match name {
-            Some(name) => format!("emission `{name}`"),
-            None => format!("emission {}", label.trim_start_matches("emit ")),
-        };
-        Self::Emission { scenario: Arc::clone(scenario), emission: emission.into() }
+    /// The origin of the events of a scenario's emission, whose label is its name or its position (`emit 3`).
+    pub fn emission(scenario: &Arc<str>, label: &str) -> Self {
+        Self::Emission { scenario: Arc::clone(scenario), emission: labelled("emission", "emit ", label).into() }
     }
 
     /// The scenario and its emission, as log lines name them.

@@ -63,9 +63,9 @@ export function reviewView(page) {
   if (!findings) return [heading, h('p.empty', null, page.isDocument ? 'No findings are in this file: it was saved with a limit.' : foreign(problem || 'Loading…'))];
   const isShown = (/** @type {FindingRow} */ one) => !id || one.code === id;
   const wrong = failing(findings);
-  // What has to be fixed comes first.
   const items = [...wrong, ...findings.data.filter((one) => !wrong.includes(one))].map((one, i) => (isShown(one) ? guarded(() => findingPart(page, one, i + 1), one) : null));
   const shown = items.filter(Boolean).length;
+  const found = (/** @type {string} */ title, /** @type {typeof items} */ of) => (of.some(Boolean) ? section(title, h('ol.problems', null, of)) : null);
   const idle = findings.not_exercised.filter((one) => !id || one.code === id);
   return [
     heading,
@@ -76,7 +76,8 @@ export function reviewView(page) {
     id ? h('p', { key: 'back' }, link(page, { id: '' }, 'The whole review')) : null,
     h('div.summary', { key: 'findings' },
       h('div', null,
-        findings.data.length ? section('Found', shown ? h('ol.problems', null, items) : null) : null,
+        found('To fix', items.slice(0, wrong.length)),
+        found('To look at', items.slice(wrong.length)),
         id && !shown && !idle.length ? h('p.empty', null, foreign(oneLine(id, 100)), ' is not among the findings.') : null,
         findings.judged_requests || findings.judged_deliveries || page.isDocument ? null : emptyState(page, 'Run your tests against the emulator, or begin with:', [exampleLine(page.base.replace(/\/_emulator\/.*/, ''), 'sk_test_local')]),
         idle.length ? section('Not tested yet', h('ul.problems', null, idle.map((one) => guarded(() => idlePart(page, one), one)))) : null),

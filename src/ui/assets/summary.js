@@ -113,7 +113,7 @@ function sparkOf({ store: { entries: all } }, entries) {
   return s('svg', { class: 'ticks', viewBox: '0 0 96 16', 'aria-hidden': 'true' }, s('line', { x1: 0, x2: 96, y1: 15.5, y2: 15.5 }), entries.map(({ at }) => s('rect', { x: (((at - first) / (last - first)) * 93).toFixed(1), y: 3, width: 3, height: 12 })));
 }
 
-/** Its sentence, with what it is about in bold. @param {Cause} cause */
+/** The sentence of a cause, its subject in bold. @param {Cause} cause */
 const titleOf = ({ kind, name, sentence }) => h('span', null, kind === 'forged' ? [h('b', null, 'Forgery accepted: '), prose(sentence)] : sentence.startsWith(name) ? [h('b', null, foreign(name)), prose(sentence.slice(name.length))] : prose(sentence));
 
 /** A cause as a row that opens in place. @param {Page} page @param {Cause} cause @param {boolean} isOpen @returns {Node} */

@@ -185,8 +185,8 @@ export function statusOf(entry) {
     case 'notice':
       return failed ? ['warning', 'warn', 'warn'] : ['notice', 'quiet', 'dot'];
     case 'delivery':
-      if (forged && failed) return ['accepted', 'bad', 'warn'];
-      if (forged && isRefused(entry)) return ['refused', 'ok', 'check'];
+      if (forged && failed) return [String(status), 'bad', 'warn'];
+      if (forged && isRefused(entry)) return [String(status), 'ok', 'check'];
       return [status ? String(status) : 'failed', failed ? 'bad' : forged ? 'quiet' : 'ok', 'send'];
     default:
       if (!status) return ['broken', scenario ? 'info' : 'bad', 'cut'];

@@ -166,7 +166,7 @@ function lanePart(page, marks, top, height, width) {
   ].flat(2);
 }
 
-/** What each mark means: its colour, name and shape, and what is drawn then. */
+/** The legend: the colour, name and shape of each mark, and whether it is drawn. */
 const LEGEND = /** @type {const} */ ([
   ['ok', 'answered', 'M6 2a4 4 0 1 0 .01 0z', '.ok'], ['warn', 'refused', 'M2 2h8v8h-8z', 'rect.warn'], ['bad', 'failed', 'M6 1l5 5l-5 5l-5-5z', '.bad'], ['info', 'by a scenario', 'M6 2a4 4 0 1 0 .01 0z', 'circle.info, rect.info'], ['info', 'event', 'M6 2l4 8h-8z', 'path.info'],
   ['arc', 'its attempts', 'M0 6h12', '.arc'], ['quota', 'quota left', 'M0 3h5v3h7', '.quota'],
@@ -215,9 +215,11 @@ export function timeline(page, entries, wide = page.width || 1000) {
     for (let at = from; at <= to; at = (Math.floor(at / step) + 1) * step) {
       const place = left + x + (at - from) * scale;
       const text = tickText(at, step);
-      if (place - end < text.length * 7 + 12 || place > width - text.length * 7) continue;
-      end = place;
-      ticks.push(s('text', { x: place.toFixed(1), y: bottom + 15 }, text), s('line', { class: 'lane', x1: place.toFixed(1), x2: place.toFixed(1), y1: 0, y2: bottom + 4 }));
+      // Where a stretch begins at the right edge, its time is before that.
+      const start = Math.min(place, width - text.length * 7);
+      if (start - end < text.length * 7 + 12 || (start < place && at > from)) continue;
+      end = start;
+      ticks.push(s('text', { x: start.toFixed(1), y: bottom + 15 }, text), s('line', { class: 'lane', x1: place.toFixed(1), x2: place.toFixed(1), y1: 0, y2: bottom + 4 }));
     }
   });
   const jumps = gaps.length ? page.store.entries.filter((entry) => entry.kind === 'notice' && /^clock .* (advanced|set|moved)\b/.test(entry.text)) : [];
