@@ -159,6 +159,7 @@ fn a_429_of_a_scenario_explains_a_test_that_names_it() {
     assert!(said.contains(&format!("✗ tests: 1 test failed\n    {why}")), "{said}");
     assert!(said.contains("        after a 429, a client waits as long as `Retry-After` says"), "{said}");
     assert!(said.contains("        said: assert 429 == 200\n"), "{said}");
+    assert!(!said.contains("warning: test test_one"), "its runner says that it failed: {said}");
 }
 
 #[test]

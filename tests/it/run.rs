@@ -114,6 +114,18 @@ async fn records_and_state_are_those_of_the_other_calls() {
 }
 
 #[tokio::test]
+async fn a_failed_test_is_a_warning() {
+    let emulator = start().await;
+    for outcome in ["passed", "failed"] {
+        ask(&emulator, "POST", "outcome", &json!({ "key": "sk_test_a", "test": "t", "outcome": outcome })).await;
+    }
+    let document = run(&emulator, "").await;
+    let ended = list(&document, "notices").iter().filter(|notice| notice["kind"] == "test_ended");
+    let ended: Vec<_> = ended.map(|notice| (notice["message"].as_str(), notice["warning"].as_bool())).collect();
+    assert_eq!(ended, [(Some("test t failed"), Some(true)), (Some("test t passed"), Some(false))]);
+}
+
+#[tokio::test]
 async fn keys_show_what_is_left_and_scenarios_how_far_they_are() {
     let emulator = start_with(&["rate_limit.requests=5", "rate_limit.window=10s"]).await;
     put_scenario(&emulator, "story", STORY).await;

@@ -63,6 +63,8 @@ test("an address chooses a finding, and numbers stay", () => {
   for (const [route, numbers] of [
     [{}, "1 2 3 4"], [{ id: "b" }, "2 3"], [{ id: "secret-weak" }, ""],
   ]) assert.equal([...shown(route, of).querySelectorAll("ol > li")].map((node) => node.getAttribute("value")).join(" "), numbers, JSON.stringify(route));
+  const sections = [...shown({}, of).querySelectorAll("section")].filter((one) => one.querySelector("ol"));
+  assert.deepEqual(sections.map((one) => [one.querySelector("h3").textContent, one.querySelectorAll("ol > li").length]), [["To fix", 2], ["To look at", 2]]);
   assert.match(shown({ id: "secret-weak" }, of).textContent, /A signing secret can be guessed/);
   assert.match(shown({ id: "<x>" }, of).textContent, /<x> is not among the findings/);
 });

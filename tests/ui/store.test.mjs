@@ -64,6 +64,7 @@ test("a delivery is shown by the attempt that decides; a refused forgery is good
   const shown = (row) => [row.failed, statusOf(row)[1], reasonOf(row)];
   assert.deepEqual(shown(of(1, refused, forged)), [false, "ok", "forgery refused with 401"]);
   assert.deepEqual(shown(of(1, accepted, forged)), [true, "bad", "forgery accepted with 200"]);
+  assert.deepEqual([refused, accepted].map((outcome) => statusOf(of(1, outcome, forged))[0]), ["401", "200"], "only a request is called refused");
   assert.deepEqual(shown(of(1, unanswered, forged)), [false, "quiet", "forged, connection refused"]);
   assert.deepEqual(shown(of(1, { ...refused, status: 500 }, forged)), [false, "quiet", "forged, answered 500"]);
   assert.deepEqual(shown(of(1, accepted, copied)), [false, "ok", ""]);

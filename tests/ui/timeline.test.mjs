@@ -45,6 +45,7 @@ test("a moved clock is a break that names it, and the quota a line", () => {
   const entries = [request("sk_test_a", 0, quota(9)), request("sk_test_a", 100, quota(8)), request("sk_test_a", 200, quota(7)), request("sk_test_a", 300, quota(6)), request("sk_test_a", 3_600_000, quota(10))];
   const drawing = timeline(page([...entries, { ...entries[0], kind: "notice", at: BEGIN + 400, text: "clock of all keys advanced by 1 h" }]), entries, 1000);
   assert.match(drawing.querySelector(".break").parentNode.textContent, /clock of all keys advanced by 1 h/);
+  assert.ok([...drawing.querySelectorAll("svg > text")].some(({ textContent }) => textContent.startsWith("10:30:00")), "what comes after it has its time, at the right edge as well");
   assert.match(drawing.querySelector(".quota").getAttribute("d"), /^M[\d.]+ [\d.]+H/);
   assert.equal(timeline(page([]), [], 1000).textContent, "Nothing happened.");
 });

@@ -215,9 +215,12 @@ export function timeline(page, entries, wide = page.width || 1000) {
     for (let at = from; at <= to; at = (Math.floor(at / step) + 1) * step) {
       const place = left + x + (at - from) * scale;
       const text = tickText(at, step);
-      // Where a stretch begins at the right edge, its time is before that.
+      // Where a stretch begins has its time, instead of the one before; at the right edge, to the left of it.
       const start = Math.min(place, width - text.length * 7);
-      if (start - end < text.length * 7 + 12 || (start < place && at > from)) continue;
+      const isClose = start - end < text.length * 7 + 12;
+      const isNew = i > 0 && at === from;
+      if (isNew ? isClose && ticks.length < 4 : isClose || start < place) continue;
+      if (isClose) ticks.splice(-2);
       end = start;
       ticks.push(s('text', { x: start.toFixed(1), y: bottom + 15 }, text), s('line', { class: 'lane', x1: place.toFixed(1), x2: place.toFixed(1), y1: 0, y2: bottom + 4 }));
     }
