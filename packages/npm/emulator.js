@@ -51,11 +51,19 @@ function nearest(body) {
 class ControlError extends Error {
   constructor(call, status, body) {
     const entries = nearest(body);
-    if (status === 408 && entries.length === 0) entries.push("nothing came for this key at all");
+    if (status === 408 && entries.length === 0) entries.push(NOTHING_CAME[call.startsWith("POST deliveries")]);
+    for (const advice of body.advice ?? []) entries.push(...inTest({ text: "try", advice }));
     super([`${body.error.message} [${call}: ${status} ${body.error.code}]`, ...entries].map(oneLine).join("\n  "));
-    Object.assign(this, { call, status, code: body.error.code, reason: body.error.message, body });
+    // `told`: the reason, and what is nearest to it.
+    Object.assign(this, { call, status, code: body.error.code, reason: body.error.message, told: [body.error.message, ...entries.slice(0, 1)].join("; "), body });
   }
 }
+
+/** By whether a wait was for deliveries. */
+const NOTHING_CAME = {
+  true: "no event of this key was sent; trigger one that a subscription of the key is for",
+  false: "no request carried this key; does your code read WRS_BASE_URL, and send `wrs.key`?",
+};
 
 /** The error of an invalid argument. */
 function refused(call, message) {
@@ -113,6 +121,9 @@ class Emulator {
 
   /** A GET about this key. */
   get(path, query = {}) {
+    if (/^(\/|v1\/)/.test(path)) {
+      throw refused(`GET ${path}`, "`wrs.get` calls the control API, such as `wrs.get(\"requests\")`; for the API itself, send `wrs.headers` to `wrs.url` and the path");
+    }
     return this.control("GET", `${path}?${new URLSearchParams({ key: this.key, ...query })}`);
   }
 
@@ -166,12 +177,13 @@ class Emulator {
   /** Fires an event, waits for the first attempts and returns the deliveries. */
   async trigger(type, fields = {}) {
     try {
+      if (fields.delay !== undefined) checkDuration("POST events", "delay", fields.delay);
       return (await this.control("POST", "events?wait=20s", { key: this.key, type, ...fields })).deliveries;
     } catch (error) {
       if (error.code === "no_match") {
         error.reason = `no subscription of this test's key is for ${type}: let the client under test subscribe first, ` +
           "or subscribe for it with `await wrs.post(\"subscriptions\", { url: wrs.sinkUrl })`";
-        error.message = error.reason;
+        error.message = error.told = error.reason;
       }
       throw error;
     }
@@ -256,9 +268,7 @@ class Emulator {
     const texts = [test, failure?.slice(0, 2000), output?.slice(-32768)];
     // Halves of surrogate pairs, which are not valid UTF-8, become question marks.
     const [name, message, end] = texts.map((text) => text && Buffer.from(text).toString());
-    // The error of a wait that timed out is about what did not happen.
-    const isOwn = error instanceof ControlError && error.status !== 408 && error.code !== "not_none";
-    const refused = isOwn ? { call: error.call.split("?")[0], status: error.status, code: error.code, message: error.reason } : undefined;
+    const refused = error instanceof ControlError ? { call: error.call.split("?")[0], status: error.status, code: error.code, message: error.told } : undefined;
     return this.post("outcome", { test: name, outcome: failure ? "failed" : "passed", message, output: end, refused });
   }
 
@@ -276,8 +286,10 @@ class Emulator {
     });
     const cause = (await this.get("verdict")).causes.find(({ tests }) => tests.length > 0);
     const remedy = cause && (inTest({ text: cause.remedy, advice: cause.advice })[0] ?? cause.remedy);
-    const first = cause ? [visible(`cause: ${[cause.sentence, remedy, cause.records[0]].filter(Boolean).join("; ")}`)] : [];
-    return [...first, ...(lines.length ? await Promise.all(lines) : [visible(`no request carried the key ${this.key}`)])];
+    const first = cause ? [visible([`cause: ${cause.sentence}`, remedy, cause.records[0]].filter(Boolean).join("\n  "))] : [];
+    // A receiver's test sends none.
+    const silent = deliveries.length || cause ? [] : [visible(`no request carried the key ${this.key}`)];
+    return [...first, ...(lines.length ? await Promise.all(lines) : silent)];
   }
 }
 

@@ -11,10 +11,12 @@ use super::Control;
 use super::diagnosis::{Diagnosis, OWN_LOG, is_clock_off, sign_by_machine};
 use super::refusal;
 use super::render::{bytes_of, cell};
+use super::reply::NOT_NONE;
 use super::story::{self, AFTER_429};
 use super::test_runs::{TestRun, TestRuns};
 use crate::advice::{Advice, Audience, Hint};
 use crate::clock::ClockMode;
+use crate::contract::signature::Tamper;
 use crate::findings::{self, Confidence, Finding, Findings, Severity, Traffic};
 use crate::redact::Redactor;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
@@ -169,7 +171,7 @@ impl Fact {
     fn sentence(&self) -> String {
         match self.kind {
             CauseKind::Undelivered => format!("{} {}", self.parts_text(), self.what),
-            CauseKind::Forged => format!("{}; {}", self.what, self.parts_text()),
+            CauseKind::Forged => format!("{}; tampered: {}", self.what, self.parts_text()),
             _ => self.what.clone(),
         }
     }
@@ -312,7 +314,7 @@ impl Judge<'_> {
         let taken = facts.all.iter().flat_map(|fact| fact.records.iter().cloned()).collect();
         let mut facts = facts.all.into_iter().peekable();
         let is_survived = facts.peek().is_some_and(|fact| fact.is_survived);
-        let mut cause = match &run.test.refused {
+        let mut cause = match run.test.refused.as_ref().filter(|call| !is_wait(call)) {
             Some(refused) => Cause { tests: vec![test], ..Cause::from_control_call(refused, true) },
             None => match facts.next_if(|fact| fact.may_fail(&run.test)) {
                 Some(fact) => Cause::of(&fact, Some(test)),
@@ -357,10 +359,17 @@ impl Judge<'_> {
         if let Some(first) = foreign.filter(|_| !run.overlaps)
             && let Some(fact) = self.request_fact(first)
         {
-            let sentence = format!("{}; it came without a valid key while the test ran", fact.what);
+            let sentence = format!("{}; it came while the test ran", fact.what);
             let records: Vec<String> = all_foreign.iter().rev().map(|it| it.transcript.id().to_owned()).collect();
             let remedy = Some("send the key of the test: WRS_API_KEY, or that of the fixture".to_owned());
             return Cause { sentence, count: records.len(), records, remedy, advice: None, ..Cause::of(&fact, None) };
+        }
+        // That no webhook came says nothing of requests.
+        let waited = run.test.refused.as_ref().filter(|call| is_wait(call) && call.call == "POST deliveries/wait");
+        if let Some(call) = waited.filter(|_| run.requests.is_empty()) {
+            let remedy =
+                (call.status == 408).then(|| "trigger what the test waits for, or wait for what came".to_owned());
+            return Cause { remedy, ..Cause::plain(CauseKind::Runner, run.test.test.clone(), said) };
         }
         if are_all_silent && is_silent {
             return Cause::silent();
@@ -469,6 +478,8 @@ impl Judge<'_> {
         } else if story::is_refused_by_api(request) {
             let why = match (&request.reason, &request.quota) {
                 (Reason::RateLimited, Some(quota)) => story::quota_limit(quota),
+                // Its advice names a key, and the test has its own.
+                (Reason::Unauthorized { refusal, .. }, _) => refusal.to_string(),
                 _ => story::decision(request).1,
             };
             let remedy = match request.reason {
@@ -528,8 +539,9 @@ impl Judge<'_> {
             let status = deciding.and_then(|attempt| attempt.outcome.status()).unwrap_or_default();
             let forged =
                 if story::is_of_time(delivery) { "a delivery with the wrong time" } else { "a forged delivery" };
-            let what = format!("{to} accepted {forged} with {status}");
-            let part = delivery.event.damage.as_deref().unwrap_or("forged").to_owned();
+            let url = self.redactor.text(delivery.planned.url.as_str());
+            let what = format!("{} accepted {forged} with {status}", cell(&url));
+            let part = delivery.event.tamper.map_or("forged", Tamper::name).to_owned();
             (CauseKind::Forged, what, part, Hint::from(story::after_accepted(delivery)))
         } else if delivery.status != DeliveryStatus::Delivered && !story::is_on_purpose(delivery) {
             let what = format!("to {to}: {}", story::failure_of(delivery, self.redactor));
@@ -580,9 +592,15 @@ fn first_step(delivery: &DeliveryRecord) -> &'static str {
     }
 }
 
-/// The runner's message about a failed test.
+/// True if a call waited for what did not happen, or for nothing although something did: the emulator did as it was asked.
+fn is_wait(call: &RefusedCall) -> bool {
+    call.status == 408 || call.code == NOT_NONE
+}
+
+/// What a wait of a failed test says, or else the runner's message.
 fn said(test: &TestOutcome) -> String {
-    test.message.clone().unwrap_or_else(|| "it failed".to_owned())
+    let waited = test.refused.as_ref().filter(|call| is_wait(call)).map(|call| call.message.clone());
+    waited.or_else(|| test.message.clone()).unwrap_or_else(|| "it failed".to_owned())
 }
 
 impl Cause {

@@ -97,6 +97,16 @@ fn has_failed_run(cause: &Cause, tests: usize, exec: Option<&ExecFacts>) -> bool
         || (exec.exit_status != 0 && tests == 0 && cause.may_fail_a_command())
 }
 
+/// True for requests that were refused and then sent again as they should be.
+fn is_survived(cause: &Cause) -> bool {
+    cause.survived && cause.findings.is_empty()
+}
+
+/// True for a detail that a run may be released with.
+fn is_low(cause: &Cause) -> bool {
+    cause.severity == Some(Severity::Low)
+}
+
 fn headline(causes: &[Cause], judged: JudgedCounts, exec: Option<&ExecFacts>) -> Headline {
     let of = |standing| causes.iter().filter(move |cause| cause.standing == standing);
     let (failed, warnings) = (of(Standing::Failed).count(), of(Standing::Warning).count());
@@ -124,9 +134,14 @@ fn headline(causes: &[Cause], judged: JudgedCounts, exec: Option<&ExecFacts>) ->
         (Some(exec), None, _) if exec.has_failed() => {
             (Tone::Bad, format!("Failed: {}", exec.failed_because.join("; ")))
         }
-        // A detail that a run may be released with.
-        (Some(_), None, Some(_)) if of(Standing::Warning).all(|it| it.severity == Some(Severity::Low)) => {
-            (Tone::Ok, format!("Passed: {}; {} of low severity", judged.text(), counted(warnings, "finding")))
+        (Some(_), None, Some(_)) if of(Standing::Warning).all(|it| is_survived(it) || is_low(it)) => {
+            let again: usize = of(Standing::Warning).filter(|it| is_survived(it)).map(|it| it.count).sum();
+            let low = of(Standing::Warning).filter(|it| is_low(it)).count();
+            let again =
+                (again > 0).then(|| format!("; {} succeeded when sent again", counted(again, "refused request")));
+            let low = (low > 0).then(|| format!("; {} of low severity", counted(low, "finding")));
+            let details = again.into_iter().chain(low).collect::<String>();
+            (Tone::Ok, format!("Passed: {}{details}", judged.text()))
         }
         (Some(_), None, Some(warning)) => {
             (Tone::Warn, format!("Passed, but {}{}", warning.sentence, others(warnings, "other warning")))
@@ -253,11 +268,19 @@ mod tests {
     }
 
     #[test]
-    fn a_run_with_findings_of_low_severity_alone_has_passed() {
+    fn a_run_with_survived_refusals_and_findings_of_low_severity_alone_has_passed() {
         let finding =
             |severity: &str| cause("finding", severity, json!({ "confidence": "certain", "severity": severity }));
         let green = (Tone::Ok, "Passed: 5 requests and 0 deliveries; 1 finding of low severity");
         check(&[finding("low")], 0, Some(&exec(json!({}))), &["warning low"], green);
+        let survived = |findings: serde_json::Value| {
+            cause("refused", "429", json!({ "survived": true, "count": 2, "findings": findings }))
+        };
+        let both = [survived(json!([])), finding("low")];
+        let green = "Passed: 5 requests and 0 deliveries; 2 refused requests succeeded when sent again; 1 finding of low severity";
+        check(&both, 0, Some(&exec(json!({}))), &["warning 429", "warning low"], (Tone::Ok, green));
+        let hammered = [survived(json!(["no-back-off"]))];
+        check(&hammered, 0, Some(&exec(json!({}))), &["warning 429"], (Tone::Warn, "Passed, but 429"));
         let amber = (Tone::Warn, "Passed, but low, and 1 other warning");
         check(&["low", "medium"].map(finding), 0, Some(&exec(json!({}))), &["warning low", "warning medium"], amber);
     }

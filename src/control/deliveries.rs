@@ -21,6 +21,7 @@ use super::requests::{checked_count, shown_body, shown_headers};
 use super::{Control, ControlError};
 use crate::advice::Audience;
 use crate::contract::error::ErrorKind;
+use crate::contract::rules::unsupported;
 use crate::redact::Redactor;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStore};
 use crate::state::engine::sink;
@@ -28,6 +29,7 @@ use crate::state::journal::record::{
     Attempt, AttemptCount, AttemptRequest, AttemptResult, Attempts, Bytes, DeliveryRow, DeliveryWhole, DeliveryWith,
     Headers, Time, name_of, time,
 };
+use crate::state::workspace::Workspace;
 use crate::state::workspace::{AttemptOutcome, AttemptRecord, Registry, status_text};
 pub(crate) use crate::state::workspace::{DeliveryStatus, Forgery};
 use crate::util::wording::quoted;
@@ -378,6 +380,44 @@ fn list(Query { query: request }: Query<ListDeliveries>, cx: &Context) -> Result
     Ok(page.page(found, |delivery| row(&delivery, &cx.engine.registry, cx.redactor())))
 }
 
+/// Refuses what no delivery can have, because a wait for it would prove nothing: a type that no key of the scope supports, an unknown
+/// subscription.
+fn check_filters(request: &WaitForDeliveries, cx: &Context, scope: &KeyScope) -> Result<(), ControlError> {
+    let WaitForDeliveries { status, event, event_type, subscription, .. } = request;
+    check_status(status.as_deref())?;
+    let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
+    let was_sent = |differs: &dyn Fn(&DeliveryRecord) -> bool| {
+        !cx.engine.deliveries.list(None, 1, |delivery| in_scope(delivery) && !differs(delivery)).is_empty()
+    };
+    if let Some(event) = event {
+        event_id(event).map_err(|problem| {
+            ControlError::invalid(format!("event: {problem}, found `{}`; an event type is `type`", quoted(event)))
+        })?;
+    }
+    if let Some(wanted) = event_type {
+        let keys = scope.workspaces(&cx.engine);
+        let profiles = keys.iter().map(|workspace| cx.engine.profile_for(Some(workspace.name())));
+        let is_supported = profiles
+            .chain([cx.engine.profile_for(scope.key().as_deref())])
+            .any(|profile| profile.events.types().any(|known| known == wanted));
+        if !is_supported && !was_sent(&|delivery| delivery.event.event_type != *wanted) {
+            let profile = cx.engine.profile_for(scope.key().as_deref());
+            return Err(ControlError::invalid(format!("type: {}", unsupported(wanted, &profile.events))));
+        }
+    }
+    if let Some(wanted) = subscription {
+        let owns = |workspace: &Arc<Workspace>| workspace.lock().subscriptions.get(wanted).is_some();
+        let is_known = scope.workspaces(&cx.engine).iter().any(owns);
+        if !is_known && !was_sent(&|delivery| delivery.planned.subscription != *wanted) {
+            let (id, whose) = (quoted(wanted), scope.of_this_key());
+            return Err(ControlError::invalid(format!(
+                "subscription: there is no `{id}`{whose}, and none was sent to it"
+            )));
+        }
+    }
+    Ok(())
+}
+
 fn check_status(status: Option<&str>) -> Result<(), ControlError> {
     match status {
         None | Some("pending" | "delivered" | "exhausted" | "cancelled") => Ok(()),
@@ -404,7 +444,7 @@ fn differs(filter: [&Option<String>; 4], delivery: &DeliveryRecord) -> Vec<Strin
 /// Waits until `count` deliveries match: 200 with them, or on timeout 408 with the nearest ones and what differs.
 async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<Made<List<DeliveryRow>>, ControlError> {
     let scope = request.key.scope_soon(&cx.control).await?;
-    check_status(request.status.as_deref())?;
+    check_filters(&request, &cx, &scope)?;
     let limit = timeout(request.timeout.as_ref(), TIMEOUT)?;
     let (count, attempts) = (checked_count("count", request.count)?, checked_count("attempts", request.attempts)?);
     let filter = [&request.status, &request.event, &request.event_type, &request.subscription];

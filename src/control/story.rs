@@ -160,7 +160,7 @@ pub(super) fn delivery_summary(delivery: &DeliveryRecord, redactor: Redactor<'_>
                 (None, _) => format!("cancelled: {}", last()),
             }
         }
-        DeliveryStatus::Pending if attempts == 0 => "the first attempt has not ended yet".to_owned(),
+        DeliveryStatus::Pending if attempts == 0 => "no attempt has ended yet".to_owned(),
         DeliveryStatus::Pending => {
             let failed = deciding.map_or(attempts, |attempt| attempt.number);
             format!("attempt {failed} failed and another is due: {}", last())

@@ -57,8 +57,8 @@ pub struct Post {
 }
 
 /// How often idle connections are swept. One that was already idle at the last sweep is closed, so each is kept for at most twice
-/// as long.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
+/// as long: less than the 5 s after which Node and uvicorn close it.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 struct IdleConnection {
@@ -153,7 +153,8 @@ impl Client {
         Some(idle.remove(latest).link)
     }
 
-    /// Keeps the connection of an exchange if it can serve another.
+    /// Keeps the connection of an exchange if it can serve another. Not after a failure: some servers close it then without saying so,
+    /// as uvicorn does once it has logged an exception, and a POST that was lost with it may not be sent again.
     fn end(
         self: &Arc<Self>,
         origin: &Arc<str>,
@@ -162,7 +163,7 @@ impl Client {
         exchanged: Result<Exchanged, Unanswered>,
     ) -> Result<Exchanged, DialProblem> {
         let exchanged = exchanged.map_err(|unanswered| unanswered.problem)?;
-        if exchanged.is_whole && link.sender.is_ready() {
+        if exchanged.is_whole && exchanged.outcome.is_success() && link.sender.is_ready() {
             let mut idle = self.idle.lock();
             if idle.len() >= self.most_kept {
                 idle.clear();
@@ -539,6 +540,20 @@ mod tests {
         tokio::time::pause();
         let end = timeout(Duration::from_hours(10), stream.read(&mut [0; 1])).await.expect("the end in time");
         assert_eq!(end.expect("an orderly end"), 0);
+    }
+
+    #[tokio::test]
+    async fn after_a_failure_the_next_attempt_has_a_connection_of_its_own() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let client = client(TIMEOUT);
+        let first = post(&client, &listener);
+        let mut stream = accept(&listener).await;
+        answer(&mut stream, &["HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"]).await;
+        assert!(!first.await.expect("no panic").is_success());
+        // The receiver still holds the first connection open.
+        let second = post(&client, &listener);
+        answer(&mut accept(&listener).await, &ANSWER).await;
+        assert!(second.await.expect("no panic").is_success());
     }
 
     #[tokio::test]

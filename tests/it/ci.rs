@@ -281,7 +281,7 @@ exit 1"#;
     let lines: Vec<&str> = said.lines().collect();
     let a =
         lines.iter().position(|line| line.starts_with("    GET /v1/system/status was refused with 401 Un")).expect("a");
-    assert!(lines[a].ends_with("; it came without a valid key while the test ran"), "{said}");
+    assert!(lines[a].ends_with("the prefix of an API key; it came while the test ran"), "{said}");
     assert!(lines[a + 2].ends_with("said: assert 401 == 200"), "{said}");
     assert!(lines[a + 3].contains("2 times; first req_") && lines[a + 3].ends_with("; test a"), "{said}");
     assert!(said.contains("    assert 1 == 2; the test made no request with its key\n"), "{said}");

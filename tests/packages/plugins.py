@@ -337,7 +337,7 @@ def pytest():
 
     (folder / "test_it.py").write_text(EXPLAINED)
     shown = run([binary, "exec", "--", *command], folder, **python).stdout
-    refused = "the Bearer token does not have the prefix of an API key; send a test key, for example sk_test_local; it came without a valid key while the test ran"
+    refused = "the Bearer token does not have the prefix of an API key; it came while the test ran"
     check("pytest: a test whose client sent another key shows how that was refused", "; req_" in shown and refused in shown, shown)
     check("pytest: a refused webhook is shown with the question to ask", "; only 2xx accepts an event; does your receiver use the secret of this subscription" in shown, shown)
 
@@ -786,7 +786,15 @@ def for_each_runner(what, folder, site, count, python, script):
 # What each call of a test is told, by pytest and by vitest.
 MISTAKES = [
     ("wrs.clock.advance(60)", 'advance: write the duration with its unit, such as "60s"; found 60 [POST clock: 422 validation_error]'),
-    ("wrs.clock.advance(datetime.timedelta(1))", 'advance: write the duration with its unit, such as "60s"; found datetime.timedelta(days=1)'),
+    ("wrs.clock.advance(datetime.timedelta(1))", 'advance: write the duration with its unit, such as "86400s"; found datetime.timedelta(days=1)'),
+    ("wrs.trigger('workflow.completed', delay=1)", 'delay: write the duration with its unit, such as "1s"; found 1 [POST events: 422'),
+    ("wrs.trigger('workflow.completed', 'wf_42')", "data: expected a dict, such as {\"workflow_id\": \"wf_42\"}; found 'wf_42' [POST events: 422"),
+    ("wrs.get('/v1/system/status')", "`wrs.get` calls the control API, such as `wrs.get(\"requests\")`; for the API itself, send `wrs.headers` to `wrs.url` and the path"),
+    ("wrs.post('subscriptions', url='http://127.0.0.1:3000/hooks')", 'try `wrs.forward("https://app.example.com", "http://127.0.0.1:3000")`'),
+    ("wrs.no_delivery(type='workflow.complete')", "type: unsupported event type \"workflow.complete\"; did you mean `workflow.completed`?"),
+    ("wrs.no_delivery(event='workflow.completed')", "event: expected the id of an event, such as evt_01k..., found `workflow.completed`; an event type is `type`"),
+    ("wrs.wait_for_deliveries(subscription='sub_typo')", "subscription: there is no `sub_typo` of this key, and none was sent to it"),
+    ("wrs.wait_for_requests(path='/v1/x', timeout='1ms')", "no request carried this key; does your code read WRS_BASE_URL, and send `wrs.key`?"),
     ("wrs.clock.freeze(datetime.datetime(2026, 1, 31))", 'write the time as a timestamp, such as "2026-01-31T12:00:00Z"; found datetime.datetime('),
     ("wrs.wait_for_requests(timeout=5)", 'timeout: write the duration with its unit, such as "5s"; found 5 [POST requests/wait: 422'),
     ("wrs.no_delivery(timeout=5)", 'timeout: write the duration with its unit, such as "5s"; found 5 [POST deliveries/wait: 422'),
@@ -794,18 +802,21 @@ MISTAKES = [
     ("wrs.set(rate_limit={1, 2})", "an argument cannot be sent as JSON: Object of type set is not JSON serializable [PATCH profile?key="),
     ("wrs.scenario(['always-429'])", "write the names one by one: `scenario(\"rate-limit-burst\")`; found ['always-429']"),
     ("wrs.script_sink([500])", "write the statuses one by one, as numbers: `script_sink(500, 200)`; found [500]"),
-    ("wrs.wait_for_deliveries(timeout='1ms')", "0 of 1 deliveries matched within 0.001 s (timeout) [POST deliveries/wait: 408 request_timeout]\nE  nothing came for this key at all"),
+    ("wrs.wait_for_deliveries(timeout='1ms')", "0 of 1 deliveries matched within 0.001 s (timeout) [POST deliveries/wait: 408 request_timeout]\nE  no event of this key was sent; trigger one that a subscription of the key is for"),
     ("refused(wrs); wrs.wait_for_requests(status=200, timeout='1ms')", "0 of 1 requests matched within 0.001 s (timeout) [POST requests/wait: 408 request_timeout]\nE  GET /v1/system/status  req_…: status: expected 200, found 422"),
     ("refused(wrs); wrs.no_request()", "expected none, but 1 request matches [POST requests/wait: 409 not_none]\nE  GET /v1/system/status  req_…"),
 ]
 JS_MISTAKES = [
     ("wrs.clock.advance(60)", 'advance: write the duration with its unit, such as "60s"; found 60 [POST clock: 422 validation_error]'),
+    ('wrs.trigger("workflow.completed", { delay: 1 })', 'delay: write the duration with its unit, such as "1s"; found 1 [POST events: 422'),
+    ('wrs.get("/v1/system/status")', '`wrs.get` calls the control API, such as `wrs.get("requests")`; for the API itself, send `wrs.headers` to `wrs.url` and the path'),
+    ('wrs.post("subscriptions", { url: "http://127.0.0.1:3000/hooks" })', 'try `wrs.forward("https://app.example.com", "http://127.0.0.1:3000")`'),
     ("wrs.waitForRequests({ timeout: 5 })", 'timeout: write the duration with its unit, such as "5s"; found 5 [POST requests/wait: 422'),
     ('wrs.scenario(["always-429"])', 'write the names one by one: `scenario("rate-limit-burst")`; found ["always-429"]'),
     ("wrs.scriptSink([500])", "write the statuses one by one, as numbers: `scriptSink(500, 200)`; found [500]"),
     # Less than the 5 s of vitest, which would not say what was awaited.
     ("{ wrs.control = (_, path, { timeout }) => { delete wrs.control; throw Object.assign(new Error(`waits ${timeout}`), { stack: '' }); }; return wrs.noRequest(); }", "waits 4s"),
-    ('wrs.waitForDeliveries({ timeout: "1ms" })', "0 of 1 deliveries matched within 0.001 s (timeout) [POST deliveries/wait: 408 request_timeout]\n  nothing came for this key at all"),
+    ('wrs.waitForDeliveries({ timeout: "1ms" })', "0 of 1 deliveries matched within 0.001 s (timeout) [POST deliveries/wait: 408 request_timeout]\n  no event of this key was sent; trigger one that a subscription of the key is for"),
     ('refused(wrs).then(() => wrs.waitForRequests({ status: 200, timeout: "1ms" }))', "0 of 1 requests matched within 0.001 s (timeout) [POST requests/wait: 408 request_timeout]\n  GET /v1/system/status  req_…: status: expected 200, found 422"),
 ]
 

@@ -98,6 +98,21 @@ def github_npm(text, _):
     return "fits GitHub's schema; its tests were run by npx and left the report"
 
 
+def github_pytest(text, _):
+    """The tests of a project by `exec`; the wheel that it installs is tried with the packages."""
+    workflow = matches_schema("vendor.github-workflows", text)
+    (job,) = workflow["jobs"].values()
+    install, test = [step["run"] for step in job["steps"] if "run" in step]
+    assert install.startswith("pip install vendor/wrs_emulator-"), install
+    folder = pathlib.Path(tempfile.mkdtemp(dir=work))
+    for name, target in (("wrs-emulator", f'exec "{binary}" "$@"'), ("pytest", "curl --fail --silent $WRS_BASE_URL/v1/hello")):
+        (folder / name).write_text(f"#!/bin/sh\n{target}\n")
+        (folder / name).chmod(0o755)
+    run(["bash", "-e", "-o", "pipefail", "-c", f'PATH="$PWD:$PATH"; {test}'], folder)
+    assert (folder / job["steps"][-1]["with"]["path"]).exists()
+    return "fits GitHub's schema; a command in place of pytest was run by exec and left the report"
+
+
 def gitlab_ci(text, _):
     job = matches_schema("vendor.gitlab-ci", text)["test"]
     (service,) = job["services"]
@@ -220,6 +235,7 @@ def java_test(text, name):
 CHECKS = {
     "github.yml": github_workflow,
     "github-npm.yml": github_npm,
+    "github-pytest.yml": github_pytest,
     "github-action.yml": github_action,
     "gitlab.yml": gitlab_ci,
     "gitlab-cached.yml": gitlab_cached,

@@ -37,7 +37,7 @@ test("certain findings of at least medium severity fail a review", () => {
 test("the first sentence says whether it is ready and why", () => {
   const all = { not_exercised: [] };
   for (const [of, sentence] of [
-    [findings([finding()]), "Not ready: 1 finding to fix. The worst: A request matches no endpoint."],
+    [findings([finding()]), "Not ready: 1 finding to fix: A request matches no endpoint."],
     [findings([finding(), finding()]), "Not ready: 2 findings to fix. The worst: A request matches no endpoint."],
     [findings([], { judged_requests: 0, judged_deliveries: 0 }), "Not tested: no requests and no deliveries."],
     [findings([]), "Ready, as far as the traffic shows: no finding in 2 requests and 1 delivery; 2 checks not tested."],
@@ -116,11 +116,11 @@ test("the tests are on the left, and the cause of the chosen one with what it sa
   const tests = [...root.querySelectorAll(".list-of-tests a")];
   assert.deepEqual(tests.map((one) => one.textContent), ["failedreads <b>1 request", "passedwebhooks_arrive1 request"], "the failed one is first");
   const card = root.querySelector("article");
-  assert.equal(card.querySelector("h3").textContent, "GET /v1/x was refused with 422: x is wrong");
+  assert.equal(card.querySelector(".sentence").textContent, "GET /v1/x was refused with 422: x is wrong");
   for (const part of ["1,081 times", "reads <b>writes", "assert 0 == 1", "GET /v1/y: no endpoint", "req_1", "Mend it", "Output of tests/test_x.py::reads <b>"]) assert.ok(card.textContent.includes(part), `${part}: ${card.textContent}`);
   assert.equal(card.querySelector(".command code").textContent, "wrs-emulator explain req_1 --from 'my run.json'");
   assert.equal(card.querySelector("b"), null);
-  assert.match(summary(run, entries, "k_c").querySelector("article").textContent, /^workflow.completed to .*nothing listens.*Testhooks/);
+  assert.match(summary(run, entries, "k_c").querySelector(".chosen-test > div").textContent, /^webhooks_arriveworkflow.completed to .*nothing listens/);
   const also = [...root.querySelectorAll("section")].find((one) => one.querySelector("h3").textContent === "Also");
   assert.deepEqual([...also.querySelectorAll("h4")].map((one) => one.textContent), [lost.sentence], "what is beside its test is not listed again");
 });

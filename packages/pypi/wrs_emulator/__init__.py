@@ -31,7 +31,13 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optiona
 
 if TYPE_CHECKING:
     # Made when the package is built.
+    from typing import Literal
+
     from wrs_emulator import control as records
+
+    Tamper = Literal["body", "signature", "secret", "old_secret", "timestamp", "future_timestamp", "headers"]
+
+__all__ = ["Case", "Clock", "ControlError", "Emulator", "Signed", "binary", "serve"]
 
 # pytest shows why a call was refused, not the source of this module.
 __tracebackhide__ = True
@@ -97,8 +103,18 @@ class ControlError(Exception):
         self.reason = body["error"]["message"]
         entries = nearest(body)
         if status == 408 and not entries:
-            entries = ["nothing came for this key at all"]
+            entries = [NOTHING_CAME[call.startswith("POST deliveries")]]
+        entries += filter(None, (in_test("try", one) for one in body.get("advice") or ()))
+        # The reason, and what is nearest to it.
+        self.told = "; ".join([self.reason, *entries[:1]])
         super().__init__("\n  ".join(map(one_line, [f"{self.reason} [{call}: {status} {self.code}]", *entries])))
+
+
+# By whether a wait was for deliveries.
+NOTHING_CAME = {
+    True: "no event of this key was sent; trigger one that a subscription of the key is for",
+    False: "no request carried this key; does your code read WRS_BASE_URL, and send `wrs.key`?",
+}
 
 
 def refused(call: str, reason: str) -> ControlError:
@@ -111,7 +127,8 @@ def check_durations(call: str, **durations: Any) -> None:
     for name, value in durations.items():
         if not isinstance(value, str):
             is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            example = f'"{value}s"' if is_number else '"60s"'
+            seconds = value if is_number else value.total_seconds() if isinstance(value, datetime.timedelta) else 60
+            example = f'"{seconds:g}s"'
             raise refused(call, f"{name}: write the duration with its unit, such as {example}; found {value!r}")
 
 
@@ -183,12 +200,14 @@ class Emulator:
             raise refusal
         return parsed
 
-    def post(self, path: str, **fields: Any) -> Any:
+    def post(self, path: str, /, **fields: Any) -> Any:
         """A POST about this key."""
         return self.control("POST", path, {"key": self.key, **fields})
 
-    def get(self, path: str, **query: Any) -> Any:
-        """A GET about this key."""
+    def get(self, path: str, /, **query: Any) -> Any:
+        """A GET about this key, of the control API."""
+        if path.startswith(("/", "v1/")):
+            raise refused(f"GET {path}", "`wrs.get` calls the control API, such as `wrs.get(\"requests\")`; for the API itself, send `wrs.headers` to `wrs.url` and the path")
         return self.control("GET", f"{path}?{urllib.parse.urlencode({'key': self.key, **query})}")
 
     # Waiting ends when enough entries match, or on timeout with a ControlError 408 that lists the nearest entries and how they differ.
@@ -209,7 +228,7 @@ class Emulator:
         """The same of requests: `operation`, `status`, `method`, `path`, `since`."""
         self.wait("requests/wait", none=True, timeout=timeout, **filters)
 
-    def wait(self, path: str, timeout: str = "10s", **filters: Any) -> Any:
+    def wait(self, path: str, /, timeout: str = "10s", **filters: Any) -> Any:
         check_durations(f"POST {path}", timeout=timeout)
         return self.post(path, timeout=timeout, **filters)
 
@@ -231,18 +250,43 @@ class Emulator:
 
     # Webhooks.
     @overload
-    def trigger(self, event_type: str, *, count: None = None, **fields: Any) -> List[records.DeliveryWhole]: ...
+    def trigger(
+        self, event_type: str, data: Optional[Dict[str, Any]] = None, *, set: Optional[Dict[str, Any]] = None, tamper: Optional[Tamper] = None,
+        duplicate: Optional[int] = None, count: None = None, delay: Optional[str] = None, subscription: Optional[str] = None,
+        shuffle: bool = False, drop: bool = False,
+    ) -> List[records.DeliveryWhole]: ...
 
     @overload
-    def trigger(self, event_type: str, *, count: int, **fields: Any) -> List[Union[records.DeliveryWhole, records.Delivery]]: ...
+    def trigger(
+        self, event_type: str, data: Optional[Dict[str, Any]] = None, *, set: Optional[Dict[str, Any]] = None, tamper: Optional[Tamper] = None,
+        duplicate: Optional[int] = None, count: int, delay: Optional[str] = None, subscription: Optional[str] = None,
+        shuffle: bool = False, drop: bool = False,
+    ) -> List[Union[records.DeliveryWhole, records.Delivery]]: ...
 
-    def trigger(self, event_type: str, **fields: Any) -> Any:
-        """Fires an event, waits for the first attempts and returns the deliveries; if there are more than 100, each has only the number of its attempts."""
+    def trigger(
+        self, event_type: str, data: Optional[Dict[str, Any]] = None, *, set: Optional[Dict[str, Any]] = None, tamper: Optional[Tamper] = None,
+        duplicate: Optional[int] = None, count: Optional[int] = None, delay: Optional[str] = None, subscription: Optional[str] = None,
+        shuffle: bool = False, drop: bool = False,
+    ) -> Any:
+        """Fires an event, waits for the first attempts and returns the deliveries; if there are more than 100, each has only the number of its attempts.
+
+        `data` is the whole data, and `set` changes single fields of it, by dotted path. `tamper` falsifies a part, which a receiver must refuse.
+        `duplicate` is the number of copies of each delivery, `count` that of events, which `shuffle` sends in another order. `delay` is a time of
+        the key's clock, such as "5s". Only `subscription` gets it, if that is given. With `drop`, nothing is sent, as if it were lost.
+        """
+        if delay is not None:
+            check_durations("POST events", delay=delay)
+        if data is not None and not isinstance(data, dict):
+            raise refused("POST events", f'data: expected a dict, such as {{"workflow_id": "wf_42"}}; found {data!r}')
+        fields = dict(
+            data=data, set=set, tamper=tamper, duplicate=duplicate, count=count, delay=delay, subscription=subscription, shuffle=shuffle, drop=drop
+        )
+        given = {name: value for name, value in fields.items() if value not in (None, False)}
         try:
-            return self.control("POST", "events?wait=20s", {"key": self.key, "type": event_type, **fields})["deliveries"]
+            return self.control("POST", "events?wait=20s", {"key": self.key, "type": event_type, **given})["deliveries"]
         except ControlError as error:
             if error.code == "no_match":
-                error.reason = (
+                error.told = error.reason = (
                     f"no subscription of this test's key is for {event_type}: let the client under test subscribe first, "
                     'or subscribe for it with `wrs.post("subscriptions", url=wrs.sink_url)`'
                 )
@@ -315,22 +359,22 @@ class Emulator:
         valid = (text and text.encode(errors="replace").decode() for text in (test, failure and failure[:2000], output and output[-32768:]))
         test, failure, output = valid
         outcome: Dict[str, Any] = {"test": test, "outcome": "failed" if failure else "passed", "message": failure, "output": output}
-        # The error of a wait that timed out is about what did not happen.
-        if isinstance(refused, ControlError) and refused.status != 408 and refused.code != "not_none":
+        if isinstance(refused, ControlError):
             call = refused.call.partition("?")[0]
-            outcome["refused"] = {"call": call, "status": refused.status, "code": refused.code, "message": refused.reason}
+            outcome["refused"] = {"call": call, "status": refused.status, "code": refused.code, "message": refused.told}
         return self.post("outcome", **outcome)
 
     def story(self) -> str:
         """Why the test with this key failed, if that was reported; its last requests, each with the reason for its answer; and the
         deliveries that went wrong."""
+        sent = self.get("deliveries", limit=10)["data"]
         requests = (
             (f"{row['method']} {row['path']}" + (f"?{row['query']}" if row["query"] else ""), row["id"])
             for row in reversed(self.get("requests", limit=10)["data"])
         )
         deliveries = (
             (f"{row['type']} to {row['url']}", row["id"])
-            for row in reversed(self.get("deliveries", limit=10)["data"])
+            for row in reversed(sent)
             if (row["forgery"] or row["status"]) not in ("delivered", "refused")
         )
 
@@ -344,8 +388,10 @@ class Emulator:
 
         lines = [f"{what}  {identifier}: {explained(identifier)}" for what, identifier in (*requests, *deliveries)]
         causes = [cause for cause in self.get("verdict")["causes"] if cause["tests"]][:1]
-        first = ["cause: " + "; ".join(filter(None, (cause["sentence"], remedy(cause), *cause["records"][:1]))) for cause in causes]
-        return visible("\n".join([*first, *(lines or [f"no request carried the key {self.key}"])]))
+        first = ["\n  ".join(filter(None, ("cause: " + cause["sentence"], remedy(cause), *cause["records"][:1]))) for cause in causes]
+        # A receiver's test sends none.
+        silent = [] if sent or first else [f"no request carried the key {self.key}"]
+        return visible("\n".join([*first, *(lines or silent)]))
 
 
 class Signed(NamedTuple):

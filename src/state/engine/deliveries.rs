@@ -264,10 +264,15 @@ impl DeliveryStore {
         self.wait(ids, limit, |record| record.status == DeliveryStatus::Pending).await
     }
 
-    /// Waits for the first attempt of each; while the clock is automatic, for the end of each, because retries then need no time.
+    /// Waits for the first attempt of each; while the clock is automatic, for the end of each, because retries then need no time. Not for an
+    /// attempt that cannot come meanwhile: it is due after the wait, or the clock stands still before it.
     pub async fn wait_tried(&self, ids: &[String], limit: Duration, clock: &Clock) -> Vec<DeliveryRecord> {
-        let is_open =
-            |record: &DeliveryRecord| record.status == DeliveryStatus::Pending && (record.made == 0 || clock.is_auto());
+        let now = clock.instant();
+        let last = if clock.is_stopped() { now } else { now.plus(limit) };
+        let is_open = |record: &DeliveryRecord| {
+            let may_come = clock.is_auto() || record.made == 0 && record.next.is_none_or(|next| next <= last);
+            record.status == DeliveryStatus::Pending && may_come
+        };
         self.wait(ids, limit, is_open).await
     }
 

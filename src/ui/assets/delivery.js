@@ -123,7 +123,8 @@ export function deliveryPane(page, explanation) {
   const state = /** @type {ReturnType<typeof stateOf>} */ (last && delivery.status === 'pending' && !delivery.forgery ? ['failed, retry due', 'bad'] : stateOf(delivery));
   const copies = /** @type {[string, string][]} */ ([['CLI: explain', page.cli(['explain', delivery.id])], ['CLI: send it again', page.cli(redeliver(delivery.id).cli)], ...(last ? [['curl', attemptLine(last)]] : [])]);
   return h('article', null,
-    paneHead(page, `${delivery.type} to ${oneLine(delivery.url, 200)}`, page.store.keyOfWorkspace.get(delivery.workspace ?? ''), delivery.id, mark(...state)),
+    paneHead(page, delivery.type, page.store.keyOfWorkspace.get(delivery.workspace ?? ''), delivery.id, mark(...state)),
+    h('p', null, h('span.quiet', null, 'to '), foreign(oneLine(delivery.url, 200))),
     h('p.sentence', null, prose(sentence(explanation.summary))),
     delivery.damage ? h('p.note', null, mark('deliberate', 'warn'), ' ', prose(delivery.damage)) : null,
     delivery.note ? h('p.note', null, foreign(delivery.note)) : null,

@@ -35,7 +35,7 @@ function knownKeys({ store }) {
 
 /** @param {KeyRow['quota']} quota */
 function quotaMeter(quota) {
-  return quota ? h('span.quota', null, meter(`${quota.remaining} of ${quota.limit} requests left`, quota.remaining, quota.limit), h('span', null, `${NUMBERS.format(quota.remaining)} of ${NUMBERS.format(quota.limit)}`)) : h('span.quiet', null, 'none');
+  return quota ? h('span.quota', null, meter(`${quota.remaining} of ${quota.limit} requests left`, quota.remaining, quota.limit, quota.remaining > quota.limit / 5 ? 'quiet' : undefined), h('span', null, `${NUMBERS.format(quota.remaining)} of ${NUMBERS.format(quota.limit)}`)) : h('span.quiet', null, 'none');
 }
 
 /** @param {NonNullable<KeyRow['test']>} test */
@@ -46,10 +46,10 @@ function keyRow(page, { one, refused, seen }) {
   const { key, test } = one;
   const isChosen = page.route.id === key;
   return h(isChosen ? 'tr.chosen' : 'tr', { key },
-    h('th', { scope: 'row' }, h('a.go', { href: page.address({ id: isChosen ? '' : key }), 'data-id': key, 'aria-current': isChosen ? 'true' : null, title: key }, foreign(page.width && page.width < 900 ? shortKey(key, page.store.keys()) : key)), test ? h('div.small', null, testMark(test)) : null),
+    h('th', { scope: 'row' }, h('a.go', { href: page.address({ id: isChosen ? '' : key }), 'data-id': key, 'aria-current': isChosen ? 'true' : null, title: key }, foreign(page.width && page.width < 900 ? shortKey(key, page.store.keys(), 40) : key)), test ? h('div.small', null, testMark(test)) : null),
     h('td.number', null, link(page, { view: 'activity', id: '', key, filter: 'kind:request' }, NUMBERS.format(one.requests ?? 0))),
     h('td.number', null, refused ? link(page, { view: 'activity', id: '', key, filter: 'kind:request -2xx -3xx' }, NUMBERS.format(refused)) : h('span.quiet', null, '0')),
-    h('td', null, quotaMeter(one.quota)),
+    h('td.wide', null, quotaMeter(one.quota)),
     h('td.number.late', null, one.subscriptions ? link(page, { view: 'subscriptions', id: '', key, filter: '' }, String(one.subscriptions)) : h('span.quiet', null, '0')),
     h('td.number.late', null, seen ? timeOfDay(seen).slice(0, 8) : h('span.quiet', null, '–')));
 }
@@ -94,7 +94,7 @@ export function keysView(page) {
       Object.assign(sort, isBy ? { isMost: !sort.isMost } : { by: name, isMost });
       page.redraw();
     };
-    return h(i > 3 ? 'th.number.late' : i && name !== 'Quota' ? 'th.number' : 'th', { scope: 'col', 'aria-sort': isBy ? (sort.isMost ? 'descending' : 'ascending') : null }, h('button.plain', { type: 'button', onclick: choose }, name, isBy ? icon(sort.isMost ? 'down' : 'rise') : null));
+    return h(i > 3 ? 'th.number.late' : i === 3 ? 'th.wide' : i ? 'th.number' : 'th', { scope: 'col', 'aria-sort': isBy ? (sort.isMost ? 'descending' : 'ascending') : null }, h('button.plain', { type: 'button', onclick: choose }, name, isBy ? icon(sort.isMost ? 'down' : 'rise') : null));
   };
   const more = found.length - MAX_ROWS_OF_KEYS;
   return [

@@ -46,7 +46,7 @@ function dropDown(page, id, label, content) {
 
 /** The one menu of what can be copied: it copies at once and says so. @param {Page} page @param {string} id @param {[string, string][]} items what it is called, and the text */
 export function copyMenu(page, id, items) {
-  return dropDown(page, `copy ${id}`, [icon('copy'), 'Copy as…'], () => items.map(([name, text]) => h('button', { type: 'button', onclick: () => copyText(page, text, name) }, name)));
+  return dropDown(page, `copy ${id}`, [icon('copy'), h('span', null, 'Copy as…')], () => items.map(([name, text]) => h('button', { type: 'button', onclick: () => copyText(page, text, name) }, name)));
 }
 
 /** Actions as commands, to copy. @param {Page} page @param {import('./command.js').Action[]} actions @returns {[string, string][]} */

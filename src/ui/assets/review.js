@@ -20,7 +20,7 @@ export function failing(findings) {
 export function readiness(findings) {
   const { data, not_exercised: idle, judged_requests: requests, judged_deliveries: deliveries } = findings;
   const wrong = failing(findings);
-  if (wrong.length) return mark(`Not ready: ${count(wrong.length, 'finding')} to fix. The worst: ${wrong[0].title}.`, SEVERITIES[wrong[0].severity]);
+  if (wrong.length) return mark(`Not ready: ${count(wrong.length, 'finding')} to fix${wrong.length > 1 ? '. The worst' : ''}: ${wrong[0].title}.`, SEVERITIES[wrong[0].severity]);
   if (!requests && !deliveries) return mark('Not tested: no requests and no deliveries.', 'warn');
   const found = data.length ? `with ${count(data.length, 'finding')} to look at, none of them certain and severe,` : 'as far as the traffic shows: no finding';
   const judged = `${found} in ${count(requests, 'request')} and ${count(deliveries, 'delivery', 'deliveries')}`;
@@ -35,7 +35,7 @@ function findingPart(page, one, number) {
   const more = one.count - one.groups.reduce((sum, group) => sum + group.count, 0);
   const colour = SEVERITIES[one.severity] ?? 'warn';
   return h('li', { key: `${one.code} ${one.confidence}`, value: number }, h('article', null, opening(one.code, colour, 'found', prose(one.title),
-    [h('span.quiet.small', null, count(one.count, 'time')), mark(one.severity, colour), mark(one.confidence, one.confidence === 'certain' ? 'info' : 'quiet')], page.route.id === one.code, [
+    [h('span.quiet.small', null, count(one.count, 'time')), h('span.quiet.small', null, one.confidence), mark(one.severity, colour)], page.route.id === one.code, [
       h('ul', { 'aria-label': `Seen for ${one.code}` }, evidence),
       more > 0 ? h('p.quiet', null, `and ${more} more`) : null,
       pairs([['Why it matters', prose(one.why)], ['What to do', prose(capital(one.remedy))], ['Clause', foreign(one.clause + (one.cwe ? `; CWE-${one.cwe}` : ''))], ['Code', link(page, { id: one.code }, one.code)]])])));

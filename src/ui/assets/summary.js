@@ -79,8 +79,8 @@ function fileOf(page) {
   return /\.html?$|\.json$/.test(file) ? file : 'report.html';
 }
 
-/** What is known of a cause, and what to do. @param {Page} page @param {Cause} cause @returns {(Node | null)[]} */
-function causeFacts(page, cause) {
+/** What is known of a cause, and what to do. @param {Page} page @param {Cause} cause @param {string} [shown] the test under whose name it stands @returns {(Node | null)[]} */
+function causeFacts(page, cause, shown) {
   const { sentence, outcome, remedy, also, tests, keys, records, entries, findings, view } = cause;
   const run = /** @type {RunDocument} */ (page.store.run);
   const see = (/** @type {Entry} */ entry) => h('a', { href: page.address({ view: entry.kind === 'delivery' ? 'deliveries' : 'activity', id: entry.id, filter: '' }) }, timeOfDay(entry.at), h('span.hidden', null, ` ${entry.id}`));
@@ -95,8 +95,8 @@ function causeFacts(page, cause) {
   const codes = page.store.findings ? findings.flatMap((code) => [' ', link(page, { view: 'review', id: code, filter: '' }, code)]) : [];
   if (remedy || codes.length) facts.push(['What to do', h('span', null, remedy ? prose(capital(remedy)) : null, cause.advice ? adviceDone(page, cause.advice, null) : null, ...codes)]);
   if (messages.length) facts.push(['Message', h('span', null, messages.slice(0, 3).map((message) => h('code', null, foreign(message))))]);
-  if (names.length) facts.push([names.length === 1 ? 'Test' : 'Tests', h('ul.tests', null, names.slice(0, MAX_NAMED).map((name) => h('li', null, foreign(name))), names.length > MAX_NAMED ? h('li.quiet', null, `and ${names.length - MAX_NAMED} more`) : null)]);
-  else if (keys.length) facts.push([keys.length === 1 ? 'Key' : 'Keys', h('span', null, keys.slice(0, MAX_NAMED).flatMap((key, i) => [i ? ', ' : '', link(page, { view: 'activity', id: '', key, filter: '' }, key)]), keyCount > MAX_NAMED ? ` and ${keyCount - MAX_NAMED} more` : '')]);
+  if (names.length && String(names) !== shown) facts.push([names.length === 1 ? 'Test' : 'Tests', h('ul.tests', null, names.slice(0, MAX_NAMED).map((name) => h('li', null, foreign(name))), names.length > MAX_NAMED ? h('li.quiet', null, `and ${names.length - MAX_NAMED} more`) : null)]);
+  else if (!names.length && keys.length) facts.push([keys.length === 1 ? 'Key' : 'Keys', h('span', null, keys.slice(0, MAX_NAMED).flatMap((key, i) => [i ? ', ' : '', link(page, { view: 'activity', id: '', key, filter: '' }, key)]), keyCount > MAX_NAMED ? ` and ${keyCount - MAX_NAMED} more` : '')]);
   if (cause.count > 1) facts.push(['How often', count(cause.count, 'time')]);
   if (outcome) facts.push(['Since', foreign(outcome)]);
   if (also.length) facts.push(['Also', h('ul', null, also.map((one) => h('li', null, prose(one))))]);
@@ -137,13 +137,17 @@ function testsPart(page, run, causes) {
   const chosen = tests.find(({ key }) => key === page.route.id) ?? tests[0];
   const its = causes.filter((cause) => cause.tests.some(({ key }) => key === chosen.key) || cause.keys.includes(chosen.key) && !cause.tests.length);
   const sentFor = (/** @type {string} */ key) => page.store.entries.filter((one) => one.kind === 'delivery' && one.key === key && !one.superseded).length;
+  const traffic = (/** @type {typeof chosen} */ { key, requests }) => {
+    const sent = requests ? 0 : sentFor(key);
+    return sent ? count(sent, 'delivery', 'deliveries') : requests ? count(requests, 'request') : 'no requests';
+  };
   const row = (/** @type {typeof chosen} */ one) => h('li', { key: one.key }, h('a.go', { href: page.address({ id: one.key }), 'data-id': one.key, 'aria-current': one === chosen ? 'true' : null, title: one.test.test },
-    h(one.isRed ? 'span.bad' : 'span.ok', null, icon(one.isRed ? 'cross' : 'check'), h('span.hidden', null, one.isRed ? 'failed' : 'passed')), breakable(nameOfTest(one.test.test)), h('span.quiet.small', null, one.requests ? count(one.requests, 'request') : count(sentFor(one.key), 'delivery', 'deliveries'))));
-  const cause = (/** @type {Cause} */ one) => guarded(() => h('article', { key: one.id }, h('h3', null, prose(one.sentence)), causeFacts(page, one)), one);
+    h(one.isRed ? 'span.bad' : 'span.ok', null, icon(one.isRed ? 'cross' : 'check'), h('span.hidden', null, one.isRed ? 'failed' : 'passed')), breakable(nameOfTest(one.test.test)), h('span.quiet.small', null, traffic(one))));
+  const cause = (/** @type {Cause} */ one) => guarded(() => h('article', { key: one.id }, h('p.sentence', null, titleOf(one)), causeFacts(page, one, chosen.test.test)), one);
   return h('div.chosen-test', { key: 'tests' },
     h('ul.list-of-tests', { 'aria-label': 'Tests' }, tests.slice(0, MAX_TESTS).map(row)),
-    h('div', null, its.length ? its.map(cause)
-      : h('article', { key: chosen.key }, h('h3', null, foreign(chosen.test.test)), h('p', null, chosen.isRed ? foreign(chosen.test.message ?? 'It failed.') : 'Passed.'), link(page, { view: 'activity', id: '', key: chosen.key, filter: '' }, 'Its requests'))));
+    h('div', null, h('h3', null, breakable(chosen.test.test)),
+      its.length ? its.map(cause) : h('article', { key: chosen.key }, h('p', null, chosen.isRed ? foreign(chosen.test.message ?? 'It failed.') : 'Passed.'), link(page, { view: 'activity', id: '', key: chosen.key, filter: '' }, 'Its requests'))));
 }
 
 /** What ran the tests: the name of the program, without what starts it. @param {string[]} command @returns {string} */

@@ -108,7 +108,7 @@ export async function forbidden(emulator) {
 const CAUSES = {
   invalid: [/^GET \/v1\/system\/status was refused with 422 Unprocessable Entity: include_checks must be true or false, found "True"$/, /req_/],
   hammering: [/^GET \/v1\/system\/status was refused with 429 Too Many Requests: the quota of 5 requests in 60 s is used up; requests follow each 429 at once \((likely )?no-back-off\)$/, /growing pauses.*\d+ times/],
-  forged: [/^https:\/\/app.example.com\/hooks, sent to .* accepted a forged delivery with 204; tampered deliberately/, /Verify the signature/],
+  forged: [/^https:\/\/app.example.com\/hooks accepted a forged delivery with 204; tampered: /, /Verify the signature/],
   silent: [/; 0 requests arrived$/, /WRS_BASE_URL/],
 };
 
@@ -123,10 +123,10 @@ export async function red() {
     const card = page.getByRole("main").getByRole("article").first();
     await card.waitFor();
     if (process.env.WRS_PICTURES) await page.screenshot({ path: join(folder, file.replace("html", "png")) });
-    const heading = await card.getByRole("heading").first().textContent();
+    const sentence = await card.locator(".sentence").first().textContent();
     assert.match(await page.getByRole("main").getByRole("heading").first().textContent(), /^(pytest|vitest) · exit 1 · (\d.* · )?1 of 1 failed$/);
-    assert.match(heading, title, file);
-    assert.equal(await page.locator(".verdict").textContent(), `Failed: ${heading}`, file);
+    assert.match(sentence.replace("Forgery accepted: ", ""), title, file);
+    assert.equal(await page.locator(".verdict").textContent(), `Failed: ${sentence.replace("Forgery accepted: ", "")}`, file);
     assert.match(await card.textContent(), detail, file);
     const { y, height } = await card.boundingBox();
     assert.ok(y + height <= 900, `${file}: the first card ends at ${y + height} pixels`);
