@@ -253,6 +253,7 @@ pub const CODES: &[(&str, &str)] = &[
     ),
     ("scenario/never-matches", "a condition can never be true"),
     ("scenario/no-effect", "a rule, sequence step or file does nothing"),
+    ("scenario/other-status", "an error has a status that the contract does not give it"),
     ("scenario/syntax", "the file is not TOML"),
     ("scenario/too-many", "a limit on number or size is exceeded, in one file or over all scenarios"),
     ("scenario/unknown-error", "the contract has no error of this name"),

@@ -66,7 +66,7 @@ fn default_url() -> String {
 pub(crate) struct Target {
     /// The emulator's address.
     // The alias is its former name in `listen`.
-    #[arg(long, alias = "emulator", env, default_value_t = default_url(), value_name = "URL")]
+    #[arg(long, alias = "emulator", env = "WRS_EMULATOR_URL", hide_env_values = true, default_value_t = default_url(), value_name = "URL")]
     pub(crate) url: String,
     /// The control API's token, if it requires one.
     #[arg(long, env, value_name = "TOKEN", hide_env_values = true)]

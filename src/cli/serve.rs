@@ -23,7 +23,7 @@ use super::trust::{BUNDLE_VARIABLES, TrustFiles};
 use crate::advice::{Advice, Audience};
 use crate::app::{ClockSetting, Emulator, FileLimit, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
-use crate::contract::{DEFAULT_ADDRESS, DEFAULT_PORT};
+use crate::contract::{DEFAULT_ADDRESS, DEFAULT_PORT, DEFAULT_URL};
 use crate::diagnostic::render_all;
 use crate::http::handler::Limits;
 use crate::http::host::host_name;
@@ -370,13 +370,17 @@ fn banner(emulator: &Emulator, profile: Option<&str>, trust: Option<&TrustFiles>
   forwards   {forwards}
 
   what happens is shown here, and in a browser at {control_url}/_emulator/; stop with Ctrl-C
-
+{elsewhere}
 ",
         prefix = control.profile_of_all().keys.test_prefix,
         preset = profile.unwrap_or("contract"),
         files = counted(files, "scenario file"),
         forwards = forwards.join("\n             "),
         control_url = emulator.control_url(),
+        elsewhere = match emulator.control_url() {
+            usual if usual == DEFAULT_URL => String::new(),
+            url => format!("  commands find it after `export WRS_EMULATOR_URL={}`\n", reachable(&url)),
+        },
     )
 }
 

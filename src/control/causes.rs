@@ -671,7 +671,10 @@ impl Cause {
             let mut title = finding.title.clone();
             title[..1].make_ascii_lowercase();
             self.sentence.push_str(&format!("; {title} ({likely}{})", finding.code));
-            (self.remedy, self.advice) = (Some(finding.remedy.clone()), None);
+            // The worst comes first, and what to do about it is done first.
+            if self.findings.len() == 1 {
+                (self.remedy, self.advice) = (Some(finding.remedy.clone()), None);
+            }
         }
     }
 

@@ -298,7 +298,10 @@ fn loop_after_401(traffic: &Traffic<'_>) -> Judged {
 
 fn repeated_422(traffic: &Traffic<'_>) -> Judged {
     after_each(traffic, 422, RecordedRequest::parts, |FollowUp { refused, next, .. }| {
-        Some(format!("{} repeats {}, which was refused as invalid, without a change", next.line(), refused.id()))
+        // A 429 that is retried at once says so itself.
+        let text =
+            || format!("{} repeats {}, which was refused as invalid, without a change", next.line(), refused.id());
+        (next.0.status != 429).then(text)
     })
 }
 

@@ -44,7 +44,7 @@ fn found_text(found: &str) -> &str {
     match found {
         "sequence" => "an array",
         "map" => "a table",
-        "unit variant" => "something else",
+        "unit variant" => "another type",
         // A table may be written as a list of its values, which is never meant.
         found if found.starts_with("length ") => "an array",
         // The text is in its own quotes.

@@ -27,6 +27,7 @@ use super::profile::{forwards_in_force, mask_as, patch_of_forwards};
 use super::signals::{Adopted, Signals};
 use super::signatures::{ResolvedSigning, SigningArgs, check_url};
 use super::stream::Stream;
+use crate::contract::DEFAULT_URL;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::{self, ControlCall as _};
 use crate::http::handler::Limits;
@@ -137,7 +138,9 @@ async fn listen(args: ListenArgs, signing: ResolvedSigning, tls: Option<ServerTl
     }
     print(&ready_text(&url, registration.as_ref(), args.json));
     if is_early {
-        note(&format!("waiting for the emulator at {}", wanted.args.target.url));
+        let at = &wanted.args.target.url;
+        let other = if at == DEFAULT_URL { " (another: --url or WRS_EMULATOR_URL)" } else { "" };
+        note(&format!("waiting for the emulator at {at}{other}"));
     }
     if let Some(text) = nothing_delivered {
         let mut lines = text.lines().map(str::to_owned);

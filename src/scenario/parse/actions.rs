@@ -369,6 +369,7 @@ impl Parser<'_> {
             self.error("scenario/clash", table.span_of("status"), message, hint);
         }
         self.warn_of_quota_never_sent(table, &reply);
+        self.warn_of_other_status(table, &reply);
         Some(reply)
     }
 

@@ -86,6 +86,20 @@ impl Parser<'_> {
         meant.any(|route| statuses(route).any(|answered| answered == status))
     }
 
+    /// Warns of an error with a status that the contract does not give it, which is most likely mistyped. Any server may fail with any status.
+    pub(super) fn warn_of_other_status(&mut self, table: &Table<'_, '_>, reply: &ScriptedReply) {
+        let (Some(error), Some(status)) = (reply.error, reply.status) else { return };
+        if status == error.status() || status < 400 || error == ErrorKind::InternalError {
+            return;
+        }
+        let message = format!("`{}` has the status {} in the contract, not {status}", error.name(), error.status());
+        let hint = match ErrorKind::from_status(status) {
+            Some(meant) => format!("drop `status`, or write error = \"{}\"", meant.name()),
+            None => "drop `status`, or write error = \"internal_error\"".to_owned(),
+        };
+        self.warning("scenario/other-status", table.span_of("status"), message, hint);
+    }
+
     /// Warns of values for quota headers that the answer will not have.
     pub(super) fn warn_of_quota_never_sent(&mut self, table: &Table<'_, '_>, reply: &ScriptedReply) {
         let Some(quota) = reply.quota else { return };

@@ -1,6 +1,7 @@
 // The list of everything that happens: filter, pause, new rows on demand. Rows are drawn by the virtual list.
 
 import { foreign, guarded, h, icon, prose } from './element.js';
+import { keyWords } from './command.js';
 import { connectPanel } from './connect.js';
 import { completions, matcher, problemOf, toggled } from './filter.js';
 import { VirtualList } from './list.js';
@@ -226,7 +227,7 @@ export class Activity {
     if (page.isDocument) return h('p.empty', null, 'Nothing was recorded.');
     if (!kind) return connectPanel(page);
     const has = (page.store.run?.subscriptions ?? []).some((one) => one.status === 'active');
-    return has ? emptyState(page, 'No delivery yet. Trigger an event:', [page.cli(['trigger', 'workflow.completed', '--wait'])])
+    return has ? emptyState(page, 'No delivery yet. Trigger an event:', [page.cli(['trigger', 'workflow.completed', '--wait', ...keyWords(page.route.key)])])
       : h('div.empty', null, h('p', null, 'No deliveries yet, and no subscriptions to deliver to. ', link(page, { view: 'trigger', id: '', filter: '' }, 'Create one and trigger an event.')));
   }
 }

@@ -123,7 +123,7 @@ export function againPart(page, request) {
     form.written = ok ? name : '';
     page.redraw();
   };
-  const statuses = [...new Set([status, request.status, ...Object.keys(ERRORS).map(Number)])].filter((one) => one >= 200).sort();
+  const statuses = [...new Set([status, request.status, ...Object.keys(ERRORS).map(Number), 503])].filter((one) => one >= 200).sort();
   const change = (/** @type {Event} */ event) => {
     form.status = /** @type {HTMLSelectElement} */ (event.target).value;
     page.redraw();

@@ -5,7 +5,7 @@ import { cliLine, DEFAULT_ORIGIN, outcomeOf } from './command.js';
 import { checkView, deliveryPane } from './delivery.js';
 import { foreign, guarded, h, icon, morph } from './element.js';
 import { withWord } from './filter.js';
-import { frame, pageTitle, tabIcon } from './frame.js';
+import { frame, pageTitle } from './frame.js';
 import { keyPane, keysView } from './keys.js';
 import { openable, stepFrom } from './list.js';
 import { Live } from './live.js';
@@ -135,6 +135,7 @@ class App {
       this.ui.menu = false;
       this.judged = '';
     }
+    if (before.view !== this.route.view || before.id !== this.route.id) this.ui.results = new Map();
     if (before.key !== this.route.key && !this.isDocument) {
       this.store.findings = null;
       this.isJudging = false;
@@ -183,8 +184,8 @@ class App {
   async perform(action) {
     const { results } = this.ui;
     this.ui.asked = '';
-    // What was activated before may no longer be.
-    if (action.path === 'scenarios/active') for (const id of results.keys()) if (id.startsWith('play ')) results.delete(id);
+    // What an earlier one led to may no longer be so.
+    results.clear();
     results.set(action.id, { busy: true, ok: true, message: '' });
     this.redraw();
     try {
@@ -296,7 +297,6 @@ class App {
     }
     if (isNew || document.hidden) {
       document.title = pageTitle(this);
-      document.querySelector('link[rel=icon]')?.setAttribute('href', tabIcon(this));
     }
     if (isList) this.activity.list.draw();
     // Its row may come later, with the whole journal.
@@ -388,6 +388,7 @@ class App {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     const target = /** @type {HTMLElement} */ (event.target);
     if (event.key === 'Escape') return this.back(target);
+    if (event.key === 'Enter' && target.id === 'filter') return this.activity.list.root.focus();
     if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.nodeName) || !this.ui.shortcuts || this.isHelping) return;
     const { list } = this.activity;
     const isList = list.root.isConnected;

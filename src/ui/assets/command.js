@@ -44,7 +44,7 @@ export function attemptLine({ url, request: { headers, body } }) {
 }
 
 /** @param {string} key @returns {string[]} */
-function keyWords(key) {
+export function keyWords(key) {
   return key ? ['--key', key] : [];
 }
 
@@ -137,6 +137,8 @@ export function actionOf(advice, scenario) {
       return clockMode('auto', key);
     case 'set':
       return { ...changeSetting(advice.setting, /^\d+$/.test(advice.value) ? Number(advice.value) : advice.value, key), label: `Set ${advice.setting} to ${advice.value}${whom}` };
+    case 'forward':
+      return { id: `forward ${advice.url}`, label: `Forward ${advice.url} to ${advice.to}`, method: 'PATCH', path: 'profile', body: { webhooks: { forwards: { [advice.url]: advice.to } } }, cli: ['forwards', 'add', `${advice.url}=${advice.to}`] };
     case 'redeliver':
       return redeliver(advice.id);
     case 'enable_subscription':

@@ -178,6 +178,6 @@ export function checkView(page) {
           result.expected ? differs('Signatures compared', result.expected, result.found, ['expected', 'found']) : null,
           result.content ? signedContent(result.content) : null)
           : h('p.empty', null, 'Paste a delivery that your receiver got. Nothing leaves this tab.'),
-        section('On the command line', commandLine(page, 'wrs-emulator verify --headers headers.txt body.json', 'the command')))),
+        section('On the command line', commandLine(page, 'WRS_WEBHOOK_SECRET=whsec_… wrs-emulator verify --headers headers.txt body.json', 'the command')))),
   ];
 }

@@ -26,6 +26,7 @@ function doings(page) {
     const { message } = await page.perform({ ...action, label: name });
     page.say(`${name}. ${message}`);
   }]);
+  all.push(['New scenario', 'action', { view: 'scenarios', id: '', filter: 'new' }]);
   for (const [word, name] of [['1s', '1 s'], ['1m', '1 min'], ['1h', '1 h']]) add(advance(word, key), `Advance the clock by ${name}`);
   const isRunning = (page.store.clockOf(key)?.mode ?? 'real') === 'real';
   add(clockMode(isRunning ? 'frozen' : 'real', key), isRunning ? 'Freeze the clock' : 'Run the clock');
@@ -123,15 +124,6 @@ export function pageTitle(page) {
   const clock = mode === 'real' ? '' : ` (${mode})`;
   const what = page.isDocument ? oneLine(run?.viewing ?? 'recorded run', 60) : port(page);
   return [`${page.unread ? `(${page.unread}) ` : ''}${what}${clock}`, listed(page.store.activeScenarios(page.route.key).slice(0, 2)), 'wrs-emulator'].filter(Boolean).join(' · ');
-}
-
-/** An icon with the last digits of the port; a square while scenarios are active, bars while the clock does not run. @param {Page} page */
-export function tabIcon(page) {
-  const digits = port(page).replace(/\D/g, '').slice(-2) || '··';
-  const shape = page.store.activeScenarios(page.route.key).length ? '<rect width="32" height="32" fill="%238a5200"/>' : '<circle cx="16" cy="16" r="16" fill="%232f55d4"/>';
-  const bars = (page.store.clockOf('')?.mode ?? 'real') !== 'real' ? '<path d="M8 27h6M18 27h6" stroke="white" stroke-width="4"/>' : '';
-  const text = `<text x="16" y="21" font-size="16" font-family="sans-serif" font-weight="bold" fill="white" text-anchor="middle">${digits}</text>`;
-  return `data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">${shape}${text}${bars}</svg>`;
 }
 
 /** @param {Page} page @returns {Node} */

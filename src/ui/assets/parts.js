@@ -133,7 +133,7 @@ export function actionButton(page, action, submits, look = submits ? 'primary' :
         h('button.danger', { type: 'button', onclick: () => page.perform(action) }, `Yes, ${action.label.toLowerCase()}`),
         h('button', { type: 'button', onclick: no }, 'Cancel'))
       : h('button', { type: submits ? 'submit' : 'button', class: look || null, disabled: isBusy, onclick: submits ? null : press }, action.label, action.about ? h('span.hidden', null, ` ${action.about}`) : null),
-    said && !said.busy && !action.isQuiet ? h(`p.result.${said.ok ? 'ok' : 'bad'}`, null, icon(said.ok ? 'check' : 'cross'), ' ', foreign(said.message)) : null);
+    said && !said.busy && !action.isQuiet ? h(`p.result.${said.ok ? 'ok' : 'bad'}`, null, icon(said.ok ? 'check' : 'cross'), ' ', foreign(said.message), said.ok ? null : (said.data?.advice ?? []).map((/** @type {Advice} */ one) => adviceDone(page, one, null))) : null);
 }
 
 /** @param {Entry} entry @returns {Node} */

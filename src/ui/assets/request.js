@@ -17,8 +17,9 @@ function stepMark(verdict) {
 /** The checks that a record went through, in words; those that passed say little. @param {StepRow[] | undefined} steps */
 export function stepsTable(steps) {
   if (!steps?.length) return null;
-  const passed = steps.filter((step) => step.verdict === 'passed').length;
-  return fold(`Checks, ${passed} of ${steps.length} passed`, false, h('ol.steps', { 'aria-label': 'Checks' }, steps.map((step) => h('li', null, stepMark(step.verdict), ' ', h('b', null, foreign(step.check)), ' ', prose(step.detail)))));
+  const number = (/** @type {string} */ verdict) => steps.filter((step) => step.verdict === verdict).length;
+  const [failed, left] = [number('failed'), number('not_reached')];
+  return fold(`Checks: ${number('passed')} passed${failed ? `, ${failed} failed` : ''}${left ? `, ${left} not reached` : ''}`, false, h('ol.steps', { 'aria-label': 'Checks' }, steps.map((step) => h('li', null, stepMark(step.verdict), ' ', h('b', null, foreign(step.check)), ' ', prose(step.detail)))));
 }
 
 /** @param {Page} page @param {Explanation} explanation */

@@ -1,6 +1,6 @@
 // The review: whether the integration is ready, in a sentence; findings with the requests and deliveries that show them; what was not tested.
 
-import { commandOfAdvice, exampleLine } from './command.js';
+import { commandOfAdvice, exampleLine, keyWords } from './command.js';
 import { foreign, guarded, h, prose } from './element.js';
 import { commandLine, emptyState, link, mark, meter, opening, pairs, section } from './parts.js';
 import { capital, count, oneLine } from './text.js';
@@ -83,6 +83,6 @@ export function reviewView(page) {
         idle.length ? section('Not tested yet', h('ul.problems', null, idle.map((one) => guarded(() => idlePart(page, one), one)))) : null),
       h('div', null,
         id ? null : section('Not visible in traffic', h('ul', null, findings.beyond.map((text) => h('li', null, prose(text))))),
-        page.isDocument ? null : section('On the command line', commandLine(page, page.cli(['review', 'findings', ...(key ? ['--key', key] : [])]), 'the command')))),
+        page.isDocument ? null : section('On the command line', commandLine(page, page.cli(['review', 'findings', ...keyWords(key)]), 'the command')))),
   ];
 }

@@ -87,7 +87,7 @@ function settingControl(page, setting, row) {
     isLong ? h('textarea', { 'aria-label': name, controlled: text, oninput: change, spellcheck: 'false', rows: Math.max(2, Math.min(10, text.split('\n').length)), placeholder: isPlain ? 'none' : null })
       : h('input', { type: typeof value === 'number' ? 'number' : 'text', step: 'any', 'aria-label': name, controlled: text, oninput: change, placeholder: value === null ? 'not set' : null }),
     isLong ? h('span.hint.small.quiet', null, isPlain ? lines.hint : 'JSON') : null,
-    isTyped ? h('button.primary', { type: 'submit' }, 'Set') : null);
+    isTyped ? [h('span.small.warn', null, 'not set yet'), h('button.primary', { type: 'submit' }, 'Set')] : null);
 }
 
 /** @param {Page} page @param {SettingRow} setting @param {AssumptionRow | undefined} row @returns {Node} */

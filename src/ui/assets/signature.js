@@ -158,9 +158,9 @@ export async function checkSignature(capture, given, secret, now) {
   const findings = [`The headers are those of the scheme ${name}.`];
   if (scheme.id && !id && scheme.signed('x', '').includes('x')) findings.push(`The header ${scheme.id} is missing.`);
   if (scheme.signed('', 'x').includes('x')) {
-    if (!time) findings.push('The time is missing.');
     const off = Math.round(now / 1000 - Number(time));
-    if (Math.abs(off) > 300) findings.push(`The time is ${Math.abs(off)} s ${off > 0 ? 'in the past' : 'in the future'}; libraries accept 300 s.`);
+    if (!time) findings.push('The time is missing.');
+    else if (Math.abs(off) > 300) findings.push(`The time is ${Math.abs(off)} s ${off > 0 ? 'in the past' : 'in the future'}; libraries accept 300 s.`);
   }
   const prefix = scheme.signed(id, time);
   const content = takenApart(prefix + body, { id, time, body });

@@ -1,6 +1,6 @@
 // Subscriptions: what goes where in a table, one of them with its secret and actions, a form for a new one; and a form that fires an event.
 
-import { ONE_EVENT, enable, oneEvent, rotate, subscribe, trigger, unsubscribe } from './command.js';
+import { ONE_EVENT, enable, keyWords, oneEvent, rotate, subscribe, trigger, unsubscribe } from './command.js';
 import { stateOf } from './delivery.js';
 import { breakable, foreign, guarded, h } from './element.js';
 import { actionButton, commandsOf, copyButton, copyMenu, emptyState, filterable, fold, idPart, keyChoice, keyOf, link, mark, pairs, scrolled, section, statusMark } from './parts.js';
@@ -72,7 +72,7 @@ export function triggerView(page) {
       h('form', { onsubmit: submit },
         h('div.fields', null, keyChoice(page, values), choice('type', 'Type', (known.length ? known : [type]).map((one) => [one, oneLine(one, 80)]), type),
           key ? choice('subscription', 'Receivers', [['', `all that match (${matching.length})`], .../** @type {[string, string][]} */ (subscriptions.map((one) => [one.id, oneLine(one.url, 90)]))], subscription) : null,
-          choice('tamper', 'Forge on purpose', TAMPERS.map((one) => [one, one.replace('_', ' ') || 'nothing']), values.tamper)),
+          choice('tamper', 'Forge on purpose', TAMPERS.map((one) => [one, one === 'timestamp' ? 'old timestamp' : one.replace('_', ' ') || 'nothing']), values.tamper)),
         h('label', null, 'Data as JSON; empty for the default', h('textarea', { controlled: values.data, oninput: change('data'), spellcheck: 'false', placeholder: '{"workflow_id":"wf_1","status":"completed"}' })),
         h('details', { open: isSpecial, key: 'more' }, h('summary', null, h('h3', null, 'More options')), h('div.more', null,
           h('div.fields', null,
@@ -195,7 +195,7 @@ export function subscriptionsView(page) {
     all.length ? scrolled('Subscriptions', h('table.rows', null,
       h('thead', null, h('tr', null, ['Receiver', 'Health', 'Events', 'Key', 'Deliveries', 'Last'].map((head, i) => h(['th', 'th', 'th.late.wraps', 'th.late', 'th.number.late', 'th.number.later'][i], { scope: 'col' }, head)))),
       h('tbody', null, all.map((one) => guarded(() => subscriptionRow(page, one), one)))))
-      : page.isDocument ? h('p.empty', null, 'There was no subscription.') : emptyState(page, 'No subscription. Create one below, or:', [page.cli(['subscriptions', 'create', 'https://demo.sink.localhost/hook'])]),
+      : page.isDocument ? h('p.empty', null, 'There was no subscription.') : emptyState(page, 'No subscription. Create one below, or:', [page.cli(['subscriptions', 'create', 'https://demo.sink.localhost/hook', ...keyWords(page.route.key)])]),
     page.isDocument || !page.store.run ? null : fold('Subscribe a receiver', !all.length, subscribeForm(page)),
   ];
 }

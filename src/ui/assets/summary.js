@@ -1,11 +1,11 @@
 // The summary of a run: its first sentence, the tests, a row for each cause that opens in place; then settings and environment.
 
-import { exampleLine } from './command.js';
+import { exampleLine, keyWords } from './command.js';
 import { breakable, foreign, guarded, h, icon, prose, s } from './element.js';
 import { adviceDone, commandLine, copyButton, copyMenu, emptyState, fold, link, opening, pairs, pre, saveReport, scrolled, section, testButton } from './parts.js';
 import { failing, readiness } from './review.js';
 import { commandOf } from './shell.js';
-import { NUMBERS, capital, count, dateTime, duration, isRefused, listed, nameOfTest, oneLine, settingText, timeOfDay } from './text.js';
+import { NUMBERS, capital, count, dateTime, duration, isRefused, listed, nameOfTest, oneLine, settingText, shortKey, timeOfDay } from './text.js';
 import { timeline } from './timeline.js';
 
 /** @typedef {NonNullable<RunDocument['verification']['causes']>[number]} FoundCause */
@@ -278,7 +278,7 @@ function liveSentence(causes, sentence) {
 /** @param {Page} page @returns {(Node | null)[]} */
 export function summaryView(page) {
   const { run, entries } = page.store;
-  const { isDocument } = page;
+  const { isDocument, route: { key } } = page;
   const { findings } = page.store;
   if (!run?.verification) return [h('h2', { tabindex: -1 }, 'Summary'), h('p.empty', null, 'Loading…')];
   const causes = causesOf(run, entries);
@@ -297,8 +297,9 @@ export function summaryView(page) {
   const drawing = isEmpty ? null : guarded(() => timeline(page, entries, width), null);
   return [
     isDocument ? h('div', { key: 'head' }, h('h2', { tabindex: -1 }, foreign(headOf(run))), h('p.actions.small.quiet', null, h('span', null, dateTime(run.recorded_at).replace(/\.\d+/, '')), command ? [foreign(command, 'code'), copyButton(page, command, 'the command')] : null))
-      : h('div.title', { key: 'head' }, h('h2', { tabindex: -1 }, 'Summary'), h('button', { type: 'button', onclick: () => saveReport(page) }, 'Save the report'), copyMenu(page, 'summary', [['Save the report: CLI', page.cli(['run', 'save', 'report.html', ...(page.route.key ? ['--key', page.route.key] : [])])], ['Verdict: CLI', page.cli(['verdict'])]])),
+      : h('div.title', { key: 'head' }, h('h2', { tabindex: -1 }, 'Summary'), h('button', { type: 'button', onclick: () => saveReport(page) }, key ? `Save the report of ${shortKey(key, [])}` : 'Save the report'), copyMenu(page, 'summary', [['Save the report: CLI', page.cli(['run', 'save', 'report.html', ...keyWords(key)])], ['Verdict: CLI', page.cli(['verdict', ...keyWords(key)])]])),
     h(`p.verdict.${tone}`, null, prose(isDocument ? sentence : liveSentence(causes, sentence))),
+    key && !isDocument ? h('p.note', null, 'This covers all keys; the report that is saved covers this key.') : null,
     hasTests ? guarded(() => testsPart(page, run, causes), run.keys) : null,
     fourNumbers(page, run),
     omitted.length && isDocument ? h('p.note', null, `Left out of this file, the oldest first: ${listed(omitted)}.`) : null,

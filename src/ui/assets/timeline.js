@@ -43,14 +43,14 @@ export function placesOf(times, width) {
 /** @typedef {{entry: Entry, x: number}} Placed */
 
 /**
- * The lanes: those of the busiest keys in the order of their names, so that they stay where they are, and one of all others.
- * @param {Entry[]} entries @param {(key: string) => string} nameOf @returns {Map<string, string>} the name of the lane of each key
+ * The lanes: those of failed tests and then of the busiest keys, in the order of their names, so that they stay where they are, and one of all others.
+ * @param {Entry[]} entries @param {(key: string) => string} nameOf @param {Set<string>} [failed] the keys of failed tests @returns {Map<string, string>} the name of the lane of each key
  */
-export function lanesOf(entries, nameOf) {
+export function lanesOf(entries, nameOf, failed = new Set()) {
   /** @type {Map<string, number>} */
   const weights = new Map();
   for (const { key } of entries) weights.set(key ?? '', (weights.get(key ?? '') ?? 0) + 1);
-  const busiest = [...weights].sort((a, b) => b[1] - a[1]).map(([key]) => key);
+  const busiest = [...weights].sort((a, b) => Number(failed.has(b[0])) - Number(failed.has(a[0])) || b[1] - a[1]).map(([key]) => key);
   const own = busiest.length > MAX_LANES ? busiest.slice(0, MAX_LANES - 1) : busiest;
   const others = busiest.slice(own.length);
   const lanes = own.map((key) => /** @type {[string, string]} */ ([key, key ? nameOf(key) : 'no key'])).sort(([, a], [, b]) => a.localeCompare(b));
@@ -184,7 +184,8 @@ export function timeline(page, entries, wide = page.width || 1000) {
   const times = shown.map((entry) => entry.at);
   const { places, gaps } = placesOf(times, width - left - right);
   const keys = page.store.keys();
-  const lanes = lanesOf(shown, (key) => tests.get(key) ?? shortKey(key, keys));
+  const red = new Set((page.store.run?.keys ?? []).filter(({ test }) => test?.outcome === 'failed').map(({ key }) => key));
+  const lanes = lanesOf(shown, (key) => tests.get(key) ?? shortKey(key, keys), red);
   const laneOf = (/** @type {Entry} */ { key }) => (isFolded ? '' : lanes.get(key ?? '') ?? '');
   const names = isFolded ? [''] : [...new Set(lanes.values())];
   const height = isFolded ? FOLDED : names.length === 1 ? 56 : Math.max(isSmall ? 36 : 20, Math.min(40, Math.round(108 / names.length)));
