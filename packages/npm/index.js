@@ -32,6 +32,26 @@ function withEmulator(body, { clock } = {}) {
     await emulator.reset();
     if (clock) await emulator.post("clock", { mode: clock });
     const name = `${basename(test.file)}: ${test.name}`;
+    let isTold = false;
+    const tell = async (error) => {
+      isTold = true;
+      await report(emulator, test, name, ...described(error));
+      // The emulator may have failed; the test's own error counts.
+      try {
+        for (const line of await emulator.story()) test.note(`wrs-emulator: ${line}`);
+      } catch (problem) {
+        test.note(`wrs-emulator: not reachable: ${problem.message}`);
+      }
+      keepReport(url, test);
+    };
+    // After the test, where its runner has such hooks: it took too long, so that its body does not end, or another hook let it fail.
+    test.later?.(async () => {
+      const error = !isTold && test.expects() === "success" && test.failure();
+      if (!error) return;
+      emulator.clock.release();
+      await tell(error);
+    });
+    if (shared.atExit.length > 0) awaitEnd();
     try {
       try {
         await body(emulator, ...given);
@@ -46,25 +66,10 @@ function withEmulator(body, { clock } = {}) {
         throw error;
       }
       test.failed?.();
-      await report(emulator, test, name, ...described(error));
-      // The emulator may have failed; the test's own error counts.
-      try {
-        for (const line of await emulator.story()) test.note(`wrs-emulator: ${line}`);
-      } catch (problem) {
-        test.note(`wrs-emulator: not reachable: ${problem.message}`);
-      }
-      keepReport(url, test);
+      await tell(error);
       throw error;
     }
     await report(emulator, test, name, ...(test.expects() === "failure" ? ["the test should have failed"] : []));
-    // A hook that runs after the test may let it fail.
-    test.later?.(async () => {
-      const error = test.expects() === "success" && test.failure();
-      if (!error) return;
-      await report(emulator, test, name, ...described(error));
-      keepReport(url, test);
-    });
-    if (shared.atExit.length > 0) awaitEnd();
   };
   // vitest reads there which fixtures the test uses. It does not give it the emulator.
   wrapped.toString = () => `(${parameters(body).slice(1).join(", ")}) => {}`;

@@ -598,7 +598,7 @@ impl RunVerdict {
         warnings
     }
 
-    /// Possible reasons why the command failed, if its tests do not say: every problem.
+    /// Possible reasons why the command failed, if no failed test says: every problem.
     fn failed_command(&self) -> Option<ReportCase> {
         let status = self.exit_status?;
         let causes = self.body.causes.iter().filter(|cause| self.explains_command(cause));
@@ -609,7 +609,7 @@ impl RunVerdict {
     }
 
     fn explains_command(&self, cause: &Cause) -> bool {
-        self.exit_status.is_some_and(|status| status != 0) && self.body.tests == 0 && cause.may_fail_a_command()
+        self.exit_status.is_some_and(|status| status != 0) && self.body.failed_tests == 0 && cause.may_fail_a_command()
     }
 
     /// Why the tests failed.

@@ -331,7 +331,7 @@ impl Judge<'_> {
         }
         let profile = self.control.engine.profile_for(Some(run.workspace.name()));
         let requests: Vec<Arc<RequestRecord>> = run.requests.iter().rev().cloned().collect();
-        let clock_runs = run.workspace.clock().mode() == ClockMode::Real;
+        let clock_runs = self.control.engine.registry.clock().mode() == ClockMode::Real;
         let found = findings::judge(&Traffic { requests: &requests, deliveries, profile: &profile, clock_runs });
         let records: HashSet<String> = cause.records.iter().cloned().collect();
         let found = found

@@ -407,9 +407,9 @@ impl Records {
         // A delivery keeps the records that the journal has. The page asks for none of them every few seconds.
         let attempts = if most == 0 { &[] } else { &history.attempts[..] };
         let numbers: HashMap<_, _> = attempts.iter().map(|(number, attempt)| (Arc::as_ptr(attempt), *number)).collect();
-        let place_of = |attempt: &Arc<AttemptRecord>| {
-            numbers.get(&Arc::as_ptr(attempt)).map_or(0, |number| history.place(*number))
-        };
+        let places = if most == 0 { HashMap::new() } else { history.places() };
+        let place = |number: &u64| places.get(number).copied().unwrap_or_default();
+        let place_of = |attempt: &Arc<AttemptRecord>| numbers.get(&Arc::as_ptr(attempt)).map_or(0, place);
         let deliveries = newest(&found, most, |(_, delivery)| RunRecord {
             places: delivery.attempts.iter().map(place_of).collect(),
             record: deliveries::whole(delivery, registry, redactor),
@@ -419,7 +419,7 @@ impl Records {
                 .flatten(),
         });
         let events = newest(&history.events, most, |(number, event)| RunRecord {
-            places: vec![history.place(*number)],
+            places: vec![place(number)],
             record: events::to_view(event, registry, redactor),
             summary: story::event_summary(event),
             advice: None,
@@ -439,7 +439,7 @@ impl Records {
             deliveries: cursor(omitted.deliveries, found[..deliveries.len()].last().map(|(serial, _)| *serial)),
         };
         let explained = |(request, (number, record)): (RequestWhole, &(u64, Arc<RequestRecord>))| RunRequest {
-            place: history.place(*number),
+            place: place(number),
             request,
             explanation: explain::explain_request(control, record, AdviceTime::Later, redactor),
         };
@@ -526,8 +526,6 @@ fn keys(
 struct EntriesByKind {
     /// The number of the next entry.
     next: u64,
-    /// The numbers of the requests, events and attempts.
-    numbers: Vec<u64>,
     requests: Vec<(u64, Arc<RequestRecord>)>,
     events: Vec<(u64, Arc<EventRecord>)>,
     attempts: Vec<(u64, Arc<AttemptRecord>)>,
@@ -537,20 +535,11 @@ struct EntriesByKind {
 impl EntriesByKind {
     fn read(control: &Control, scope: &KeyScope, keys: &Keys) -> Self {
         let next = control.engine.journal.next_number();
-        let mut history = Self {
-            next,
-            numbers: Vec::new(),
-            requests: Vec::new(),
-            events: Vec::new(),
-            attempts: Vec::new(),
-            notices: Vec::new(),
-        };
+        let mut history =
+            Self { next, requests: Vec::new(), events: Vec::new(), attempts: Vec::new(), notices: Vec::new() };
         control.engine.journal.search(Some(next), usize::MAX, |number, entry| {
             if !scope.covers_entry(entry, keys) {
                 return None::<()>;
-            }
-            if matches!(entry, Entry::Request(_) | Entry::Event(_) | Entry::Attempt(_)) {
-                history.numbers.push(number);
             }
             match entry {
                 Entry::Request(request) => history.requests.push((number, Arc::clone(request))),
@@ -564,8 +553,19 @@ impl EntriesByKind {
         history
     }
 
-    /// The place of an entry. Numbers of the journal depend on what other keys do meanwhile; places do not.
-    fn place(&self, number: u64) -> u64 {
-        self.numbers.partition_point(|other| *other >= number) as u64
+    /// The places of the entries, by their numbers. By time, then in the order of the journal, in which attempts stand wherever they ended
+    /// beside what came meanwhile: so a first attempt comes after its event, and those that became due come first.
+    fn places(&self) -> HashMap<u64, u64> {
+        let events: HashMap<_, u64> = self.events.iter().map(|(number, event)| (Arc::as_ptr(event), *number)).collect();
+        let of_attempt = |(number, attempt): &(u64, Arc<AttemptRecord>)| {
+            let after = events.get(&Arc::as_ptr(&attempt.event)).filter(|_| attempt.at == attempt.event.handed_at);
+            let serial = attempt.delivery.serial.get().copied();
+            ((attempt.at, after.copied().unwrap_or_default(), serial, attempt.number), *number)
+        };
+        let requests = self.requests.iter().map(|(number, request)| ((request.at, *number, None, 0), *number));
+        let fired = self.events.iter().map(|(number, event)| ((event.handed_at, *number, None, 0), *number));
+        let mut all: Vec<_> = requests.chain(fired).chain(self.attempts.iter().map(of_attempt)).collect();
+        all.sort_unstable();
+        (1..).zip(all.into_iter().rev()).map(|(place, (_, number))| (number, place)).collect()
     }
 }

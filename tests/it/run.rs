@@ -365,7 +365,15 @@ async fn recorded() -> String {
 
 #[tokio::test]
 async fn the_same_run_gives_the_same_document() {
-    assert_eq!(recorded().await, recorded().await);
+    let run = recorded().await;
+    assert_eq!(run, recorded().await);
+    // A first attempt comes directly after its event, wherever it ended beside the next events.
+    let document: Value = serde_json::from_str(&run).expect("JSON");
+    for delivery in list(&document, "deliveries") {
+        let event = list(&document, "events").iter().find(|event| event["id"] == delivery["event"]).expect("its event");
+        let [event, attempt] = [event, delivery].map(|record| record["places"][0].as_u64().expect("a place"));
+        assert_eq!(attempt + 1, event, "{delivery}");
+    }
 }
 
 /// What happens after the document was made, and nothing before it, comes from the stream.

@@ -132,3 +132,27 @@ async fn a_call_follows_deliveries_from_state_to_state() {
     let page = view(&emulator, "deliveries?type=reference.matched").await;
     assert_eq!(page["data"].as_array().map(Vec::len), Some(1), "{page}");
 }
+
+/// Waiting for what cannot be, or proving its absence, would prove nothing.
+#[tokio::test]
+async fn a_filter_that_no_delivery_can_have_is_refused() {
+    let emulator = start().await;
+    for (filter, why) in [
+        (
+            json!({ "type": "workflow.complete" }),
+            "type: unsupported event type \"workflow.complete\"; did you mean `workflow.completed`?",
+        ),
+        (json!({ "event": "workflow.completed" }), "an event type is `type`"),
+        (json!({ "subscription": "sub_typo" }), "subscription: there is no `sub_typo`"),
+    ] {
+        for how in [json!({ "none": true }), json!({ "timeout": "0s" })] {
+            let mut body = filter.clone();
+            body.as_object_mut().expect("an object").extend(how.as_object().cloned().unwrap_or_default());
+            let answer = control(&emulator, "POST", "deliveries/wait", &body).await;
+            assert_eq!(answer.status, 422, "{body}: {answer:?}");
+            assert!(answer.message().contains(why), "{}", answer.message());
+        }
+    }
+    let known = json!({ "type": "reference.matched", "none": true });
+    assert_eq!(control(&emulator, "POST", "deliveries/wait", &known).await.status, 200);
+}

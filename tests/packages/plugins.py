@@ -156,6 +156,13 @@ def vitests():
         file.write('afterEach(() => { throw new Error("from afterEach"); });\n')
     _, ended = under_exec(command, folder, KEYS="/dev/null")
     check("vitest: a failure after the test's body is a failed test", {one["message"] for one in ended.values()} == {"from afterEach"}, ended)
+    folder = project()
+    (folder / "late.test.ts").write_text(
+        'import { test, vi } from "vitest";\nimport { withEmulator } from "wrs-emulator";\n'
+        'test("late", { timeout: 50 }, withEmulator(async (wrs) => { await wrs.clock.follow(vi); await new Promise(() => {}); }));\n'
+    )
+    _, ended = under_exec(command, folder, KEYS="/dev/null")
+    check("vitest: a test that took too long is a failed test", ["Test timed out in 50ms." in one["message"] for one in ended.values()] == [True], ended)
 
 
 def jest():

@@ -405,6 +405,29 @@ mod tests {
         (0..count).map(end).collect()
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn no_wait_is_for_an_attempt_that_cannot_come() {
+        let (store, registry, workspace) = opened();
+        let ids = ["dlv_due".to_owned(), "dlv_later".to_owned()];
+        let events = ids.each_ref().map(|id| enter(&store, &workspace, id));
+        let now = registry.clock().instant();
+        for (event, next) in events.iter().zip([now, now.plus(Duration::from_secs(3))]) {
+            store.change(event, &event.deliveries[0], |record| record.next = Some(next));
+        }
+        let waits = async |clock: &Clock, ids: &[String]| {
+            let wait = store.wait_tried(ids, Duration::from_secs(20), clock);
+            tokio::time::timeout(Duration::from_secs(19), wait).await.is_err()
+        };
+        let frozen = registry.clock().clone();
+        assert!(!waits(&frozen, &ids[1..]).await, "the clock stands still before it");
+        assert!(waits(&frozen, &ids).await, "one is due");
+        frozen.resume();
+        assert!(waits(&frozen, &ids[1..]).await, "it may come");
+        let event = &events[1];
+        store.change(event, &event.deliveries[0], |record| record.next = Some(now.plus(Duration::from_hours(1))));
+        assert!(!waits(&frozen, &ids[1..]).await, "it comes after the wait");
+    }
+
     #[test]
     fn successes_are_evicted_before_failures_until_failures_are_most() {
         let (store, _registry, workspace) = opened();

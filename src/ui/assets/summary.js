@@ -59,7 +59,7 @@ function fourNumbers(page, run) {
   for (const { status } of refused) statuses.set(String(status || 'broken'), (statuses.get(String(status || 'broken')) ?? 0) + 1);
   const byStatus = [...statuses].sort((a, b) => b[1] - a[1]).map(([status, often]) => `${status} × ${NUMBERS.format(often)}`);
   return h('ul.numbers', { 'aria-label': 'Numbers' },
-    tests.length ? cell(all, all === 1 ? 'test' : 'tests', red ? `${NUMBERS.format(red)} failed` : '', red ? '' : 'none failed', { view: 'keys', key: '', filter: red ? 'is:failed' : '' })
+    tests.length ? cell(all, all === 1 ? 'test' : 'tests', red ? `${NUMBERS.format(red)} failed` : '', red ? '' : run.exec?.exit_status ? 'none reported as failed' : 'none failed', { view: 'keys', key: '', filter: red ? 'is:failed' : '' })
       : cell(run.keys?.length ?? 0, run.keys?.length === 1 ? 'key' : 'keys', '', '', { view: 'keys', key: '' }),
     cell(run.verification.judged_requests, run.verification.judged_requests === 1 ? 'request' : 'requests', '', '', { view: 'activity', filter: 'kind:request' }),
     cell(refused.length, 'refused', '', byStatus.join(', '), { view: 'activity', filter: 'kind:request -2xx -3xx' }),
@@ -160,7 +160,7 @@ export function runnerOf(command) {
 /** The first line of a report. @param {RunDocument} run @returns {string} */
 export function headOf(run) {
   const { exec, verification: { tests = 0, failed_tests: failed = 0 } } = run;
-  const outcome = tests ? [failed && exec?.exit_status !== 0 ? `${NUMBERS.format(failed)} of ${NUMBERS.format(tests)} failed` : `${count(tests, 'test')} passed`] : [];
+  const outcome = tests ? [failed && exec?.exit_status !== 0 ? `${NUMBERS.format(failed)} of ${NUMBERS.format(tests)} failed` : exec?.exit_status ? `no failure reported by ${count(tests, 'test')}` : `${count(tests, 'test')} passed`] : [];
   if (!exec) return ['Report', ...outcome].join(' · ');
   return [runnerOf(exec.command), exec.problem ? 'did not run' : exec.signal ? `signal ${exec.signal}` : `exit ${exec.exit_status}`, ...(exec.duration_ms == null ? [] : [duration(exec.duration_ms)]), ...outcome].join(' · ');
 }
@@ -316,7 +316,7 @@ export function summaryView(page) {
         guarded(() => gridPart(page, run.verification) ?? h('div', null), run.verification.grid),
         isRed ? null : outputPart(run)),
       h('div', null,
-        section('Review', h('p.sentence', null, findings && (!isRed || failing(findings).length) ? readiness(findings) : null, ' ', link(page, { view: 'review', id: '', filter: '' }, 'The review'))),
+        section('Review', h('p.sentence', null, findings ? !isRed || failing(findings).length ? readiness(findings) : `${count(findings.data.length, 'finding')} to look at.` : null, ' ', link(page, { view: 'review', id: '', filter: '' }, 'The review'))),
         unused.length ? section('Not tested yet', h('ul', null, unused.map((one) => h('li', null, foreign(one.message))))) : null,
         changed(page, run),
         environment(page, run))),
