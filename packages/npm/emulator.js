@@ -272,24 +272,31 @@ class Emulator {
     return this.post("outcome", { test: name, outcome: failure ? "failed" : "passed", message, output: end, refused });
   }
 
-  /** Why the test with this key failed, if that was reported; its last requests, oldest first, each with the reason for its answer; and the deliveries that went wrong. */
+  /** Why the test with this key failed, if that was reported; its last requests, oldest first, each with the reason for its answer, those alike in one line; and the deliveries that went wrong or took more than one attempt. */
   async story() {
     const requests = (await this.get("requests", { limit: 10 })).data.reverse();
     const deliveries = (await this.get("deliveries", { limit: 10 })).data.reverse();
-    const failed = deliveries.filter((row) => !["delivered", "refused"].includes(row.forgery ?? row.status));
-    const lines = [
+    const failed = deliveries.filter((row) => !["delivered", "refused"].includes(row.forgery ?? row.status) || row.attempts > 1);
+    const entries = await Promise.all([
       ...requests.map((row) => [`${row.method} ${row.path}${row.query ? `?${row.query}` : ""}`, row.id]),
       ...failed.map((row) => [`${row.type} to ${row.url}`, row.id]),
     ].map(async ([what, id]) => {
       const { summary, advice } = await this.control("GET", `explain/${id}`);
-      return visible(`${what}  ${id}: ${[summary, ...(advice ?? []).flatMap(inTest)].join("; ")}`);
-    });
+      return { what, id, text: [summary, ...(advice ?? []).flatMap(inTest)].join("; "), more: 0 };
+    }));
+    const groups = [];
+    for (const entry of entries) {
+      const last = groups.at(-1);
+      if (last?.what === entry.what && last.text === entry.text) last.more += 1;
+      else groups.push(entry);
+    }
+    const lines = groups.map(({ what, id, text, more }) => visible(`${what}  ${id}${more ? ` and ${more} more` : ""}: ${text}`));
     const cause = (await this.get("verdict")).causes.find(({ tests }) => tests.length > 0);
     const remedy = cause && (inTest({ text: cause.remedy, advice: cause.advice })[0] ?? cause.remedy);
     const first = cause ? [visible([`cause: ${cause.sentence}`, remedy, cause.records[0]].filter(Boolean).join("\n  "))] : [];
     // A receiver's test sends none.
     const silent = deliveries.length || cause ? [] : [visible(`no request carried the key ${this.key}`)];
-    return [...first, ...(lines.length ? await Promise.all(lines) : silent)];
+    return [...first, ...(lines.length ? lines : silent)];
   }
 }
 

@@ -812,6 +812,7 @@ MISTAKES = [
     ("wrs.wait_for_deliveries(timeout='1ms')", "0 of 1 deliveries matched within 0.001 s (timeout) [POST deliveries/wait: 408 request_timeout]\nE  no event of this key was sent; trigger one that a subscription of the key is for"),
     ("refused(wrs); wrs.wait_for_requests(status=200, timeout='1ms')", "0 of 1 requests matched within 0.001 s (timeout) [POST requests/wait: 408 request_timeout]\nE  GET /v1/system/status  req_…: status: expected 200, found 422"),
     ("refused(wrs); wrs.no_request()", "expected none, but 1 request matches [POST requests/wait: 409 not_none]\nE  GET /v1/system/status  req_…"),
+    ("refused(wrs); refused(wrs); wrs.no_request()", "expected none, but 2 requests match [POST requests/wait: 409 not_none]"),
 ]
 JS_MISTAKES = [
     ("wrs.clock.advance(60)", 'advance: write the duration with its unit, such as "60s"; found 60 [POST clock: 422 validation_error]'),
@@ -824,6 +825,7 @@ JS_MISTAKES = [
     # Less than the 5 s of vitest, which would not say what was awaited.
     ("{ wrs.control = (_, path, { timeout }) => { delete wrs.control; throw Object.assign(new Error(`waits ${timeout}`), { stack: '' }); }; return wrs.noRequest(); }", "waits 4s"),
     ('wrs.waitForDeliveries({ timeout: "1ms" })', "0 of 1 deliveries matched within 0.001 s (timeout) [POST deliveries/wait: 408 request_timeout]\n  no event of this key was sent; trigger one that a subscription of the key is for"),
+    ("refused(wrs).then(() => refused(wrs)).then(() => wrs.noRequest())", "expected none, but 2 requests match [POST requests/wait: 409 not_none]"),
     ('refused(wrs).then(() => wrs.waitForRequests({ status: 200, timeout: "1ms" }))', "0 of 1 requests matched within 0.001 s (timeout) [POST requests/wait: 408 request_timeout]\n  GET /v1/system/status  req_…: status: expected 200, found 422"),
 ]
 
@@ -848,6 +850,7 @@ def mistakes():
         for call, message in told:
             kind = "\nE  wrs_emulator.ControlError: " if runner == "pytest" else "\nError: "
             check(f"{runner}: {call}: {message[:60]}", kind + message in printed, printed)
+        check(f"{runner}: requests that are alike are one line", "  req_… and 1 more: 422 Unprocessable Entity because" in printed, printed)
         check(f"{runner}: without the source of the plugin", "emulator.js" not in printed and "__init__.py" not in printed and "json/encoder" not in printed, printed)
 
 

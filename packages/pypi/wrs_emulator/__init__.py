@@ -13,6 +13,7 @@ import datetime
 import hashlib
 import html
 import importlib.metadata
+import itertools
 import json
 import math
 import os
@@ -365,8 +366,8 @@ class Emulator:
         return self.post("outcome", **outcome)
 
     def story(self) -> str:
-        """Why the test with this key failed, if that was reported; its last requests, each with the reason for its answer; and the
-        deliveries that went wrong."""
+        """Why the test with this key failed, if that was reported; its last requests, each with the reason for its answer, those
+        alike in one line; and the deliveries that went wrong or took more than one attempt."""
         sent = self.get("deliveries", limit=10)["data"]
         requests = (
             (f"{row['method']} {row['path']}" + (f"?{row['query']}" if row["query"] else ""), row["id"])
@@ -375,7 +376,7 @@ class Emulator:
         deliveries = (
             (f"{row['type']} to {row['url']}", row["id"])
             for row in reversed(sent)
-            if (row["forgery"] or row["status"]) not in ("delivered", "refused")
+            if (row["forgery"] or row["status"]) not in ("delivered", "refused") or row["attempts"] > 1
         )
 
         def explained(identifier: str) -> str:
@@ -386,7 +387,9 @@ class Emulator:
         def remedy(cause: Dict[str, Any]) -> Optional[str]:
             return in_test(cause["remedy"], cause.get("advice")) or cause["remedy"]
 
-        lines = [f"{what}  {identifier}: {explained(identifier)}" for what, identifier in (*requests, *deliveries)]
+        entries = [(what, explained(identifier), identifier) for what, identifier in (*requests, *deliveries)]
+        groups = [(*alike, [entry[2] for entry in group]) for alike, group in itertools.groupby(entries, lambda entry: entry[:2])]
+        lines = [f"{what}  {ids[0]}{f' and {len(ids) - 1} more' if ids[1:] else ''}: {text}" for what, text, ids in groups]
         causes = [cause for cause in self.get("verdict")["causes"] if cause["tests"]][:1]
         first = ["\n  ".join(filter(None, ("cause: " + cause["sentence"], remedy(cause), *cause["records"][:1]))) for cause in causes]
         # A receiver's test sends none.

@@ -126,7 +126,7 @@ export function deliveryPane(page, explanation) {
     paneHead(page, delivery.type, page.store.keyOfWorkspace.get(delivery.workspace ?? ''), delivery.id, mark(...state)),
     h('p', null, h('span.quiet', null, 'to '), foreign(oneLine(delivery.url, 200))),
     h('p.sentence', null, prose(sentence(explanation.summary))),
-    delivery.damage ? h('p.note', null, mark('deliberate', 'warn'), ' ', prose(delivery.damage)) : null,
+    delivery.damage ? h('p.note', null, prose(delivery.damage)) : null,
     delivery.note ? h('p.note', null, foreign(delivery.note)) : null,
     h('div.actions', null, explanation.advice?.some(({ advice }) => advice?.do === 'redeliver') ? null : actionButton(page, redeliver(delivery.id), false, 'primary'), next == null || explanation.advice?.some(({ advice }) => advice?.do === 'advance_clock') ? null : actionButton(page, { ...advance(`${Math.max(1, Math.ceil(next / 1000))}s`, ''), label: `Advance ${duration(Math.max(1, Math.ceil(next / 1000)) * 1000)}` }), copyMenu(page, delivery.id, copies)),
     adviceList(page, explanation),

@@ -1,7 +1,7 @@
 // Keys: a table that can be sorted, and the workspace of one with its reset.
 
 import { exampleLine, resetOf } from './command.js';
-import { foreign, guarded, h, icon } from './element.js';
+import { breakable, foreign, guarded, h, icon } from './element.js';
 import { actionButton, commandsOf, copyButton, copyMenu, emptyState, idPart, link, mark, meter, pairs, scrolled, searchBox } from './parts.js';
 import { NUMBERS, count, duration, shortKey, timeOfDay } from './text.js';
 
@@ -46,7 +46,7 @@ function keyRow(page, { one, refused, seen }) {
   const { key, test } = one;
   const isChosen = page.route.id === key;
   return h(isChosen ? 'tr.chosen' : 'tr', { key },
-    h('th', { scope: 'row' }, h('a.go', { href: page.address({ id: isChosen ? '' : key }), 'data-id': key, 'aria-current': isChosen ? 'true' : null, title: key }, foreign(page.width && page.width < 900 ? shortKey(key, page.store.keys(), 40) : key)), test ? h('div.small', null, testMark(test)) : null),
+    h('th', { scope: 'row' }, h('a.go', { href: page.address({ id: isChosen ? '' : key }), 'data-id': key, 'aria-current': isChosen ? 'true' : null, title: key }, breakable(page.width && page.width < 900 ? shortKey(key, page.store.keys(), 40) : key)), test ? h('div.small', null, testMark(test)) : null),
     h('td.number', null, link(page, { view: 'activity', id: '', key, filter: 'kind:request' }, NUMBERS.format(one.requests ?? 0))),
     h('td.number', null, refused ? link(page, { view: 'activity', id: '', key, filter: 'kind:request -2xx -3xx' }, NUMBERS.format(refused)) : h('span.quiet', null, '0')),
     h('td.wide', null, quotaMeter(one.quota)),

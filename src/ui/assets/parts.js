@@ -150,7 +150,7 @@ export function attemptDots({ store }, { id }, reason) {
   const place = (/** @type {number} */ i) => 6 + i * 12;
   const number = shown.length + (next == null ? 0 : 1);
   return [s('svg', { class: 'dots', viewBox: `0 0 ${number * 12} 12`, width: number * 12, role: 'img', 'aria-label': count(all.length, 'attempt') },
-    shown.map((one, i) => (one.failed ? s('rect', { class: statusOf(one)[1], x: place(i) - 4, y: 2, width: 8, height: 8 }) : s('circle', { class: statusOf(one)[1], cx: place(i), cy: 6, r: 4 }))),
+    shown.map((one, i) => (one.failed ? s('rect', { class: statusOf(one)[1], x: place(i) - 3.5, y: 2.5, width: 7, height: 7, transform: `rotate(45 ${place(i)} 6)` }) : s('circle', { class: statusOf(one)[1], cx: place(i), cy: 6, r: 4 }))),
     next == null ? null : s('circle', { class: 'open', cx: place(shown.length), cy: 6, r: 3.5 })), foreign([reason, next == null ? '' : `next in ${duration(next)}`].filter(Boolean).join('; '))];
 }
 

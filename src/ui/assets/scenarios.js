@@ -208,7 +208,7 @@ function editor(page, one, from) {
     h('div.halves', null, h('label', null, 'Text', h('div.paper', null,
       h('pre.source', { 'aria-hidden': 'true' }, sourceLines(form.text, form.problems)),
       h('textarea', { controlled: form.text, oninput: change('text'), spellcheck: 'false', autocapitalize: 'off' }))),
-      h('div.told', null, h('p', { role: 'status', class: isWrong ? 'bad' : 'quiet' }, form.said || 'Checked as you type. Once saved, it is kept in memory, and its page offers the file.'),
+      h('div.told', null, h('p', { role: 'status', class: isWrong ? 'bad' : 'quiet' }, form.said || 'Checked as you type. Once saved, it is kept in memory; its page can save it as a file.'),
       form.problems.map((/** @type {DiagnosticRow} */ problem) => guarded(() => diagnostic(problem), problem)))),
     h('div.actions', null, h('button.primary', { type: 'submit', disabled: isWrong }, `Save and play for ${key ? oneLine(key, 40) : 'all keys'}`), h('button', { type: 'button', disabled: isWrong, onclick: () => save(false) }, 'Save'), link(page, { id: (one ?? from)?.name ?? '', filter: '' }, 'Cancel')));
 }

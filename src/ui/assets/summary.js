@@ -296,7 +296,7 @@ export function summaryView(page) {
   const width = (page.width || 1000) - 2 * MARGIN;
   const drawing = isEmpty ? null : guarded(() => timeline(page, entries, width), null);
   return [
-    isDocument ? h('div', { key: 'head' }, h('h2', { tabindex: -1 }, foreign(headOf(run))), h('p.actions.small.quiet', null, h('span', null, dateTime(run.recorded_at).replace(/\.\d+/, '')), command ? [foreign(command, 'code'), copyButton(page, command, 'the command')] : null))
+    isDocument ? h('div', { key: 'head' }, h('h2', { tabindex: -1 }, foreign(headOf(run))), h('p.actions.small.quiet', null, h('span', null, dateTime(run.recorded_at).replace(/\.\d+/, '')), command ? h('span.id', null, foreign(command, 'code'), copyButton(page, command, 'the command')) : null))
       : h('div.title', { key: 'head' }, h('h2', { tabindex: -1 }, 'Summary'), h('button', { type: 'button', onclick: () => saveReport(page) }, key ? `Save the report of ${shortKey(key, [])}` : 'Save the report'), copyMenu(page, 'summary', [['Save the report: CLI', page.cli(['run', 'save', 'report.html', ...keyWords(key)])], ['Verdict: CLI', page.cli(['verdict', ...keyWords(key)])]])),
     h(`p.verdict.${tone}`, null, prose(isDocument ? sentence : liveSentence(causes, sentence))),
     key && !isDocument ? h('p.note', null, 'This covers all keys; the report that is saved covers this key.') : null,

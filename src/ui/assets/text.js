@@ -185,7 +185,7 @@ export function statusOf(entry) {
     case 'notice':
       return failed ? ['warning', 'warn', 'warn'] : ['notice', 'quiet', 'dot'];
     case 'delivery':
-      if (forged && failed) return [String(status), 'bad', 'warn'];
+      if (forged && failed) return [String(status), 'bad', 'cross'];
       if (forged && isRefused(entry)) return [String(status), 'ok', 'check'];
       return [status ? String(status) : 'failed', failed ? 'bad' : forged ? 'quiet' : 'ok', 'send'];
     default:
