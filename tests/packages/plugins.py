@@ -345,8 +345,8 @@ def pytest():
     (folder / "test_it.py").write_text(EXPLAINED)
     shown = run([binary, "exec", "--", *command], folder, **python).stdout
     refused = "the Bearer token does not have the prefix of an API key; it came while the test ran"
-    check("pytest: a test whose client sent another key shows how that was refused", "; req_" in shown and refused in shown, shown)
-    check("pytest: a refused webhook is shown with the question to ask", "; only 2xx accepts an event; does your receiver use the secret of this subscription" in shown, shown)
+    check("pytest: a test whose client sent another key shows how that was refused", "\n  req_" in shown and refused in shown, shown)
+    check("pytest: a refused webhook is shown with the question to ask", "; only 2xx accepts an event\n  does your receiver use the secret of this subscription" in shown, shown)
 
     own = "cause: the test's own control call was refused: PATCH profile: 422 "
     check("pytest: a control call of the test itself that was refused is the cause", own in shown and "correct this call" in shown, shown)
@@ -797,11 +797,11 @@ MISTAKES = [
     ("wrs.trigger('workflow.completed', delay=1)", 'delay: write the duration with its unit, such as "1s"; found 1 [POST events: 422'),
     ("wrs.trigger('workflow.completed', 'wf_42')", "data: expected a dict, such as {\"workflow_id\": \"wf_42\"}; found 'wf_42' [POST events: 422"),
     ("wrs.get('/v1/system/status')", "`wrs.get` calls the control API, such as `wrs.get(\"requests\")`; for the API itself, send `wrs.headers` to `wrs.url` and the path"),
-    ("wrs.post('subscriptions', url='http://127.0.0.1:3000/hooks')", 'try `wrs.forward("https://app.example.com", "http://127.0.0.1:3000")`'),
+    ("wrs.post('subscriptions', url='http://127.0.0.1:3000/hooks')", 'url: must use https (the emulator accepts plain http if `webhooks.allow_http` is true, and `webhooks.forwards` leads an https URL to any address); forward an https URL there, then subscribe https://app.example.com/hooks [POST subscriptions: 422 validation_error]\nE  try `wrs.forward("https://app.example.com", "http://127.0.0.1:3000")`'),
     ("wrs.no_delivery(type='workflow.complete')", "type: unsupported event type \"workflow.complete\"; did you mean `workflow.completed`?"),
     ("wrs.no_delivery(event='workflow.completed')", "event: expected the id of an event, such as evt_01k..., found `workflow.completed`; an event type is `type`"),
     ("wrs.wait_for_deliveries(subscription='sub_typo')", "subscription: there is no `sub_typo` of this key, and none was sent to it"),
-    ("wrs.wait_for_requests(path='/v1/x', timeout='1ms')", "no request carried this key; does your code read WRS_BASE_URL, and send `wrs.key`?"),
+    ("wrs.wait_for_requests(path='/v1/x', timeout='1ms')", "0 of 1 requests matched within 0.001 s (timeout) [POST requests/wait: 408 request_timeout]\nE  no request carried this key; does your code read WRS_BASE_URL, and send `wrs.key`?"),
     ("wrs.clock.freeze(datetime.datetime(2026, 1, 31))", 'write the time as a timestamp, such as "2026-01-31T12:00:00Z"; found datetime.datetime('),
     ("wrs.wait_for_requests(timeout=5)", 'timeout: write the duration with its unit, such as "5s"; found 5 [POST requests/wait: 422'),
     ("wrs.no_delivery(timeout=5)", 'timeout: write the duration with its unit, such as "5s"; found 5 [POST deliveries/wait: 422'),
@@ -818,7 +818,7 @@ JS_MISTAKES = [
     ("wrs.clock.advance(60)", 'advance: write the duration with its unit, such as "60s"; found 60 [POST clock: 422 validation_error]'),
     ('wrs.trigger("workflow.completed", { delay: 1 })', 'delay: write the duration with its unit, such as "1s"; found 1 [POST events: 422'),
     ('wrs.get("/v1/system/status")', '`wrs.get` calls the control API, such as `wrs.get("requests")`; for the API itself, send `wrs.headers` to `wrs.url` and the path'),
-    ('wrs.post("subscriptions", { url: "http://127.0.0.1:3000/hooks" })', 'try `wrs.forward("https://app.example.com", "http://127.0.0.1:3000")`'),
+    ('wrs.post("subscriptions", { url: "http://127.0.0.1:3000/hooks" })', 'url: must use https (the emulator accepts plain http if `webhooks.allow_http` is true, and `webhooks.forwards` leads an https URL to any address); forward an https URL there, then subscribe https://app.example.com/hooks [POST subscriptions: 422 validation_error]\n  try `wrs.forward("https://app.example.com", "http://127.0.0.1:3000")`'),
     ("wrs.waitForRequests({ timeout: 5 })", 'timeout: write the duration with its unit, such as "5s"; found 5 [POST requests/wait: 422'),
     ('wrs.scenario(["always-429"])', 'write the names one by one: `scenario("rate-limit-burst")`; found ["always-429"]'),
     ("wrs.scriptSink([500])", "write the statuses one by one, as numbers: `scriptSink(500, 200)`; found [500]"),
