@@ -35,7 +35,7 @@ async function walk(tab) {
   await cause.getByRole("link", { name: /req_/ }).first().click();
   const details = page.getByRole("region", { name: "Details" });
   await details.getByText(/no endpoint/).first().waitFor();
-  await details.getByText(/^Checks, \d+ of \d+ passed$/).waitFor();
+  await details.getByText(/^Checks: \d+ passed/).waitFor();
   await page.goBack();
   await main.getByRole("heading", { name: "Report" }).waitFor();
   // The review, from the summary: ready or not, a finding, its evidence.
@@ -78,7 +78,8 @@ export async function report(emulator) {
     const text = readFileSync(file, "utf8");
     const data = /<script type="application\/json" id="run">(.*?)<\/script>/s.exec(text)[1];
     const page = Buffer.byteLength(text) - Buffer.byteLength(data);
-    assert.ok(page <= 252 * 1024, `${page} bytes without the data`);
+    // With what it says without scripts, beside the page of tests/it/run.rs.
+    assert.ok(page <= 254 * 1024, `${page} bytes without the data`);
     return `${statSync(file).size} bytes, ${page} without the data`;
   });
 }

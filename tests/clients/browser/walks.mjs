@@ -25,7 +25,7 @@ export async function activity(emulator) {
   const details = page.getByRole("region", { name: "Details" });
   await details.getByText(/^429 Too Many Requests because scenario rate-limit-burst/).waitFor();
   await until(page, () => location.hash.startsWith("#/requests/req_"));
-  await details.locator("summary").filter({ hasText: /^Checks, \d+ of \d+ passed$/ }).click();
+  await details.locator("summary").filter({ hasText: /^Checks: \d+ passed/ }).click();
   await details.getByRole("list", { name: "Checks" }).getByText("scenario", { exact: true }).waitFor();
   await details.getByText(/^\W*decided$/).waitFor();
   // What answered can be stopped; the link leads back.
@@ -790,7 +790,7 @@ export async function belowPath(emulator) {
   await rows(page).first().waitFor();
   await emulator.client("/v1/hello?below");
   await rows(page).filter({ hasText: "below" }).first().click();
-  await page.getByRole("region", { name: "Details" }).getByText(/^Checks, /).waitFor();
+  await page.getByRole("region", { name: "Details" }).getByText(/^Checks: /).waitFor();
   await visit(page, "Trigger");
   await page.getByRole("button", { name: "Trigger", exact: true }).click();
   await page.getByText("1 event fired").waitFor();
