@@ -101,6 +101,7 @@ pub(crate) struct WaitForDeliveries {
     pub(crate) status: Option<String>,
     /// Only deliveries of the event with this id.
     #[arg(long, value_name = "ID", value_parser = event_id)]
+    #[schemars(regex(pattern = "^evt_"))]
     pub(crate) event: Option<String>,
     /// Only deliveries of this event type.
     #[arg(long = "type", id = "type", value_name = "TYPE")]
@@ -402,7 +403,7 @@ fn check_filters(request: &WaitForDeliveries, cx: &Context, scope: &KeyScope) ->
             .any(|profile| profile.events.types().any(|known| known == wanted));
         if !is_supported && !was_sent(&|delivery| delivery.event.event_type != *wanted) {
             let profile = cx.engine.profile_for(scope.key().as_deref());
-            return Err(ControlError::invalid(format!("type: {}", unsupported(wanted, &profile.events))));
+            return Err(ControlError::not_found(format!("type: {}", unsupported(wanted, &profile.events))));
         }
     }
     if let Some(wanted) = subscription {
@@ -410,7 +411,7 @@ fn check_filters(request: &WaitForDeliveries, cx: &Context, scope: &KeyScope) ->
         let is_known = scope.workspaces(&cx.engine).iter().any(owns);
         if !is_known && !was_sent(&|delivery| delivery.planned.subscription != *wanted) {
             let (id, whose) = (quoted(wanted), scope.of_this_key());
-            return Err(ControlError::invalid(format!(
+            return Err(ControlError::not_found(format!(
                 "subscription: there is no `{id}`{whose}, and none was sent to it"
             )));
         }
