@@ -51,7 +51,7 @@ function nearest(body) {
 class ControlError extends Error {
   constructor(call, status, body) {
     const entries = nearest(body);
-    if (status === 408 && entries.length === 0) entries.push(NOTHING_CAME[call.startsWith("POST deliveries")]);
+    if (status === 408 && entries.length === 0) entries.push(call.startsWith("POST deliveries") ? NO_DELIVERY : NO_REQUEST);
     for (const advice of body.advice ?? []) entries.push(...inTest({ text: "try", advice }));
     super([`${body.error.message} [${call}: ${status} ${body.error.code}]`, ...entries].map(oneLine).join("\n  "));
     // `told`: the reason, and what is nearest to it.
@@ -59,11 +59,8 @@ class ControlError extends Error {
   }
 }
 
-/** By whether a wait was for deliveries. */
-const NOTHING_CAME = {
-  true: "no event of this key was sent; trigger one that a subscription of the key is for",
-  false: "no request carried this key; does your code read WRS_BASE_URL, and send `wrs.key`?",
-};
+const NO_DELIVERY = "no event of this key was sent; trigger one that a subscription of the key is for";
+const NO_REQUEST = "no request carried this key; does your code read WRS_BASE_URL, and send `wrs.key`?";
 
 /** The error of an invalid argument. */
 function refused(call, message) {

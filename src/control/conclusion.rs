@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::causes::{Cause, CauseKind, NO_REQUEST, Standing};
+use super::cause::{Cause, CauseKind, NO_REQUEST, Standing};
 use super::exec_facts::{ExecFacts, FailedFinding};
 use super::story::signed_text;
 use crate::findings::Severity;
@@ -135,8 +135,8 @@ fn headline(causes: &[Cause], judged: JudgedCounts, exec: Option<&ExecFacts>) ->
             (Tone::Bad, format!("Failed: {}", exec.failed_because.join("; ")))
         }
         (Some(_), None, Some(_)) if of(Standing::Warning).all(|it| is_survived(it) || is_low(it)) => {
-            let again: usize = of(Standing::Warning).filter(|it| is_survived(it)).map(|it| it.count).sum();
-            let low = of(Standing::Warning).filter(|it| is_low(it)).count();
+            let (survived, low): (Vec<&Cause>, Vec<&Cause>) = of(Standing::Warning).partition(|it| is_survived(it));
+            let (again, low) = (survived.iter().map(|it| it.count).sum::<usize>(), low.len());
             let again =
                 (again > 0).then(|| format!("; {} succeeded when sent again", counted(again, "refused request")));
             let low = (low > 0).then(|| format!("; {} of low severity", counted(low, "finding")));

@@ -185,6 +185,7 @@ impl Paging {
 }
 
 /// One workspace, or with `None` all of them and what belongs to none.
+#[derive(Clone)]
 pub(super) struct KeyScope(pub(super) Option<Arc<Workspace>>);
 
 impl KeyScope {

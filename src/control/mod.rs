@@ -8,18 +8,21 @@
 mod absence;
 mod activation;
 mod call;
+mod cause;
 mod causes;
 mod clock;
 mod command;
 mod conclusion;
 mod context;
 mod deliveries;
+mod delivery_wait;
 mod diagnosis;
 mod document;
 mod due;
 mod events;
 mod exec_facts;
 mod explain;
+mod facts;
 mod fields;
 mod findings;
 mod grid;
@@ -52,9 +55,9 @@ pub(crate) mod api {
     pub(crate) use crate::control::call::{Body, Call, CallAnswer, ControlCall, Query};
     pub(crate) use crate::control::command::{CallCommand, CommandGroup, Sent};
     pub(crate) use crate::control::{
-        activation::*, causes::*, clock::*, deliveries::*, events::*, exec_facts::*, explain::*, fields::*,
-        findings::*, grid::*, judged::*, profile::*, report::*, requests::*, run::*, scenarios::*, sign::*,
-        snapshot::*, stream::*, subscriptions::*, system::*, verdict::*,
+        activation::*, cause::*, clock::*, deliveries::*, events::*, exec_facts::*, explain::*, fields::*, findings::*,
+        grid::*, judged::*, profile::*, report::*, requests::*, run::*, scenarios::*, sign::*, snapshot::*, stream::*,
+        subscriptions::*, system::*, verdict::*,
     };
     pub(crate) use crate::state::journal::record::*;
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ControlError;
 use super::call::{Call, ControlCall, Made, Options, Query, Tag, USUAL};
-use super::causes::{Cause, Standing};
+use super::cause::{Cause, Standing};
 use super::conclusion::ending;
 use super::context::Context;
 use super::exec_facts::ExecFacts;

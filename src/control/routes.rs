@@ -19,8 +19,9 @@ use super::fields::KeyFilter;
 use super::page::page;
 use super::reply::json;
 use super::{
-    Control, ControlError, ControlReply, PREFIX, activation, clock, deliveries, events, explain, findings, openapi,
-    profile, report, requests, run, scenarios, sign, snapshot, stream, subscriptions, system, test_outcome, verdict,
+    Control, ControlError, ControlReply, PREFIX, activation, clock, deliveries, delivery_wait, events, explain,
+    findings, openapi, profile, report, requests, run, scenarios, sign, snapshot, stream, subscriptions, system,
+    test_outcome, verdict,
 };
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
@@ -65,7 +66,7 @@ static CALLS: LazyLock<Vec<Call>> = LazyLock::new(|| {
         Body<sign::ListCases>,
         Query<deliveries::ListDeliveries>,
         deliveries::ShowDelivery,
-        Body<deliveries::WaitForDeliveries>,
+        Body<delivery_wait::WaitForDeliveries>,
         Query<stream::FollowStream>,
         deliveries::Redeliver,
         Query<scenarios::ListScenarios>,

@@ -30,7 +30,7 @@ pub(crate) struct ReportOutcome {
     pub(crate) message: Option<String>,
     /// The runner's output about the failure; the last 4 KiB are kept.
     pub(crate) output: Option<String>,
-    /// The control call of the test itself that was refused or waited in vain, if that is why the test failed.
+    /// The control call of the test itself that was refused or timed out, if that is why the test failed.
     pub(crate) refused: Option<RefusedCall>,
 }
 

@@ -12,11 +12,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::call::{Call, ControlCall, Query, Tag};
-use super::causes::{Cause, CauseKind, Judge, NO_REQUEST};
+use super::cause::{Cause, CauseKind, NO_REQUEST};
 use super::conclusion::{Headline, JudgedCounts, conclude};
 use super::context::{Context, KeyScope, wait_limit};
 use super::diagnosis::Diagnosis;
 use super::exec_facts::ExecFacts;
+use super::facts::Judge;
 use super::fields::{DurationInput, KeyFilter};
 use super::findings::Findings;
 use super::grid::{Coverage, GridRow, MetStatuses};

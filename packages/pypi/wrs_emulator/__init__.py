@@ -104,18 +104,15 @@ class ControlError(Exception):
         self.reason = body["error"]["message"]
         entries = nearest(body)
         if status == 408 and not entries:
-            entries = [NOTHING_CAME[call.startswith("POST deliveries")]]
+            entries = [NO_DELIVERY if call.startswith("POST deliveries") else NO_REQUEST]
         entries += filter(None, (in_test("try", one) for one in body.get("advice") or ()))
         # The reason, and what is nearest to it.
         self.told = "; ".join([self.reason, *entries[:1]])
         super().__init__("\n  ".join(map(one_line, [f"{self.reason} [{call}: {status} {self.code}]", *entries])))
 
 
-# By whether a wait was for deliveries.
-NOTHING_CAME = {
-    True: "no event of this key was sent; trigger one that a subscription of the key is for",
-    False: "no request carried this key; does your code read WRS_BASE_URL, and send `wrs.key`?",
-}
+NO_DELIVERY = "no event of this key was sent; trigger one that a subscription of the key is for"
+NO_REQUEST = "no request carried this key; does your code read WRS_BASE_URL, and send `wrs.key`?"
 
 
 def refused(call: str, reason: str) -> ControlError:

@@ -18,7 +18,7 @@ pub struct TestOutcome {
     pub message: Option<String>,
     /// The end of what its runner shows of the failure.
     pub output: Option<String>,
-    /// The control call of the test itself that was refused or waited in vain, if that is why the test failed.
+    /// The control call of the test itself that was refused or timed out, if that is why the test failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<RefusedCall>,
 }
