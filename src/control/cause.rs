@@ -222,3 +222,29 @@ impl Cause {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Two remedies may contradict each other.
+    #[test]
+    fn of_several_findings_the_first_and_worst_says_what_to_do() {
+        let finding = |code: &str, remedy: &str| -> Finding {
+            let fields = json!({
+                "code": code, "title": "The client hammers", "severity": "high", "confidence": "likely", "clause": "", "why": "",
+                "remedy": remedy, "cwe": null, "count": 1, "evidence": [],
+            });
+            serde_json::from_value(fields).expect("a finding")
+        };
+        let mut cause = Cause::plain(CauseKind::Refused, "GET /".to_owned(), "GET / was refused".to_owned());
+        for (code, remedy) in [("worst", "pause"), ("worst", "leave"), ("minor", "do not pause")] {
+            cause.show_finding(&finding(code, remedy));
+        }
+        assert_eq!(cause.remedy.as_deref(), Some("pause"));
+        let expected = "GET / was refused; the client hammers (likely worst); the client hammers (likely minor)";
+        assert_eq!(cause.sentence, expected);
+    }
+}

@@ -127,6 +127,17 @@ async fn a_retry_after_that_is_a_date_is_read() {
     assert!(early.to_string().contains("which asked for "), "{early:#}");
 }
 
+/// A client that sends an invalid request again and is told to wait has not been told once more that it is invalid.
+#[tokio::test]
+async fn a_429_after_a_422_is_no_repeat() {
+    let Example::Requests { found, .. } = example("invalid-repeated") else { panic!("it has requests") };
+    for (limit, is_repeat) in [("2", true), ("1", false)] {
+        let settings = [format!("rate_limit.requests={limit}"), "rate_limit.retry_after=seconds".to_owned()];
+        let findings = after_requests(&settings.each_ref().map(String::as_str), &found[..2]).await;
+        assert_eq!(finding(&findings, "invalid-repeated").is_some(), is_repeat, "{findings:#}");
+    }
+}
+
 /// What happened is never listed as not exercised without a reason.
 #[tokio::test]
 async fn pauses_while_the_clock_stands_still_are_named_as_what_they_are() {
