@@ -28,6 +28,15 @@ test("at most six lanes, the busiest keys; the others share one", () => {
   assert.equal(new Set(lanesOf(entries.slice(0, 21), (key) => key).values()).size, 6);
 });
 
+test("keys whose clocks were moved are drawn in the order of their times", () => {
+  const entries = [request("sk_test_late", 900_000), request("sk_test_a", 10), request("sk_test_late", 950_000), request("sk_test_a", 20)];
+  const drawing = timeline(page(entries), entries, 1000);
+  assert.match(drawing.querySelector("svg").getAttribute("aria-label"), /from 09:30:00.010 to 09:45:50.000/);
+  const places = [...drawing.querySelectorAll("circle.mark")].map((mark) => Number(mark.getAttribute("cx")));
+  assert.equal(places.length, 4);
+  assert.ok(places.every((x) => x > 100 && x < 1000), String(places));
+});
+
 test("a thousand requests in a second are a band with a count, a few stay dots", () => {
   const entries = Array.from({ length: 1000 }, (_, i) => request("sk_test_a", i, i > 100 ? { status: 429, reason: "rate_limited" } : {}));
   const few = banded([3, 50, 90].map((x, i) => ({ entry: entries[i], x })));

@@ -172,9 +172,10 @@ const LEGEND = /** @type {const} */ ([
   ['arc', 'its attempts', 'M0 6h12', '.arc'], ['quota', 'quota left', 'M0 3h5v3h7', '.quota'],
 ]);
 
-/** @param {Page} page @param {Entry[]} entries oldest first @param {number} [wide] pixels @returns {Node} */
+/** @param {Page} page @param {Entry[]} entries @param {number} [wide] pixels @returns {Node} */
 export function timeline(page, entries, wide = page.width || 1000) {
-  const shown = entries.filter((entry) => entry.at && entry.kind !== 'notice');
+  // In the order of their times: keys may have clocks of their own.
+  const shown = entries.filter((entry) => entry.at && entry.kind !== 'notice').sort((a, b) => a.at - b.at);
   if (!shown.length) return h('p.quiet', null, 'Nothing happened.');
   const isSmall = wide < 560;
   const isFolded = page.ui?.folded ?? isSmall;
