@@ -32,9 +32,9 @@ pub enum Advice {
     /// Send the deliveries for a URL, and for those below it, elsewhere.
     Forward { url: String, to: String },
     /// Subscribe a URL.
-    Subscribe { url: String },
+    Subscribe { url: String, key: Option<String> },
     /// Receive deliveries with a program of one's own.
-    Listen { url: String },
+    Listen { url: String, key: Option<String> },
     /// Make a disabled subscription active again.
     EnableSubscription { id: String },
     /// Look at the secret of a subscription.
@@ -302,8 +302,14 @@ impl Advice {
             Self::Forward { url, to } => {
                 return vec!["forwards".to_owned(), "add".to_owned(), format!("{url}={to}")];
             }
-            Self::Subscribe { url } => vec!["subscriptions", "create", url],
-            Self::Listen { url } => vec!["listen", "--forward-to", url],
+            Self::Subscribe { url, key } => {
+                key_flag(key);
+                vec!["subscriptions", "create", url]
+            }
+            Self::Listen { url, key } => {
+                key_flag(key);
+                vec!["listen", "--forward-to", url]
+            }
             Self::EnableSubscription { id } => vec!["subscriptions", "enable", id],
             Self::ShowSecret { id } => vec!["subscriptions", "show", id, "--secret"],
             Self::Redeliver { id } => vec!["deliveries", "redeliver", id],
@@ -344,7 +350,7 @@ impl Advice {
             Self::AutomateClock { key } => ("advance_clock", json!({ "key": key, "mode": "auto" })),
             Self::UseScenarios { active, key } => ("play_scenario", json!({ "key": key, "active": active })),
             Self::ListScenarios {} => ("status", json!({})),
-            Self::Subscribe { url } => ("subscribe", json!({ "url": url })),
+            Self::Subscribe { url, key } => ("subscribe", json!({ "key": key, "url": url })),
             Self::Fire { event_type, tamper, duplicate } => {
                 ("fire_event", json!({ "type": event_type, "tamper": tamper, "duplicate": duplicate }))
             }

@@ -171,11 +171,12 @@ class Emulator {
     return this.control("PATCH", `profile?key=${this.key}`, settings);
   }
 
-  /** Fires an event, waits for the first attempts and returns the deliveries. */
-  async trigger(type, fields = {}) {
+  /** Fires an event, waits for the first attempts, at most `timeout`, and returns the deliveries. */
+  async trigger(type, { timeout = "4s", ...event } = {}) {
     try {
-      if (fields.delay !== undefined) checkDuration("POST events", "delay", fields.delay);
-      return (await this.control("POST", "events?wait=20s", { key: this.key, type, ...fields })).deliveries;
+      if (event.delay !== undefined) checkDuration("POST events", "delay", event.delay);
+      checkDuration("POST events", "timeout", timeout);
+      return (await this.control("POST", `events?wait=${timeout}`, { key: this.key, type, ...event })).deliveries;
     } catch (error) {
       if (error.code === "no_match") {
         error.reason = `no subscription of this test's key is for ${type}: let the client under test subscribe first, ` +

@@ -32,9 +32,9 @@ function withEmulator(body, { clock } = {}) {
     await emulator.reset();
     if (clock) await emulator.post("clock", { mode: clock });
     const name = `${basename(test.file)}: ${test.name}`;
-    let isTold = false;
-    const tell = async (error) => {
-      isTold = true;
+    let told;
+    const tell = (error) => (told ??= telling(error));
+    const telling = async (error) => {
       await report(emulator, test, name, ...described(error));
       // The emulator may have failed; the test's own error counts.
       try {
@@ -44,13 +44,16 @@ function withEmulator(body, { clock } = {}) {
       }
       keepReport(url, test);
     };
-    // After the test, where its runner has such hooks: it took too long, so that its body does not end, or another hook let it fail.
-    test.later?.(async () => {
-      const error = !isTold && test.expects() === "success" && test.failure();
-      if (!error) return;
+    const tellFailure = () => {
+      const error = test.expects() === "success" && test.failure();
+      if (!error || told) return told;
       emulator.clock.release();
-      await tell(error);
-    });
+      return tell(error);
+    };
+    // It took too long: its body goes on, and what it meets from now on, such as receivers that have ended, is not why it failed.
+    test.signal?.addEventListener("abort", tellFailure, { once: true });
+    // After the test, where its runner has such hooks: older ones have no signal, or another hook let it fail.
+    test.later?.(tellFailure);
     if (shared.atExit.length > 0) awaitEnd();
     try {
       try {
@@ -69,6 +72,7 @@ function withEmulator(body, { clock } = {}) {
       await tell(error);
       throw error;
     }
+    if (told) return;
     await report(emulator, test, name, ...(test.expects() === "failure" ? ["the test should have failed"] : []));
   };
   // vitest reads there which fixtures the test uses. It does not give it the emulator.
@@ -98,11 +102,14 @@ async function report(emulator, test, ...outcome) {
   await emulator.ended(...outcome).catch((problem) => test.note(`wrs-emulator: ${state(problem)}: ${problem.message}`));
 }
 
+/** Lines of runners that say nothing of the failure. */
+const NOT_SAID = /^\+ actual - expected$|^If this is a long-running test\b/;
+
 /** A failure in one line, and as it is printed, both without colours; and its error. */
 function described(error) {
   const plain = (text) => String(text).replace(/\x1b\[[0-9;]*m/g, "");
   // The first lines, as assertions tell the values apart from the sentence.
-  const lines = plain(error?.message ?? error).split("\n").map((line) => line.trim()).filter((line) => line && line !== "+ actual - expected").slice(0, 4);
+  const lines = plain(error?.message ?? error).split("\n").map((line) => line.trim()).filter((line) => line && !NOT_SAID.test(line)).slice(0, 4);
   const kind = error instanceof ControlError ? "ControlError: " : "";
   return [kind + (lines.join(" ") || "failed without a message"), plain(error?.stack ?? error), error];
 }
@@ -189,7 +196,12 @@ function start() {
 
 /** Saves the report of this process's run now, and has SERVE save it again when the process ends. */
 function keepReport(url, test) {
-  if (!server) return;
+  if (!server) {
+    // `exec` saves its own.
+    if (!isKept && !process.env.WRS_BASE_URL) test.note(`wrs-emulator: \`wrs-emulator run save report.html\` saves a report from ${url}, the emulator of WRS_EMULATOR_URL`);
+    isKept = true;
+    return;
+  }
   const file = reportOf(test);
   if (!isKept) {
     const { status, stderr } = spawnSync(program(), ["run", "save", file, "--url", url]);

@@ -41,7 +41,8 @@ function inVitest(given) {
   return {
     name: path(task), file: task.file.filepath ?? task.file.name ?? "", project: task.file.projectName, holder: task, scope: task.file,
     expects: () => (task.fails ? "failure" : "success"),
-    failure: () => (task.result?.state === "fail" ? task.result.errors?.[0] : undefined),
+    signal: context?.signal,
+    failure: () => (task.result?.state === "fail" ? task.result.errors?.[0] : undefined) ?? context?.signal?.reason,
     later: (call) => context?.onTestFinished?.(call),
   };
 }
@@ -70,6 +71,7 @@ function inNode(given) {
   return {
     name: (context.fullName ?? context.name).replaceAll(" > ", " "), file: context.filePath ?? process.argv[1] ?? "", holder: context,
     expects: () => expected,
+    signal: context.signal,
     failure: () => (context.passed === false ? context.error?.cause ?? context.error : undefined),
     note: (line) => (context.diagnostic ? context.diagnostic(line) : console.error(line)),
     later: (call) => shared.atExit.push(call),

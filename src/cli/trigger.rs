@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::arguments::{CallArgs, examples};
 use super::call_command::print_answer;
 use super::client::ControlClient;
-use super::failure::Failure;
+use super::failure::{Failure, note};
 use super::output::show;
 use super::verdict::ProblemKind;
 use crate::advice::{Advice, Audience};
@@ -107,6 +107,13 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     let reader = args.common.target.reader();
     let deliveries: Vec<DeliveryShown> = answer.deliveries.unwrap_or_default();
     if args.drop || !args.wait {
+        if let Some(DurationInput(delay)) = args.delay.as_ref().filter(|_| !args.drop && !args.common.json) {
+            let advance = Advice::AdvanceClock { advance: delay.clone(), key: Some(args.key.clone()) };
+            note(&format!(
+                "the first attempts are due in {delay}; `{}` moves the clock there",
+                advance.worded(&reader)
+            ));
+        }
         return Ok(ExitCode::SUCCESS);
     }
     if args.tamper.is_some() {
@@ -119,6 +126,10 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
         let is_due = deliveries.iter().any(|delivery| delivery.status == DeliveryStatus::Pending);
         let so_far = match answer.waited_for {
             _ if !is_due => String::new(),
+            Some(WaitedFor::FirstAttempt) if let Some(DurationInput(delay)) = &args.delay => format!(
+                " so far: the first attempts are due in {delay}; `{}` moves the clock there",
+                Advice::AdvanceClock { advance: delay.clone(), key: Some(args.key.clone()) }.worded(&reader)
+            ),
             Some(WaitedFor::FirstAttempt) => format!(
                 " so far: --wait waits for the first attempt; `deliveries list` shows the retries, and after \
                  `{}` it waits for them, without the time between",

@@ -3,6 +3,7 @@
 //!
 //! The control API finds the problems; `--fail-on` decides which kinds fail a run.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -556,6 +557,14 @@ impl RunVerdict {
         let forged = self.body.counts.forged;
         if forged > 0 && !self.judges(ProblemKind::Forged) {
             notes.push(format!("{}; --fail-on forged makes a run fail for it", self.forged_text(forged)));
+        }
+        let is_told = |cause: &&Cause| cause.tests.is_empty() && cause.severity != Some(Severity::Low);
+        let told = self.body.causes.iter().filter(is_told).flat_map(|cause| &cause.findings);
+        let found: BTreeSet<&str> = told.map(String::as_str).filter(|_| self.review.is_none()).collect();
+        if !found.is_empty() {
+            let them = if found.len() == 1 { "it" } else { "them" };
+            let found = found.into_iter().collect::<Vec<_>>().join(", ");
+            notes.push(format!("the review found {found}; --fail-on findings=likely makes a run fail for {them}"));
         }
         let idle = self.review.as_ref().map_or(0, |review| review.findings.not_exercised.len());
         if idle > 0 {

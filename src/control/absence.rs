@@ -21,6 +21,16 @@ pub(super) const MAY_ASK_FOR_NONE: Options =
 /// Maximum number of records and due entries that a refusal names.
 pub(super) const MAX_NAMED: usize = 5;
 
+/// Refuses a number beside `none`, which is about any number.
+pub(super) fn without_number(name: &str, is_given: bool) -> Result<(), ControlError> {
+    if is_given {
+        let message =
+            format!("{name}: not with `none`, which fails for any number; to allow some, filter by what differs");
+        return Err(ControlError::invalid(message));
+    }
+    Ok(())
+}
+
 /// Waits until nothing is under way for the keys of the scope: no request, no attempt, no event that is due.
 pub(super) async fn rest(cx: &Context, scope: &KeyScope, limit: Duration) -> Result<(), ControlError> {
     let rested = async {

@@ -11,7 +11,7 @@ use super::render::bytes_of;
 use super::reply::NOT_NONE;
 use super::story;
 use super::test_runs::{TestRun, TestRuns};
-use crate::advice::Hint;
+use crate::advice::{Advice, Hint};
 use crate::clock::ClockMode;
 use crate::findings::{self, Findings, Severity, Traffic};
 use crate::state::engine::deliveries::DeliveryRecord;
@@ -62,13 +62,14 @@ impl Judge<'_> {
                 others.add(fact);
             }
         }
+        let is_silent = runs.is_whole && runs.arrived == 0 && runs.signed == 0 && deliveries.is_empty();
         let deliveries = deliveries.iter().filter(|delivery| is_new(&delivery.planned.id));
         deliveries.filter_map(|delivery| self.delivery_fact(delivery)).for_each(|fact| others.add(fact));
         let most = causes.all.len() + MAX_CAUSES;
         for fact in others.all {
             causes.add(fact.cause(None));
         }
-        if runs.is_whole && runs.arrived == 0 && runs.signed == 0 && causes.all.is_empty() {
+        if is_silent && causes.all.is_empty() {
             let refused = self.control.last_refused.lock().clone();
             causes.all.push(refused.map_or_else(Cause::silent, |call| Cause::from_control_call(&call, false)));
         }
@@ -190,7 +191,14 @@ impl Judge<'_> {
                 1 => format!("{said}; its request was answered as the contract says"),
                 _ => format!("{said}; its {made} were answered as the contract says"),
             };
-            return Cause::plain(CauseKind::Runner, run.test.test.clone(), sentence);
+            return unfired(run, sentence.clone())
+                .unwrap_or_else(|| Cause::plain(CauseKind::Runner, run.test.test.clone(), sentence));
+        }
+        if foreign.is_none()
+            && runs.strangers_to(run).is_empty()
+            && let Some(cause) = unfired(run, format!("{said}; the test made no request with its key"))
+        {
+            return cause;
         }
         let mut sentence = if runs.arrived == 0 {
             format!("{said}; 0 requests arrived")
@@ -234,6 +242,19 @@ impl Judge<'_> {
     }
 }
 
+/// The cause of a test that subscribed, and for which no event was fired: it may wait for one in its own code.
+fn unfired(run: &TestRun, sentence: String) -> Option<Cause> {
+    let event_type = {
+        let state = run.workspace.lock();
+        let subscription = state.subscriptions.iter().find(|it| !it.disabled).filter(|_| run.fired_nothing())?;
+        subscription.events.first()?.clone()
+    };
+    let sentence = format!("{sentence}; no event was fired for its subscription");
+    let plain = Cause::plain(CauseKind::Runner, run.test.test.clone(), sentence);
+    let remedy = Some("if the test waits for a webhook, fire the event:".to_owned());
+    Some(Cause { remedy, advice: Some(Advice::fire(&event_type)), ..plain })
+}
+
 /// True if a call waited for what did not happen, or for nothing although something did: the emulator did as it was asked.
 fn is_wait(call: &RefusedCall) -> bool {
     call.status == 408 || call.code == NOT_NONE
@@ -242,7 +263,8 @@ fn is_wait(call: &RefusedCall) -> bool {
 /// What a wait of a failed test says, or else the runner's message.
 fn said(test: &TestOutcome) -> String {
     let waited = test.refused.as_ref().filter(|call| is_wait(call)).map(|call| call.message.clone());
-    waited.or_else(|| test.message.clone()).unwrap_or_else(|| "it failed".to_owned())
+    let said = waited.or_else(|| test.message.clone()).unwrap_or_else(|| "it failed".to_owned());
+    said.trim_end_matches('.').to_owned()
 }
 
 /// The causes so far, and the records that show them.

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ControlError;
-use super::absence::{self, MAX_NAMED, MAY_ASK_FOR_NONE, nothing_due, rest};
+use super::absence::{self, MAX_NAMED, MAY_ASK_FOR_NONE, nothing_due, rest, without_number};
 use super::call::{Body, Call, ControlCall, JSON_OR_TEXT, Made, Options, Tag};
 use super::command::CallCommand;
 use super::context::{Context, KeyScope, TIMEOUT, timeout};
@@ -138,6 +138,8 @@ async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<Made<List<
     let filter = [&request.status, &request.event, &request.event_type, &request.subscription];
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
     if request.none {
+        without_number("count", request.count.is_some())?;
+        without_number("attempts", request.attempts.is_some())?;
         rest(&cx, &scope, limit).await?;
         let looking = Arc::clone(&cx);
         cx.control.run_to_end(move |_| check_none(&request, &looking, &scope)).await?;

@@ -23,7 +23,6 @@ use crate::state::workspace::{
 };
 use crate::util::duration::{DurationText, duration_text};
 use crate::util::html;
-use crate::util::wording::shell_word;
 use crate::webhook::signed::{DELIVERY, signing_keys, signs_by_clock};
 
 /// One check on the way to an answer, or one attempt.
@@ -190,6 +189,10 @@ impl<'a> Diagnosis<'a> {
             return Some("should the test wait for this event?");
         }
         let workspace = self.control.engine.registry.find(&self.delivery.event.workspace);
+        let now = workspace.as_ref().map(|workspace| workspace.clock().instant());
+        if self.delivery.attempts_made() == 0 && now.zip(self.delivery.next).is_some_and(|(now, due)| due <= now) {
+            return Some("an attempt is under way: does the receiver's handler send an answer?");
+        }
         let clocks = workspace.and_then(|workspace| self.off_clocks(&workspace));
         let secret = || {
             self.refused_attempt()
@@ -208,8 +211,17 @@ impl<'a> Diagnosis<'a> {
 
     /// The first check or step: the one advice of a verdict, a cause and a saved run.
     pub(super) fn first_advice(&self) -> Option<Hint> {
-        let remedy = self.remedy().map(Hint::from).or_else(|| self.forward_of_another_key());
-        remedy.or_else(|| self.next_of_failure().cloned())
+        let remedy = self.sign_by_machine().or_else(|| self.remedy().map(Hint::from));
+        let forward = || self.near_miss().map(Hint::from).or_else(|| self.forward_of_another_key());
+        remedy.or_else(forward).or_else(|| self.next_of_failure().cloned())
+    }
+
+    /// The setting for a receiver that refuses the emulator's time, in a sentence that the machine's time does not change.
+    fn sign_by_machine(&self) -> Option<Hint> {
+        let workspace = self.control.engine.registry.find(&self.delivery.event.workspace)?;
+        let Some(OffClock::Emulator(_)) = self.off_clocks(&workspace) else { return None };
+        let text = "it was signed by the emulator's clock, which is far from this machine's, and a receiver that compares the time refuses that; to sign by the machine's clock:";
+        Some(Hint::new(text, Advice::set("webhooks.timestamp", "real")))
     }
 
     /// The advice of the deciding attempt, if it found no receiver or could not talk to it.
@@ -256,14 +268,10 @@ impl<'a> Diagnosis<'a> {
         }
         let mut keys = scenarios.patches().keys.keys().take(MAX_KEYS_SEARCHED);
         let (key, forward) = keys.find_map(|key| Some((key, covering(Some(key))?)))?;
-        let rule = format!("{}={}", forward.from(), forward.to());
-        let text = format!(
-            "a forward of {} exists for {} alone; `wrs-emulator forwards add --key '*' {}` makes it one of every key",
-            forward.from(),
-            self.redactor.key(key),
-            shell_word(&self.redactor.text(&rule)),
-        );
-        Some(Hint::from(text))
+        let (url, to) = (forward.from().to_owned(), self.redactor.text(forward.to()).into_owned());
+        let text =
+            format!("a forward of {url} exists for {} alone; to make it one of all keys:", self.redactor.key(key));
+        Some(Hint::new(text, Advice::Forward { url, to }))
     }
 
     /// Which forward nearly covers the URL of a delivery that failed there.

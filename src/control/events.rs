@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::call::{Call, ControlCall, Tag};
 use super::context::{Context, duration, wait_limit};
+use super::diagnosis::key_to_name;
 use super::fields::{DurationInput, Integer, KeyOrSample, not_one_of};
 use super::render::{Text, cell};
 use super::reply::{EventIdOnly, FiredEvent};
@@ -18,6 +19,7 @@ use super::requests::shown_body;
 use super::story::{damage_text, destination, forgery_text, outcome_text};
 use super::{Control, ControlError, deliveries};
 use crate::advice::{Advice, Audience};
+use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::signature::Tamper;
 use crate::redact::Redactor;
 use crate::scenario::emit_named;
@@ -348,13 +350,14 @@ fn no_match(
     let disabled = skipped.iter().filter(|skipped| skipped.reason == SkipReason::Disabled).count();
     let whose = format!("key `{}` (workspace {})", redactor.key(workspace.name()), workspace.id());
     let url = || "URL".to_owned();
+    let key = (workspace.name().as_ref() != SAMPLE_KEY).then(|| key_to_name(workspace, redactor));
     let (message, advice) = match (skipped.len(), disabled) {
         (0, _) => (
             format!(
                 "no subscription for {whose}; {}subscribe first, or let a program of your own listen, or name another key",
                 elsewhere(control, redactor, workspace, event_type)
             ),
-            vec![Advice::Subscribe { url: url() }, Advice::Listen { url: url() }],
+            vec![Advice::Subscribe { url: url(), key: key.clone() }, Advice::Listen { url: url(), key }],
         ),
         (all, 0) => (format!("none of the {all} subscriptions for {whose} is for {event_type}"), Vec::new()),
         (all, gone) => (

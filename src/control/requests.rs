@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ControlError;
-use super::absence::{self, MAX_NAMED, MAY_ASK_FOR_NONE, rest};
+use super::absence::{self, MAX_NAMED, MAY_ASK_FOR_NONE, rest, without_number};
 use super::call::{Body, Call, ControlCall, JSON_OR_TEXT, Made, Options, Query, Tag};
 use super::command::CallCommand;
 use super::context::{Context, KeyScope, Paging, RECENT, TIMEOUT, timeout};
@@ -321,6 +321,7 @@ async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<Made<List<Re
         found.len() >= count
     };
     if request.none {
+        without_number("count", request.count.is_some())?;
         rest(&cx, &scope, limit).await?;
         look();
         if found.is_empty() {

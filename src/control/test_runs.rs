@@ -4,13 +4,15 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::Control;
 use super::context::KeyScope;
 use super::test_outcome::{Ending, TestOutcome, masked_without_output};
 use crate::redact::Redactor;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::journal::{Entry, NoticeKind, Reason, RequestRecord};
-use crate::state::workspace::Workspace;
+use crate::state::workspace::{AttemptRecord, Workspace};
 
 /// A failed test. Its lists have the newest first, and end when its outcome was reported: what came later is not why it failed.
 pub(super) struct TestRun {
@@ -29,6 +31,7 @@ pub(super) struct TestRun {
     attempted: HashMap<String, u32>,
     /// Events.
     fired: HashSet<String>,
+    ended: Option<Timestamp>,
     is_whole: bool,
 }
 
@@ -45,11 +48,21 @@ impl TestRun {
         let last = self.attempted.get(&delivery.planned.id).copied().unwrap_or_default();
         let mut delivery = delivery.clone();
         if delivery.attempts_made() > last {
+            // One that had begun was under way.
+            let has_begun = |attempt: &Arc<AttemptRecord>| {
+                attempt.number == last + 1 && self.ended.is_some_and(|ended| attempt.at <= ended)
+            };
+            delivery.next = delivery.attempts.iter().any(has_begun).then(|| self.workspace.clock().instant());
             delivery.attempts.retain(|attempt| attempt.number <= last);
             delivery.made = last.saturating_sub(delivery.planned.attempts_before);
             (delivery.status, delivery.note) = (DeliveryStatus::Pending, None);
         }
         Some(delivery)
+    }
+
+    /// True if it is known that no event was fired for its key.
+    pub(super) fn fired_nothing(&self) -> bool {
+        self.is_whole && self.fired.is_empty()
     }
 }
 
@@ -95,6 +108,7 @@ impl TestRuns {
                 overlaps: false,
                 attempted: HashMap::new(),
                 fired: HashSet::new(),
+                ended: None,
                 is_whole,
             };
             failed.insert(workspace.name(), run);
@@ -111,6 +125,7 @@ impl TestRuns {
                         if ended.insert(name)
                             && let Some(run) = failed.get_mut(name)
                         {
+                            run.ended = Some(notice.at);
                             run.requests.clear();
                             run.attempted.clear();
                             run.fired.clear();

@@ -175,6 +175,7 @@ impl Verdict {
             None if is_of_key => {
                 "0 requests arrived with this key; does your code read WRS_BASE_URL and WRS_API_KEY?".to_owned()
             }
+            None if self.judged_deliveries > 0 => "0 requests arrived".to_owned(),
             None => NO_REQUEST.to_owned(),
         };
         let unused_kinds = [

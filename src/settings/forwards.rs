@@ -97,7 +97,9 @@ impl Forward {
         let is_below = |one: &str, other: &str| one.strip_suffix(other).is_some_and(|rest| rest.ends_with('.'));
         let port = |url: &Url| url.port_or_known_default();
         Some(if own != host {
-            if !is_below(own, host) && !is_below(host, own) {
+            // A letter in ten; short names are often alike.
+            let is_mistyped = 10 * strsim::osa_distance(own, host) <= own.len();
+            if !is_below(own, host) && !is_below(host, own) && !is_mistyped {
                 return None;
             }
             (3, format!("its host is {own}, not {host}"))
@@ -344,7 +346,13 @@ mod tests {
 
     #[test]
     fn the_rule_that_nearly_covers_a_url_is_named() {
-        let rules = ["https://a.example/hooks", "https://a.example:8443", "http://b.example", "https://c.example"];
+        let rules = [
+            "https://a.example/hooks",
+            "https://a.example:8443",
+            "http://b.example",
+            "https://c.example",
+            "https://app.example.com",
+        ];
         let table = rules.map(|from| (from.to_owned(), "http://localhost:3000".to_owned()));
         let forwards = Forwards::try_from(BTreeMap::from(table)).expect("the rules are valid");
         for (url, expected) in [
@@ -357,6 +365,7 @@ mod tests {
             ("https://c.example:8443/", Some("`https://c.example` does not cover it: its port is 443, not 8443")),
             ("https://www.c.example/", Some("its host is c.example, not www.c.example")),
             ("https://d.example/", None),
+            ("https://app.exmple.com/", Some("its host is app.example.com, not app.exmple.com")),
         ] {
             let said = forwards.near_miss(&Url::parse(url).expect("a URL"));
             assert_eq!(said.is_some(), expected.is_some(), "{url}: {said:?}");

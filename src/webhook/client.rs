@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use url::Url;
 
+use crate::advice::Hint;
 use crate::clock::machine;
 use crate::contract::variation::HeaderLetters;
 use crate::http::body::ResponseBody;
@@ -328,12 +329,17 @@ async fn send(
     progress: &Progress,
 ) -> Result<Exchanged, Unanswered> {
     if let Err(error) = link.sender.ready().await {
-        return Err(Unanswered { problem: broken(&error, target, link), unsent: Some(Box::new(request)) });
+        return Err(Unanswered {
+            problem: broken(&error, target, link, Duration::ZERO),
+            unsent: Some(Box::new(request)),
+        });
     }
+    let began = machine::monotonic();
     let sent = link.sender.try_send_request(request).await;
     let response = sent.map_err(|mut error| {
         let unsent = error.take_message().map(Box::new);
-        Unanswered { problem: broken(error.error(), target, link), unsent }
+        let held = machine::monotonic().duration_since(began);
+        Unanswered { problem: broken(error.error(), target, link, held), unsent }
     })?;
     let (head, mut body) = response.into_parts();
     let status = head.status.as_u16();
@@ -363,6 +369,9 @@ async fn send(
     let outcome = AttemptOutcome::Answered { status, retry_after, date, location, note, body: Bytes::from(read) };
     Ok(Exchanged { outcome, is_whole, headers: head.headers })
 }
+
+/// What does not speak HTTP closes a connection sooner.
+const HANDLED: Duration = Duration::from_secs(1);
 
 /// The header by which `listen` says which URL of the application an answer is from, because the sender dialled `listen` alone.
 pub const ANSWERED_BY: HeaderName = HeaderName::from_static("x-emulator-answered-by");
@@ -432,7 +441,8 @@ fn date_of(headers: &HeaderMap) -> Option<Timestamp> {
     date(&text(headers.get(DATE)?))
 }
 
-fn broken(error: &hyper::Error, target: &DialTarget, link: &Link) -> DialProblem {
+/// Why there is no answer on a connection that the receiver `held` open since the request was sent.
+fn broken(error: &hyper::Error, target: &DialTarget, link: &Link, held: Duration) -> DialProblem {
     if let Some(problem) = link.first.other_protocol(target) {
         return problem;
     }
@@ -442,6 +452,10 @@ fn broken(error: &hyper::Error, target: &DialTarget, link: &Link) -> DialProblem
     } else if let Some(problem) = tls_error(error) {
         let problem = tls_problem(problem);
         (FailureReason::TlsFailed, format!("the receiver ended the connection before it answered: {problem}"))
+    } else if link.first.is_empty() && held >= HANDLED {
+        let detail = "the receiver took the request, and closed the connection without an answer after a while";
+        let problem = DialProblem::new(FailureReason::ConnectionReset, detail);
+        return problem.with_hint(Some(Hint::from("does the receiver's handler send an answer?")));
     } else if link.first.is_empty() {
         let detail = "the receiver closed the connection before it answered, without a byte: did it crash, or does it not speak HTTP there?";
         let problem = DialProblem::new(FailureReason::ConnectionReset, detail);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{activate, ask, control, fire, get, put_scenario, start, subscribe_sink, view};
+use crate::support::{activate, ask, control, fire, get, put_scenario, refused, start, subscribe_sink, view};
 
 #[tokio::test]
 async fn nothing_due_and_nothing_there_is_proved_at_once() {
@@ -15,6 +15,10 @@ async fn nothing_due_and_nothing_there_is_proved_at_once() {
     assert_eq!((found.status, &found.json()["error"]["code"]), (409, &json!("not_none")), "{found:?}");
     assert_eq!(found.json()["error"]["message"], "expected none, but 1 request matches");
     assert_eq!(found.json()["nearest"][0]["request"]["path"], "/v1/hello");
+    for (call, number) in [("requests/wait", "count"), ("deliveries/wait", "count"), ("deliveries/wait", "attempts")] {
+        let numbered = json!({ "none": true, number: 2 });
+        refused(&emulator, "POST", call, &numbered, 422, &format!("{number}: not with `none`")).await;
+    }
     let other = json!({ "none": true, "path": "/v1/system/status" });
     ask(&emulator, "POST", "requests/wait", &other).await;
 }

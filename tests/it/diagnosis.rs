@@ -154,6 +154,8 @@ fn a_receiver_whose_clock_is_off_is_asked_about_its_clock() {
         }
         let verdict = text(&served.call(&["verdict"]).stdout);
         assert!(verdict.contains(remedy), "{off}: {verdict}");
+        let is_told = verdict.contains("wrs-emulator profile set webhooks.timestamp=real --url ");
+        assert_eq!(is_told, remedy.starts_with("it was signed"), "{off}: {verdict}");
     }
 }
 

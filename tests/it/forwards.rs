@@ -194,12 +194,16 @@ fn a_forward_of_another_key_and_a_receivers_own_address_are_named() {
     served.said(&["forwards", "add", "https://shop.invalid=http://127.0.0.1:3939", "--key", "sk_test_local"]);
     served.said(&["subscriptions", "create", "https://shop.invalid/in", "--key", "sk_test_other"]);
     served.call(&["trigger", "workflow.completed", "--wait", "--key", "sk_test_other"]).exits(1);
-    let named = "a forward of https://shop.invalid exists for sk_test_local alone; \
-        `wrs-emulator forwards add --key '*' https://shop.invalid=http://127.0.0.1:3939` makes it one of every key";
-    for command in [&["explain"][..], &["verdict"]] {
-        let said = text(&served.call(command).stdout);
-        assert!(said.contains(named), "{command:?}: {said}");
+    let named = "a forward of https://shop.invalid exists for sk_test_local alone; to make it one of all keys:";
+    let command = "wrs-emulator forwards add https://shop.invalid=http://127.0.0.1:3939 --url ";
+    for call in [&["explain"][..], &["verdict"]] {
+        let said = text(&served.call(call).stdout);
+        assert!(said.contains(named) && said.contains(command), "{call:?}: {said}");
     }
+    // One of the same key that is nearly right comes first.
+    served.said(&["forwards", "add", "https://shop.invalid:8443=http://127.0.0.1:3939", "--key", "sk_test_other"]);
+    let said = text(&served.call(&["verdict"]).stdout);
+    assert!(said.contains("does not cover it: its port is 8443, not 443"), "{said}");
     let refused = served.fails(&["subscriptions", "create", "http://127.0.0.1:3939/naive"], 2);
     assert!(refused.contains("then subscribe https://app.example.com/naive"), "{refused}");
     let hint = "hint: `wrs-emulator forwards add https://app.example.com=http://127.0.0.1:3939 --url ";

@@ -268,6 +268,26 @@ async fn a_connection_that_is_closed_without_a_byte_asks_about_the_protocol() {
     }
 }
 
+/// What does not speak HTTP closes a connection at once.
+#[tokio::test]
+async fn a_connection_that_is_closed_after_a_while_asks_about_the_handler() {
+    let time = MachineTime::stop();
+    let holding = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let forward = format!("https://app.example.com=http://{}", holding.local_addr().expect("an address"));
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = holding.accept().await {
+            let _ = stream.read(&mut [0; 16 * 1024]).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    });
+    let emulator = started(builder().set("webhooks.retry.preset=none").forward(&forward)).await;
+    let outcome = time.passes_until(attempt(&emulator, "held")).await;
+    assert_eq!(outcome["failure"], "connection_reset", "{outcome}");
+    assert!(outcome["detail"].as_str().is_some_and(|detail| detail.contains("without an answer after a while")));
+    let hint = json!({ "text": "does the receiver's handler send an answer?", "advice": null });
+    assert_eq!(outcome["hint"], hint, "{outcome}");
+}
+
 #[tokio::test]
 async fn where_a_redirect_leads_and_a_wait_that_cannot_be_read_are_named() {
     let (outcome, step) = explained(b"HTTP/1.1 308 Go\r\nlocation: /hooks/\r\ncontent-length: 0\r\n\r\n", &[]).await;

@@ -126,6 +126,22 @@ async fn a_failed_test_is_a_warning() {
 }
 
 #[tokio::test]
+async fn an_emission_that_requests_set_off_is_counted() {
+    let emulator = start().await;
+    let toml = "[[emit]]\nname = \"told\"\nevent = \"workflow.completed\"\non = { operation = \"system.status\" }\n";
+    put_scenario(&emulator, "story", toml).await;
+    activate(&emulator, &["story"], None).await;
+    for _ in 0..2 {
+        get(&emulator, "/v1/system/status").await;
+    }
+    emulator.control().settle().await;
+    let document = run(&emulator, "").await;
+    let story = list(&document, "scenarios").iter().find(|scenario| scenario["name"] == "story").expect("the story");
+    let expected = json!([{ "emission": "told", "fired": 2, "planned": 0 }]);
+    assert_eq!(story["progress"][0]["emissions"], expected, "{story}");
+}
+
+#[tokio::test]
 async fn keys_show_what_is_left_and_scenarios_how_far_they_are() {
     let emulator = start_with(&["rate_limit.requests=5", "rate_limit.window=10s"]).await;
     put_scenario(&emulator, "story", STORY).await;

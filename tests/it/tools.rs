@@ -305,6 +305,18 @@ fn listen_tells_why_a_delivery_does_not_verify_and_ends_with_1() {
     );
 }
 
+/// A receiver refuses a forgery; a good delivery is answered with 200.
+#[test]
+fn listen_refuses_what_does_not_verify_unless_it_is_told_the_statuses() {
+    let listen = listen(&["--count", "2"], Some(SECRET));
+    let emulator = emulator(&listen, &[]);
+    let fired = |arguments: &[&str]| emulator.call(&[&["trigger", "workflow.completed", "--wait"], arguments].concat());
+    fired(&["--tamper", "signature"]).exits(0);
+    fired(&[]).exits(0);
+    let (code, rest, _) = listen.end();
+    assert!(code == Some(1) && rest.contains(" answered 401") && rest.contains(" verified, answered 200"), "{rest}");
+}
+
 #[test]
 fn listen_without_a_secret_checks_nothing_and_ends_with_0_on_signals() {
     for signal in ["TERM", "INT"] {

@@ -1,6 +1,7 @@
 //! `GET verdict`: problems found, kind by kind, for all keys and for one.
 
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 use wrs_emulator::Emulator;
 
 use crate::support::{
@@ -358,6 +359,49 @@ async fn a_key_with_its_own_scenarios_is_judged_by_them() {
     subscribe_url(&emulator, "sk_test_b", "https://app.sink.localhost/x").await;
     let met = verdict(&emulator, "?key=sk_test_b").await;
     assert_eq!((scenarios(&met), &met["unfinished"][0]["left"]), (vec!["rate-limit-burst".to_owned()], &json!(4)));
+}
+
+/// A test may wait for a webhook in its own code, and forget to fire the event.
+#[tokio::test]
+async fn a_test_that_subscribed_and_fired_nothing_is_told_so() {
+    let emulator = start().await;
+    subscribe_url(&emulator, "sk_test_a", "https://app.sink.localhost/x").await;
+    let failed = json!({ "key": "sk_test_a", "test": "waits", "outcome": "failed", "message": "Timed out in 5000ms." });
+    ask(&emulator, "POST", "outcome", &failed).await;
+    let cause = verdict(&emulator, "").await["causes"][0].clone();
+    let sentence =
+        "Timed out in 5000ms; its request was answered as the contract says; no event was fired for its subscription";
+    assert_eq!(cause["sentence"], sentence, "the client subscribed by the API");
+    assert_eq!((&cause["advice"]["do"], &cause["advice"]["type"]), (&json!("fire"), &json!("workflow.completed")));
+    ask(&emulator, "POST", "reset", &json!({ "key": "sk_test_a" })).await;
+    ask(&emulator, "POST", "subscriptions", &json!({ "key": "sk_test_a", "url": "https://app.sink.localhost/x" }))
+        .await;
+    ask(&emulator, "POST", "outcome", &failed).await;
+    let cause = verdict(&emulator, "").await["causes"][0].clone();
+    let sentence =
+        "Timed out in 5000ms; the test made no request with its key; no event was fired for its subscription";
+    assert_eq!((&cause["sentence"], &cause["advice"]["do"]), (&json!(sentence), &json!("fire")), "{cause}");
+    fire(&emulator, &json!({ "key": "sk_test_a", "type": "workflow.completed" })).await;
+    ask(&emulator, "POST", "outcome", &failed).await;
+    assert_eq!(verdict(&emulator, "").await["causes"][0]["advice"], json!(null));
+}
+
+/// Its receiver ends with it, and what the attempt meets then is not why the test failed.
+#[tokio::test]
+async fn a_test_that_ended_before_its_receiver_answered_is_told_so() {
+    let receiver = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let forward = format!("https://app.example.com=http://{}", receiver.local_addr().expect("an address"));
+    let emulator = started(builder().set("webhooks.retry.preset=none").forward(&forward)).await;
+    subscribe_url(&emulator, "sk_test_a", "https://app.example.com/hooks").await;
+    ask(&emulator, "POST", "events", &json!({ "key": "sk_test_a", "type": "workflow.completed" })).await;
+    let (connection, _) = receiver.accept().await.expect("the attempt");
+    let failed = json!({ "key": "sk_test_a", "test": "hangs", "outcome": "failed", "message": "Timed out in 5000ms." });
+    ask(&emulator, "POST", "outcome", &failed).await;
+    let remedy = "an attempt is under way: does the receiver's handler send an answer?";
+    assert_eq!(verdict(&emulator, "").await["causes"][0]["remedy"], remedy);
+    drop(connection);
+    ask(&emulator, "POST", "deliveries/wait", &json!({ "key": "sk_test_a", "status": "exhausted" })).await;
+    assert_eq!(verdict(&emulator, "").await["causes"][0]["remedy"], remedy, "after its end as well");
 }
 
 #[tokio::test]

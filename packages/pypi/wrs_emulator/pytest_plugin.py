@@ -87,6 +87,9 @@ class Session:
             file = self.config.getoption("wrs_report")
             saved = subprocess.run([binary(), "run", "save", file, "--url", self.started], capture_output=True, text=True)
             self.kept = file if saved.returncode == 0 else f"not saved: {saved.stderr.strip()}"
+        # `exec` saves its own.
+        elif self.owners and exitstatus == pytest.ExitCode.TESTS_FAILED and "WRS_BASE_URL" not in os.environ:
+            self.kept = f"`wrs-emulator run save report.html` saves it from {self.url}, the emulator of WRS_EMULATOR_URL"
         self.stack.close()
 
     def pytest_terminal_summary(self, terminalreporter):

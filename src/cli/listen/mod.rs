@@ -64,9 +64,9 @@ pub(super) struct ListenArgs {
     listen: Option<String>,
     #[command(flatten)]
     signing: SigningArgs,
-    /// Statuses to answer with, one for each delivery; the last one repeats. They do not depend on verification: `--respond 401`
-    /// refuses every delivery.
-    #[arg(long, default_value = "200", value_name = "STATUSES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(200..=599))]
+    /// Statuses to answer with, one for each delivery, whether it verifies or not; the last one repeats. If left out: 200, or 401 for a
+    /// delivery that does not verify.
+    #[arg(long, value_name = "STATUSES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(200..=599))]
     respond: Vec<u16>,
     /// Forward each delivery to this application, such as `localhost:3000/hooks`, and return its answer. Subscribe at the running
     /// emulator, with --secret if it is given and else with a new one, and unsubscribe at the end.
@@ -120,7 +120,7 @@ async fn listen(args: ListenArgs, signing: ResolvedSigning, tls: Option<ServerTl
         if !subscribes {
             // The key that is named below may have its own prefix. Without an emulator there is none.
             let _ = mask_as(&asked.args.target);
-            return Ok((None, undelivered(&asked.args, &asked.here, local)?, false));
+            return Ok((None, undelivered(&asked, local)?, false));
         }
         let target = asked.args.target.clone();
         match register(asked) {
@@ -365,7 +365,7 @@ impl Registration {
     fn text(&self) -> String {
         let Self { subscription, secret, key, .. } = self;
         format!(
-            "ready: forwarding events for {key}, by {subscription}; signing secret: {secret} (reuse it with --secret)\n",
+            "ready: forwarding events for {key}, by {subscription}; signing secret: {secret} (WRS_WEBHOOK_SECRET keeps it)\n",
             key = Redactor::default().text(key),
         )
     }
@@ -437,7 +437,7 @@ impl Registration {
                     Url::parse(&row.url).map_or_else(|_| EXAMPLE.to_owned(), |url| url.origin().ascii_serialization());
                 let rule = format!("{origin}={}", self.here);
                 warn(&format!(
-                    "{key} has another subscription, {id} to {url}, so each event is delivered twice, signed with two secrets; \
+                    "{key} has another subscription, {id} to {url}, so each event is delivered twice; \
                      to have only that one's deliveries here, run `wrs-emulator forwards add {rule}{at}` and give its secret as --secret",
                     key = self.key,
                     id = row.id.0,
@@ -487,8 +487,8 @@ const LIMIT: Duration = Duration::from_secs(2);
 const EXAMPLE: &str = "https://app.example.com";
 
 /// The note to print if nothing is delivered to the receiver at `here`, bound to `local`; `None` if something is, or if it is unknown.
-fn undelivered(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
-    let RegistrationArgs { target, key } = args;
+fn undelivered(wanted: &Wanted, local: SocketAddr) -> Result<Option<String>, Failure> {
+    let Wanted { args: RegistrationArgs { target, key }, secret, here, .. } = wanted;
     let asked = forwards_in_force(target, &key.as_str().into(), LIMIT).and_then(|forwards| {
         let send =
             |request: &_| ControlClient::new(target).limit(LIMIT).send::<api::Query<api::ListSubscriptions>>(request);
@@ -517,10 +517,14 @@ fn undelivered(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result
     let outside = urls.iter().find(|url| !url.host_str().is_some_and(|host| host.ends_with(".localhost")));
     let from = outside.map_or_else(|| EXAMPLE.to_owned(), |url| url.origin().ascii_serialization());
     let rule = format!("{from}={here}");
-    let mut command = format!("wrs-emulator forwards add {}{at}", shell_word(&rule));
+    let whose = if *key == SAMPLE_KEY { String::new() } else { format!(" --key {}", shell_word(key)) };
+    let mut command = format!("wrs-emulator forwards add {}{at}{whose}", shell_word(&rule));
+    let mut first = "";
     if outside.is_none() {
-        let whose = if *key == SAMPLE_KEY { String::new() } else { format!(" --key {}", shell_word(key)) };
         command.push_str(&format!(" && wrs-emulator subscriptions create {EXAMPLE}/hooks{at}{whose}"));
+        if secret.is_some() {
+            first = ", with the same secret in WRS_WEBHOOK_SECRET";
+        }
     }
     let trust = if here.starts_with("https:") {
         "\n\nthe emulator has to trust the certificate made here: start it with --webhook-insecure, or listen without --tls"
@@ -528,7 +532,7 @@ fn undelivered(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result
         ""
     };
     Ok(Some(format!(
-        "nothing is delivered here yet: neither a forward nor a subscription of {key} leads to {here}; to have events delivered here:\n\n  {command}{trust}"
+        "nothing is delivered here yet: neither a forward nor a subscription of {key} leads to {here}; to have events delivered here{first}:\n\n  {command}{trust}"
     )))
 }
 

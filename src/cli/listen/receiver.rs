@@ -51,7 +51,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_KEPT: usize = 8;
 
 pub(super) enum Answers {
-    /// Statuses in order; the last one repeats.
+    /// Statuses in order; the last one repeats. Without any, verification decides.
     Script(Vec<u16>),
     Application(Application),
 }
@@ -150,8 +150,9 @@ impl Receiver {
             (SignatureCheck::Unreadable(problem), ..) => problem.kind().status(),
             (_, Some(forwarded), _) => forwarded.status,
             (_, None, Answers::Script(statuses)) => {
-                let at = usize::try_from(tally.received).unwrap_or(usize::MAX).min(statuses.len() - 1);
-                statuses[at]
+                let at = usize::try_from(tally.received).unwrap_or(usize::MAX);
+                let refused = if delivery.check.verified() == Some(false) { 401 } else { 200 };
+                statuses.get(at).or(statuses.last()).copied().unwrap_or(refused)
             }
             (_, None, Answers::Application(_)) => 503,
         };

@@ -44,6 +44,7 @@ pub struct DeliveryRecord {
     pub made: u32,
     /// Attempts made, oldest first, without those for which the budget had no room.
     pub attempts: Vec<Arc<AttemptRecord>>,
+    /// When the next attempt is due; it stays until that has ended.
     pub next: Option<Instant>,
     pub note: Option<Cancellation>,
 }

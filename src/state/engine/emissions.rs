@@ -75,6 +75,11 @@ impl Engine {
     pub fn plan_emission(&self, workspace: &Workspace, emit: &Arc<Emit>, at: Instant) {
         let activation = self.config_for(Some(workspace.name())).activation;
         let mut state = workspace.lock();
+        // The number of a timed one says when it is due next.
+        if !emit.is_timed() {
+            state.counters.switch_to(activation);
+            state.counters.of(emit.fingerprint).applied += 1;
+        }
         let dropped = state.plan(emit, activation, at);
         drop(state);
         self.note_dropped_emissions(workspace, dropped);
