@@ -1,6 +1,7 @@
 //! Causes: one for each failed test, joined with its refusals, deliveries and findings, and one for each other
 //! problem. The terminal, CI systems, `JUnit` XML and the report show these causes; none of them makes its own.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -63,8 +64,8 @@ impl Judge<'_> {
             }
         }
         let is_silent = runs.is_whole && runs.arrived == 0 && runs.signed == 0 && deliveries.is_empty();
-        let deliveries = deliveries.iter().filter(|delivery| is_new(&delivery.planned.id));
-        deliveries.filter_map(|delivery| self.delivery_fact(delivery)).for_each(|fact| others.add(fact));
+        let new = deliveries.iter().filter(|delivery| is_new(&delivery.planned.id));
+        new.filter_map(|delivery| self.delivery_fact(delivery)).for_each(|fact| others.add(fact));
         let most = causes.all.len() + MAX_CAUSES;
         for fact in others.all {
             causes.add(fact.cause(None));
@@ -74,6 +75,7 @@ impl Judge<'_> {
             causes.all.push(refused.map_or_else(Cause::silent, |call| Cause::from_control_call(&call, false)));
         }
         causes.join(findings);
+        self.name_keys(&mut causes.all, runs, deliveries);
         causes.all.extend(unfinished.map(|(name, message, key)| Cause {
             keys: key.into_iter().collect(),
             ..Cause::plain(CauseKind::Unfinished, name, message)
@@ -94,6 +96,21 @@ impl Judge<'_> {
             has_room
         });
         (causes.all, runs.failed.len())
+    }
+
+    /// Names the keys of the records that show a finding.
+    fn name_keys(&self, causes: &mut [Cause], runs: &TestRuns, deliveries: &[DeliveryRecord]) {
+        let is_finding = |cause: &&mut Cause| cause.kind == CauseKind::Finding;
+        let shown: HashSet<String> = causes.iter_mut().filter(is_finding).flat_map(|it| it.records.clone()).collect();
+        let keys = self.redactor.key_settings();
+        let of_requests = runs.requests.iter().map(|it| (it.transcript.id(), it.owner(keys)));
+        let of_deliveries = deliveries.iter().map(|it| (&*it.planned.id, Some(Cow::Borrowed(&*it.event.workspace))));
+        let owners = of_requests.chain(of_deliveries).filter(|(id, _)| shown.contains(*id));
+        let owners: HashMap<&str, String> =
+            owners.filter_map(|(id, owner)| Some((id, self.redactor.key(&owner?).into_owned()))).collect();
+        for cause in causes.iter_mut().filter(is_finding) {
+            cause.keys = cause.records.iter().filter_map(|id| owners.get(&**id).cloned()).collect();
+        }
     }
 
     /// Why a test failed, and the records that show it or went wrong as well.

@@ -286,6 +286,20 @@ fn trigger_says_when_a_refused_delivery_is_tried_again() {
 }
 
 #[test]
+fn trigger_says_when_a_delayed_event_is_due_and_for_whom_to_subscribe() {
+    let served = subscribed();
+    let advance = "due in 1h; `wrs-emulator clock advance 1h --key sk_test_local ";
+    let fired = served.call(&["trigger", "workflow.completed", "--delay", "1h"]).exits(0);
+    assert!(text(&fired.stderr).contains(advance), "{fired:?}");
+    let fired = served.call(&["trigger", "workflow.completed", "--delay", "1h", "--wait"]).exits(1);
+    assert!(text(&fired.stderr).contains(advance), "{fired:?}");
+    let failure = served.fails(&["trigger", "workflow.completed", "--key", "sk_test_other"], 1);
+    for command in ["subscriptions create URL --key sk_test_other", "listen --forward-to URL --key sk_test_other"] {
+        assert!(failure.contains(&format!("wrs-emulator {command}")), "{failure}");
+    }
+}
+
+#[test]
 fn trigger_waits_for_the_retries_under_an_automatic_clock() {
     let served = subscribed();
     served.said(&["profile", "set", "webhooks.retry.preset=custom", "webhooks.retry.schedule=[\"1h\", \"71h\"]"]);

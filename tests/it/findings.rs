@@ -138,6 +138,20 @@ async fn a_429_after_a_422_is_no_repeat() {
     }
 }
 
+#[tokio::test]
+async fn a_finding_that_is_a_cause_names_the_keys_of_its_records() {
+    let emulator = start_with(&[]).await;
+    let mut peer = Peer::connect(&emulator).await;
+    let Example::Requests { found, .. } = example("key-in-body") else { panic!("it has requests") };
+    for request in &found {
+        peer.send(on_the_wire(request)).await;
+        peer.answer().await;
+    }
+    let verdict = view(&emulator, "verdict").await;
+    let cause = verdict["causes"].as_array().expect("causes").iter().find(|cause| cause["kind"] == "finding");
+    assert_eq!(cause.expect("a finding")["keys"], json!(["sk_test_local"]), "{verdict:#}");
+}
+
 /// What happened is never listed as not exercised without a reason.
 #[tokio::test]
 async fn pauses_while_the_clock_stands_still_are_named_as_what_they_are() {
