@@ -1,10 +1,17 @@
 // A red run for each cause: CAUSE names the one test that is run, and the report has to say why it failed.
-import { createServer } from "node:http";
+import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { expect, test } from "vitest";
+import { afterAll, expect, test, vi } from "vitest";
 import { type Emulator, withEmulator } from "wrs-emulator";
 
 const status = async (wrs: Emulator, query = "") => (await fetch(`${wrs.url}/v1/system/status${query}`, { headers: wrs.headers })).status;
+
+let receiver: Server | undefined;
+// Before the body of a test that took too long has ended.
+afterAll(() => {
+  receiver?.closeAllConnections();
+  receiver?.close();
+});
 
 const causes: Record<string, (wrs: Emulator) => Promise<void>> = {
   async invalid(wrs) {
@@ -33,6 +40,20 @@ const causes: Record<string, (wrs: Emulator) => Promise<void>> = {
       receiver.closeAllConnections();
       receiver.close();
     }
+  },
+
+  async hanging(wrs) {
+    receiver = createServer(() => {}).listen(0, "127.0.0.1");
+    await new Promise((done) => receiver?.once("listening", done));
+    await wrs.forward("https://app.example.com", `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`);
+    await wrs.post("subscriptions", { url: "https://app.example.com/hooks" });
+    const [sent] = await wrs.trigger("workflow.completed");
+    expect(sent.status).toBe("delivered");
+  },
+
+  async waiting(wrs) {
+    await wrs.post("subscriptions", { url: wrs.sinkUrl });
+    await vi.waitUntil(() => false, { timeout: 100 });
   },
 
   async refused(wrs) {
