@@ -230,7 +230,7 @@ class App {
     }, 250);
   }
 
-  /** Reads the findings while they are shown, when records arrived or another key was chosen: at most once in two seconds. */
+  /** Reads the findings and the verdict while they are shown, when records arrived or another key was chosen: at most once in two seconds. */
   async judge() {
     const { store } = this;
     const { key } = this.route;
@@ -240,10 +240,10 @@ class App {
     this.judged = about;
     try {
       const { ok, data } = await this.live.call('GET', `findings?key=${encodeURIComponent(key || '*')}`);
+      const verdict = await this.live.call('GET', 'verdict');
       // Another key may have been chosen meanwhile.
       if (about === this.judged) {
-        store.findings = ok ? data : null;
-        store.problem = ok ? '' : data.error?.message;
+        Object.assign(store, { findings: ok ? data : null, problem: ok ? '' : data.error?.message, verdict: verdict.ok ? verdict.data : null });
       }
     } catch {
       // The stream notices a broken connection and reports it.

@@ -64,17 +64,12 @@ export function noticeEntry(notice, id) {
   return entry('notice', id, notice.at, { text, failed: notice.warning, mark: notice.warning ? 'warning' : 'notice' });
 }
 
-/** A record that does not have the expected form. @param {string} what @param {unknown} record @returns {Entry} */
-function oddEntry(what, record) {
-  return entry('notice', '', null, { text: oneLine(`this ${what} could not be read: ${JSON.stringify(record)}`, MAX_TEXT), failed: true, mark: 'odd' });
-}
-
-/** @template T @param {string} what @param {T} record @param {(record: T) => Entry} make @returns {Entry} */
+/** The row of a record, whatever form that has. @template T @param {string} what @param {T} record @param {(record: T) => Entry} make @returns {Entry} */
 function madeOf(what, record, make) {
   try {
     return make(record);
   } catch {
-    return oddEntry(what, record);
+    return entry('notice', '', null, { text: oneLine(`this ${what} could not be read: ${JSON.stringify(record)}`, MAX_TEXT), failed: true, mark: 'odd' });
   }
 }
 
@@ -136,6 +131,8 @@ export class Store {
     this.changed = () => {};
     /** What the traffic shows, and why it is not known. @type {Findings | null} */
     this.findings = null;
+    /** The verdict with the causes that only findings show, which `run` lacks. @type {RunDocument['verification'] | null} */
+    this.verdict = null;
     this.problem = '';
     /** The browser's time at which `run` came. */
     this.runAt = 0;
@@ -144,6 +141,7 @@ export class Store {
   /** Takes a whole document with its records. @param {RunDocument} run @param {number} browserTime */
   takeRun(run, browserTime) {
     this.findings = run.findings ?? null;
+    this.verdict = null;
     this.keyOfWorkspace.clear();
     this.takeState(run, browserTime);
     this.clearEntries();

@@ -29,7 +29,7 @@ export function isFailed(run, test) {
   return test?.outcome === 'failed' && run.exec?.exit_status !== 0;
 }
 
-/** Every cause that is shown, those that made the run fail first. @param {RunDocument} run @param {Entry[]} entries @returns {Cause[]} */
+/** Every cause that is shown, those that made the run fail first. @param {Pick<RunDocument, 'verification'>} run @param {Entry[]} entries @returns {Cause[]} */
 export function causesOf(run, entries) {
   const records = new Map(entries.filter((one) => !one.superseded).map((one) => [one.id, one]));
   return (run.verification.causes ?? []).filter(({ standing }) => standing !== 'elsewhere').map((cause) => {
@@ -268,21 +268,14 @@ function environment(page, run) {
   return section('Environment', pairs(facts));
 }
 
-/** What a running emulator says first: nothing has failed yet that somebody asked for. @param {Cause[]} causes @param {string} sentence */
-function liveSentence(causes, sentence) {
-  const failed = causes.filter(({ standing }) => standing === 'failed').length;
-  const others = causes.length - failed;
-  return failed ? `${count(failed, 'problem')}${others ? `, and ${count(others, 'more thing')} to look at` : ''}` : sentence;
-}
-
 /** @param {Page} page @returns {(Node | null)[]} */
 export function summaryView(page) {
-  const { run, entries } = page.store;
+  const { run, entries, findings, verdict } = page.store;
   const { isDocument, route: { key } } = page;
-  const { findings } = page.store;
   if (!run?.verification) return [h('h2', { tabindex: -1 }, 'Summary'), h('p.empty', null, 'Loading…')];
-  const causes = causesOf(run, entries);
-  const { tone = 'quiet', sentence = '' } = run.verification.headline ?? {};
+  const verification = verdict ?? run.verification;
+  const causes = causesOf({ verification }, entries);
+  const { tone = 'quiet', sentence = '' } = verification.headline ?? {};
   const hasTests = isDocument && run.keys?.some((one) => one.test);
   // What is beside its test is not listed again.
   const listedCauses = hasTests ? causes.filter(({ tests }) => !tests.length) : causes;
@@ -298,7 +291,7 @@ export function summaryView(page) {
   return [
     isDocument ? h('div', { key: 'head' }, h('h2', { tabindex: -1 }, foreign(headOf(run))), h('p.actions.small.quiet', null, h('span', null, dateTime(run.recorded_at).replace(/\.\d+/, '')), command ? h('span.id', null, foreign(command, 'code'), copyButton(page, command, 'the command')) : null))
       : h('div.title', { key: 'head' }, h('h2', { tabindex: -1 }, 'Summary'), h('button', { type: 'button', onclick: () => saveReport(page) }, key ? `Save the report of ${shortKey(key, [])}` : 'Save the report'), copyMenu(page, 'summary', [['Save the report: CLI', page.cli(['run', 'save', 'report.html', ...keyWords(key)])], ['Verdict: CLI', page.cli(['verdict', ...keyWords(key)])]])),
-    h(`p.verdict.${tone}`, null, prose(isDocument ? sentence : liveSentence(causes, sentence))),
+    h(`p.verdict.${tone}`, null, prose(sentence)),
     key && !isDocument ? h('p.note', null, 'This covers all keys; the report that is saved covers this key.') : null,
     hasTests ? guarded(() => testsPart(page, run, causes), run.keys) : null,
     fourNumbers(page, run),

@@ -284,6 +284,9 @@ export async function check(emulator) {
 export async function summary(emulator) {
   const { page, verify } = await openTab(`${emulator.page}#/summary`);
   const main = page.getByRole("main");
+  // A report that is saved now begins with the same sentence.
+  const { verification } = await emulator.control("GET", "run");
+  await main.getByText(verification.headline.sentence, { exact: true }).waitFor();
   // A number filters; what went wrong is grouped by cause, with its first and last.
   await main.getByRole("link", { name: /refused · / }).click();
   await rows(page).filter({ hasText: "statuss" }).first().waitFor();
@@ -520,7 +523,7 @@ export async function empty() {
   for (const [key, outcome] of [["sk_test_red", "failed"], ["sk_test_green", "passed"]]) await emulator.control("POST", "outcome", { key, test: `of ${key}`, outcome });
   await page.reload();
   await visit(page, "Summary");
-  await page.getByText("1 problem", { exact: true }).waitFor();
+  await page.getByText(/^Failed: /).waitFor();
   await page.getByRole("article").getByText("of sk_test_red").waitFor();
   await page.getByRole("link", { name: "2 tests · 1 failed" }).click();
   await page.getByText("1 of 2 keys").waitFor();
