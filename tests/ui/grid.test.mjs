@@ -5,7 +5,7 @@ import "./dom.mjs";
 
 const { gridPart, isFailed } = await import("../../src/ui/assets/summary.js");
 
-const page = { address: ({ view, id, filter }) => `#/${view}/${id}?${filter}` };
+const page = { address: ({ view, id = "", filter = "" }) => `#/${view}/${id}?${filter}` };
 const advice = (name) => ({ scenario: name, advice: `\`wrs-emulator scenarios use ${name}\`, then a valid request` });
 const ROWS = [
   { operation: "system.status", method: "GET", path: "/v1/system/status", cells: [{ of_api: true, status: 200, requests: 1200 }, { of_api: true, status: 429, requests: 0, gap: advice("always-429") }] },

@@ -114,7 +114,7 @@ test("the tests are on the left, and the cause of the chosen one with what it sa
   assert.deepEqual(tests.map((one) => one.textContent), ["failedreads <b>1 request", "passedwebhooks_arrive1 request"], "the failed one is first");
   const card = root.querySelector("article");
   assert.equal(card.querySelector(".sentence").textContent, "GET /v1/x was refused with 422: x is wrong");
-  for (const part of ["1,081 times", "reads <b>writes", "assert 0 == 1", "GET /v1/y: no endpoint", "req_1", "Mend it", "Output of tests/test_x.py::reads <b>"]) assert.ok(card.textContent.includes(part), `${part}: ${card.textContent}`);
+  for (const part of ["Messageassert 0 == 1", "GET /v1/y: no endpoint", "req_1", "Mend it", "Output of tests/test_x.py::reads <b>"]) assert.ok(card.textContent.includes(part), `${part}: ${card.textContent}`);
   assert.equal(card.querySelector(".command code").textContent, "wrs-emulator explain req_1 --from 'my run.json'");
   assert.equal(card.querySelector("b"), null);
   assert.match(summary(run, entries, "k_c").querySelector(".chosen-test > div").textContent, /webhooks_arriveworkflow.completed to .*nothing listens/);
@@ -156,6 +156,65 @@ test("a command that ran under several readings has a row for each", () => {
   const part = [...root.querySelectorAll("section")].find((one) => one.querySelector("h3").textContent === "Readings");
   assert.equal(part.querySelector("p").textContent, "your suite passes unless <b>. This report is of key-order.");
   assert.deepEqual([...part.querySelectorAll("tbody tr")].map((one) => [...one.children].map(({ textContent }) => textContent)), [["contract", "0", "0", "–"], ["key-order", "1", "0", "test_a"]]);
+});
+
+test("a test's pane has its own message, records and output; others with the same cause are links", () => {
+  const names = ["a[10]", "a[2]", "b"];
+  const failed = cause("undelivered", "workflow.completed to https://app.example/hook: nothing listens", {
+    tests: names.map((name) => ({ test: `t.py::${name}`, key: `k_${name}`, message: `assert ${name}` })), keys: names.map((name) => `k_${name}`), records: ["dlv_a[10]", "dlv_a[2]"], count: 3, standing: "failed",
+  });
+  const keys = names.map((name) => ({ key: `k_${name}`, workspace: `ws_${name}`, requests: 0, test: ended(`t.py::${name}`, "failed", `assert ${name}`) }));
+  const entries = names.map((name) => attempt(`dlv_${name}`, `k_${name}`));
+  // The last delivery is not among the records that the cause names.
+  for (const name of names) {
+    const article = summary(of([failed], { keys, viewing: "a.json", exec: { command: ["x"], exit_status: 1 } }), entries, `k_${name}`).querySelector(".chosen-test article");
+    const others = ["a[2]", "a[10]", "b"].filter((one) => one !== name);
+    for (const part of [`Messageassert ${name}Delivery`, `Deliverydlv_${name} at 09:30:01.000`, `explain `, `Output of t.py::${name}def t.py::${name}`]) assert.ok(article.textContent.includes(part), `${part}: ${article.textContent}`);
+    assert.equal(article.querySelectorAll("details").length, 1);
+    assert.ok(article.textContent.endsWith(`The same cause in 2 other testst.py::${others[0]}t.py::${others[1]}`), article.textContent);
+    assert.deepEqual([...article.querySelectorAll("section a")].map((one) => one.getAttribute("href")), others.map((one) => `#/summary/k_${one}`));
+    for (const other of others) assert.ok(!article.textContent.includes(`dlv_${other}`) && !article.textContent.includes(`assert ${other}`));
+  }
+});
+
+test("each message of a cause is a line", () => {
+  const failed = cause("refused", "422", { tests: ["one", "two"].map((message) => ({ test: message, key: `k_${message}`, message })), standing: "failed" });
+  const root = summary(of([failed]), [], "", false);
+  const message = [...root.querySelectorAll("dl > div")].find((one) => one.firstChild.textContent === "Message");
+  assert.deepEqual([...message.querySelectorAll("li")].map((one) => one.textContent), ["one", "two"]);
+});
+
+test("the time of the last record is shown if one clock has all of them", () => {
+  const shownWith = (clock) => {
+    const refused = cause("refused", "429", { keys: ["a", "b"], records: ["req_1", "req_2"], count: 2 });
+    const keys = ["a", "b"].map((key, i) => ({ key, workspace: `ws_${key}`, requests: 1, clock: i ? clock : null }));
+    return summary(of([refused], { keys }), [request("req_1", "a"), request("req_2", "b", {}, 1000)], "", false).textContent;
+  };
+  assert.match(shownWith(null), /req_1 at 09:30:00.000, the last at 09:30:01.000/);
+  const moved = shownWith({ mode: "frozen", now: "2026-01-31T10:30:00Z" });
+  assert.match(moved, /req_1 at 09:30:00.000/);
+  assert.doesNotMatch(moved, /the last at/);
+});
+
+test("failed tests come first, and numbers in names are in the order of their values", () => {
+  const test = (name, outcome = "passed") => ({ key: name, workspace: name, requests: 1, test: ended(`t.py::${name}`, outcome, "no") });
+  const keys = [test("many[0]"), test("many[10]"), test("many[2]"), test("also[11]", "failed"), test("also[3]", "failed")];
+  const root = summary(of([], { keys, exec: { command: ["x"], exit_status: 1 } }));
+  assert.deepEqual([...root.querySelectorAll(".list-of-tests bdi")].map((one) => one.textContent), ["also[3]", "also[11]", "many[0]", "many[2]", "many[10]"]);
+});
+
+test("what failed a run whose tests passed comes before them, and names its tests", () => {
+  const found = cause("finding", "requests follow each 429 at once", { name: "no-back-off", records: ["req_1"], standing: "failed" });
+  const keys = ["a", "b"].map((key) => ({ key, workspace: `ws_${key}`, requests: 1, test: ended(`t.py::${key}`, "passed") }));
+  const root = summary(of([found], { keys, exec: { command: ["x"], exit_status: 0 } }), [request("req_1", "b", { status: 429 })]);
+  const part = [...root.querySelectorAll("section")].find((one) => one.querySelector("h3").textContent === "What failed");
+  assert.equal(part.nextElementSibling, root.querySelector(".chosen-test"));
+  assert.match(part.textContent, /What to doMend it.*Testt.py::bRequestreq_1/);
+  assert.deepEqual([...root.querySelectorAll(".list-of-tests bdi")].map((one) => one.textContent), ["b", "a"]);
+  assert.match(root.querySelector(".chosen-test > div").textContent, /^t.py::brequests follow each 429 at once/);
+  // With a failed test the tests come first.
+  keys[0].test.outcome = "failed";
+  assert.equal(summary(of([found], { keys, exec: { command: ["x"], exit_status: 1 } })).querySelector(".verdict").nextElementSibling.className, "chosen-test");
 });
 
 test("a running emulator's summary has what only findings show, as its report has", () => {
