@@ -228,3 +228,25 @@ test("a running emulator's summary has what only findings show, as its report ha
   store.takeRun(of([]), 0);
   assert.equal(store.verdict, null, "of another run nothing is known");
 });
+
+test("how far the clock was moved is among the facts of the environment", () => {
+  const store = Object.assign(new Store(), { phase: "live", run: of([]), runAt: BEGIN - 40_000 });
+  const shownClock = () => {
+    const root = document.createElement("div");
+    root.append(...summaryView({ ...page({}, null), store }).filter(Boolean));
+    return [...root.querySelectorAll("dl > div")].find((one) => one.firstChild.textContent === "Clock").lastChild.textContent;
+  };
+  assert.equal(shownClock(), "real, 40 s ahead");
+  store.runAt = BEGIN;
+  assert.equal(shownClock(), "real");
+});
+
+test("a setting that several keys have alike is one line", () => {
+  const forwards = (port) => ({ setting: "webhooks.forwards", value: { "https://a.example": `http://127.0.0.1:${port}` }, source: "control API" });
+  const keys = ["a", "b", "c"].map((key) => ({ key, workspace: key, requests: 0, settings: [forwards(key === "c" ? 2 : 1)] }));
+  const profile = { data: [{ setting: "api.auth", value: "off", source: "--set" }, { setting: "x", value: 1, source: "default" }] };
+  const part = [...summary(of([], { keys, profile })).querySelectorAll("section")].find((one) => one.querySelector("h3").textContent === "Changed settings");
+  assert.deepEqual([...part.querySelectorAll("li")].map((one) => one.textContent), [
+    "api.auth = off from --set", 'webhooks.forwards of 2 keys = {"https://a.example":"http://127.0.0.1:1"} from control API', 'c: webhooks.forwards = {"https://a.example":"http://127.0.0.1:2"} from control API',
+  ]);
+});

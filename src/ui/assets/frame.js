@@ -6,7 +6,7 @@ import { foreign, h, icon } from './element.js';
 import { keyOf, saveReport } from './parts.js';
 import { GROUPS, VIEWS } from './route.js';
 import { wordsOf } from './settings_words.js';
-import { dateTime, duration, listed, oneLine, shortKey } from './text.js';
+import { dateTime, distance, listed, oneLine, shortKey } from './text.js';
 
 const MAX_SHOWN_TARGETS = 18;
 
@@ -223,11 +223,11 @@ function messages(page) {
 
 /** The clock in the header. @param {Page} page @returns {string} */
 function clockText({ store, route, isDocument }) {
-  const [clock, moved] = [store.clockOf(route.key), store.movedBy(route.key)];
+  const clock = store.clockOf(route.key);
   if (!clock) return store.run ? 'of each run' : '…';
   if (clock.mode !== 'real') return `${clock.mode} at ${dateTime(clock.now).slice(11, 23)}`;
   if (isDocument) return dateTime(clock.now).slice(0, 19);
-  return moved ? `${duration(Math.abs(moved))} ${moved > 0 ? 'ahead' : 'behind'}` : `real${!route.key && store.run?.keys?.some((one) => one.clock) ? ', some keys have others' : ''}`;
+  return distance(store.movedBy(route.key)) || `real${!route.key && store.run?.keys?.some((one) => one.clock) ? ', some keys have others' : ''}`;
 }
 
 /** Everything on the page. @param {Page} page @param {Node} main @param {Node | null} pane @returns {Node[]} */

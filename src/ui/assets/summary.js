@@ -5,7 +5,7 @@ import { breakable, foreign, guarded, h, icon, prose } from './element.js';
 import { adviceDone, commandLine, copyButton, copyMenu, emptyState, fold, link, opening, pairs, pre, saveReport, scrolled, section, testButton } from './parts.js';
 import { failing, readiness } from './review.js';
 import { commandOf } from './shell.js';
-import { NUMBERS, capital, count, dateTime, duration, isRefused, listed, nameOfTest, oneLine, settingText, shortKey, timeOfDay } from './text.js';
+import { NUMBERS, capital, count, dateTime, distance, duration, isRefused, listed, nameOfTest, oneLine, settingText, shortKey, timeOfDay } from './text.js';
 import { timeline } from './timeline.js';
 
 /** @typedef {NonNullable<RunDocument['verification']['causes']>[number]} FoundCause */
@@ -231,10 +231,19 @@ export function gridPart(page, { grid: rows, coverage }) {
 
 /** @param {Page} page @param {RunDocument} run */
 function changed(page, run) {
-  const all = (run.profile?.data ?? []).filter((one) => one.source !== 'default').map((one) => ({ one, key: '' }));
-  for (const { key, settings } of run.keys ?? []) for (const one of settings ?? []) all.push({ one, key });
-  return section('Changed settings', all.length
-    ? h('ul', null, all.slice(0, 200).map(({ one, key }) => h('li', null, key ? [foreign(key), ': '] : null, link(page, { view: 'settings', id: one.setting, key: key || page.route.key, filter: '' }, one.setting), ' = ', foreign(oneLine(settingText(one.value)), 'code'), ' from ', foreign(oneLine(one.source, 100)))))
+  /** The keys of each; the profile has none. @type {Map<string, {one: SettingRow, keys: string[]}>} */
+  const all = new Map();
+  const profile = { key: '', settings: run.profile?.data.filter((one) => one.source !== 'default') };
+  for (const { key, settings = [] } of [profile, ...run.keys ?? []]) {
+    for (const one of settings) {
+      const same = JSON.stringify(one);
+      const known = all.get(same) ?? { one, keys: [] };
+      all.set(same, known);
+      known.keys.push(key);
+    }
+  }
+  return section('Changed settings', all.size
+    ? h('ul', null, [...all.values()].slice(0, 200).map(({ one, keys: [key, ...more] }) => h('li', null, key && !more.length ? [foreign(key), ': '] : null, link(page, { view: 'settings', id: one.setting, key: key || page.route.key }, one.setting), more.length ? ` of ${more.length + 1} keys` : null, ' = ', foreign(oneLine(settingText(one.value)), 'code'), ' from ', foreign(oneLine(one.source, 100)))))
     : h('p.quiet', null, 'None.'));
 }
 
@@ -265,7 +274,7 @@ function environment(page, run) {
     ['Seed', foreign(emulator.seed ?? 'not fixed')],
     ['Started', dateTime(emulator.started_at)],
     [page.isDocument ? 'Recorded' : 'Now', dateTime(run.recorded_at)],
-    ['Clock', `${run.clock.mode}, ${dateTime(run.clock.now)}`],
+    ['Clock', [run.clock.mode, distance(page.store.movedBy(''))].filter(Boolean).join(', ')],
     ['Scope', foreign(run.key ?? 'all keys')],
   ];
   if (emulator.scenario_folders?.length) facts.push(['Scenario folder', foreign(emulator.scenario_folders.join(', '))]);

@@ -140,6 +140,11 @@ export function duration(ms) {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
+/** How far a clock was moved, if it was. @param {number} ms @returns {string} */
+export function distance(ms) {
+  return ms ? `${duration(Math.abs(ms))} ${ms > 0 ? 'ahead' : 'behind'}` : '';
+}
+
 /** A duration such as `5m` or `1h30m` in milliseconds, else null. @param {string} text @returns {number | null} */
 export function milliseconds(text) {
   const units = /** @type {Record<string, number>} */ ({ ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5 });
