@@ -30,6 +30,9 @@ use crate::util::duration::duration_text;
 pub(crate) struct ClockView {
     pub(crate) mode: ClockMode,
     pub(crate) now: Time,
+    /// How far a running clock was moved ahead of the machine's, or back; absent if it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ahead_ms: Option<i64>,
     /// Whose it is, unless it is the emulator's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) workspace: Option<WorkspaceId>,
@@ -362,10 +365,13 @@ fn instant(text: &str) -> Result<Timestamp, ControlError> {
 }
 
 pub(super) fn to_view(mover: &ClockDriver, now: Now, redactor: Redactor<'_>) -> ClockView {
-    let workspace = mover.workspace.as_ref();
+    let (workspace, mode) = (mover.workspace.as_ref(), mover.clock().mode());
+    let ahead_ms = now.wall.as_millisecond() - machine::wall_time().as_millisecond();
     ClockView {
-        mode: mover.clock().mode(),
+        mode,
         now: time(now.wall),
+        // The rest is what the call took.
+        ahead_ms: Some(ahead_ms).filter(|ahead| mode == ClockMode::Real && ahead.abs() >= 1_000),
         workspace: workspace.map(|workspace| workspace.id().into()),
         key: workspace.map(|workspace| redactor.key(workspace.name()).into_owned()),
         follows: workspace.map(|workspace| workspace.clock().follows()),

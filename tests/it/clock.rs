@@ -89,6 +89,7 @@ async fn a_running_clock_moves_on_and_can_be_stopped() {
     let before: jiff::Timestamp = checked_at(&emulator, KEY).await.parse().expect("a timestamp");
     let moved = move_clock(&emulator, &json!({ "advance": "1h" })).await;
     assert_eq!(moved["mode"], "real");
+    assert!(moved["ahead_ms"].as_i64().is_some_and(|ahead| (3_600_000..3_700_000).contains(&ahead)), "{moved}");
     let after: jiff::Timestamp = checked_at(&emulator, KEY).await.parse().expect("a timestamp");
     assert!(after.duration_since(before) >= jiff::SignedDuration::from_hours(1));
     let frozen = move_clock(&emulator, &json!({ "mode": "frozen" })).await;

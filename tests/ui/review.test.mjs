@@ -230,14 +230,15 @@ test("a running emulator's summary has what only findings show, as its report ha
 });
 
 test("how far the clock was moved is among the facts of the environment", () => {
-  const store = Object.assign(new Store(), { phase: "live", run: of([]), runAt: BEGIN - 40_000 });
+  const clock = { mode: "real", now: new Date(BEGIN).toISOString(), ahead_ms: 40_000 };
+  const store = Object.assign(new Store(), { phase: "document", run: of([], { clock }) });
   const shownClock = () => {
     const root = document.createElement("div");
     root.append(...summaryView({ ...page({}, null), store }).filter(Boolean));
     return [...root.querySelectorAll("dl > div")].find((one) => one.firstChild.textContent === "Clock").lastChild.textContent;
   };
   assert.equal(shownClock(), "real, 40 s ahead");
-  store.runAt = BEGIN;
+  delete clock.ahead_ms;
   assert.equal(shownClock(), "real");
 });
 

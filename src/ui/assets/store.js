@@ -263,13 +263,9 @@ export class Store {
     return this.run?.keys?.find((one) => one.key === key)?.clock ?? this.run?.clock;
   }
 
-  /** How far a running clock was moved from the browser's, in milliseconds. @param {string} key @returns {number} */
+  /** How far a running clock was moved, in milliseconds. @param {string} key @returns {number} */
   movedBy(key) {
-    const clock = this.clockOf(key);
-    if (clock?.mode !== 'real' || this.phase === 'document') return 0;
-    const ahead = instant(clock.now) - this.runAt;
-    // Two machines may differ, and an answer takes a while.
-    return Math.abs(ahead) < 5000 ? 0 : Math.round(ahead / 1000) * 1000;
+    return Math.round((this.clockOf(key)?.ahead_ms ?? 0) / 1000) * 1000;
   }
 
   /** The active scenarios of a key, or of all. @param {string} key @returns {string[]} */

@@ -294,6 +294,9 @@ export function summaryView(page) {
   const listedCauses = hasTests ? causes.filter(({ tests }) => !tests.length) : causes;
   const failed = listedCauses.filter(({ standing }) => standing === 'failed');
   const failedPart = causesPart(page, isDocument ? 'What failed' : 'Problems', failed, isDocument || failed.length === 1);
+  const others = listedCauses.length - failed.length;
+  // A running emulator has not failed: nobody asked it whether all is well.
+  const problems = `${count(failed.length, 'problem')}${others ? `, and ${count(others, 'more thing')} to look at` : ''}`;
   const isOfNoTest = isDocument && !run.keys?.some(({ test }) => isFailed(run, test));
   const isRed = run.exec?.exit_status || causes.some(({ standing }) => standing === 'failed');
   const { forgotten_entries: forgotten } = run.verification;
@@ -306,7 +309,7 @@ export function summaryView(page) {
   return [
     isDocument ? h('div', { key: 'head' }, h('h2', { tabindex: -1 }, foreign(headOf(run))), h('p.actions.small.quiet', null, h('span', null, dateTime(run.recorded_at).replace(/\.\d+/, '')), command ? h('span.id', null, foreign(command, 'code'), copyButton(page, command, 'the command')) : null))
       : h('div.title', { key: 'head' }, h('h2', { tabindex: -1 }, 'Summary'), h('button', { type: 'button', onclick: () => saveReport(page) }, key ? `Save the report of ${shortKey(key, [])}` : 'Save the report'), copyMenu(page, 'summary', [['Save the report: CLI', page.cli(['run', 'save', 'report.html', ...keyWords(key)])], ['Verdict: CLI', page.cli(['verdict', ...keyWords(key)])]])),
-    h(`p.verdict.${tone}`, null, prose(sentence)),
+    h(`p.verdict.${tone}`, null, prose(isDocument || !failed.length ? sentence : problems)),
     key && !isDocument ? h('p.note', null, 'This covers all keys; the report that is saved covers this key.') : null,
     isOfNoTest ? failedPart : null,
     hasTests ? guarded(() => testsPart(page, run, causes), run.keys) : null,

@@ -523,7 +523,7 @@ export async function empty() {
   for (const [key, outcome] of [["sk_test_red", "failed"], ["sk_test_green", "passed"]]) await emulator.control("POST", "outcome", { key, test: `of ${key}`, outcome });
   await page.reload();
   await visit(page, "Summary");
-  await page.getByText(/^Failed: /).waitFor();
+  await page.getByText("1 problem", { exact: true }).waitFor();
   await page.getByRole("article").getByText("of sk_test_red").waitFor();
   await page.getByRole("link", { name: "2 tests · 1 failed" }).click();
   await page.getByText("1 of 2 keys").waitFor();
