@@ -4,7 +4,7 @@ import { test } from "node:test";
 
 import "./dom.mjs";
 
-const { scenarioOf, testsOf } = await import("../../src/ui/assets/again.js");
+const { scenarioOf, testsOf } = await import("../../src/ui/assets/request.js");
 
 const request = {
   id: "req_1", method: "POST", path: "/v1/events/subscribe", query: "a=it's", operation: "events.subscribe", status: 422,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { messagesOf } from "../../src/ui/assets/capture.js";
+import { messagesOf } from "../../src/ui/assets/signature.js";
 
 const CASES = JSON.parse(readFileSync(new URL("captures.json", import.meta.url), "utf8"));
 

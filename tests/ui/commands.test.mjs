@@ -14,7 +14,7 @@ import "./dom.mjs";
 import { TEXTS, randomOf, requestOf } from "./hostile.mjs";
 
 const { attemptLine, commandOfAdvice, curlLine, optionOfAdvice, repeatLine } = await import("../../src/ui/assets/command.js");
-const { testsOf } = await import("../../src/ui/assets/again.js");
+const { testsOf } = await import("../../src/ui/assets/request.js");
 
 const SHELLS = { bash: ["--norc", "--noprofile", "-i"], dash: ["-i"], zsh: ["-f", "-i"] };
 const COUNT = 2000;

@@ -8,7 +8,7 @@ import { test } from "node:test";
 import "./dom.mjs";
 import { TEXTS, pick, randomOf, requestOf, textOf } from "./hostile.mjs";
 
-const { scenarioOf, testsOf } = await import("../../src/ui/assets/again.js");
+const { scenarioOf, testsOf } = await import("../../src/ui/assets/request.js");
 
 const random = randomOf(40);
 const requests = [

@@ -3,8 +3,7 @@ import { createHmac } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { bodyVariants, checkSignature, difference, schemesOf, signatureHeaders, SCHEMES, takenApart, undecorated } from "../../src/ui/assets/signature.js";
-import { messagesOf } from "../../src/ui/assets/capture.js";
+import { bodyVariants, checkSignature, difference, messagesOf, schemesOf, signatureHeaders, SCHEMES, takenApart, undecorated } from "../../src/ui/assets/signature.js";
 
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const KEY = Buffer.from(SECRET.slice(6), "base64");
