@@ -82,7 +82,7 @@ declare global {
     store: import('../../src/ui/assets/store.js').Store;
     live: import('../../src/ui/assets/live.js').Live;
     route: import('../../src/ui/assets/route.js').Route;
-    ui: { asked: string; copied: string; results: Map<string, any>; filterFocused: boolean; moreFilters?: boolean; folded?: boolean; menu: boolean; menuOpen: string; toast: boolean; shortcuts: boolean; forms: Record<string, any>; notice: string };
+    ui: { asked: string; copied: string; results: Map<string, any>; filterFocused: boolean; moreFilters?: boolean; folded?: boolean; menu: boolean; menuOpen: string; isMenuLeft?: boolean; toast: boolean; shortcuts: boolean; forms: Record<string, any>; notice: string };
     base: string;
     /** The width of the view in pixels, 0 while it is not known. */
     width: number;

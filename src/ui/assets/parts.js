@@ -26,27 +26,25 @@ export function copyButton(page, text, what) {
   return h('button.plain.only', { type: 'button', 'aria-label': `Copy ${what}`, title: isDone ? 'Copied' : 'Copy', onclick: () => copyText(page, text) }, icon(isDone ? 'check' : 'copy'));
 }
 
-/**
- * A button that opens a menu of buttons; one menu is open at a time.
- * @param {Page} page @param {string} id @param {(import('./element.js').Child)[]} label @param {() => (Node | null)[]} content
- */
-function dropDown(page, id, label, content) {
-  const isOpen = page.ui.menuOpen === id;
-  const toggle = () => {
-    page.ui.menuOpen = isOpen ? '' : id;
-    page.redraw();
-  };
-  const chosen = (/** @type {Event} */ event) => {
-    if (/** @type {HTMLElement} */ (event.target).closest('.sheet button')) page.ui.menuOpen = '';
-  };
-  return h('div.drop', { key: `menu ${id}`, onclick: chosen },
-    h('button', { type: 'button', class: 'plain', 'aria-expanded': String(isOpen), onclick: toggle }, ...label),
-    isOpen ? h('div.sheet', null, content()) : null);
-}
-
 /** The one menu of what can be copied: it copies at once and says so. @param {Page} page @param {string} id @param {[string, string][]} items what it is called, and the text */
 export function copyMenu(page, id, items) {
-  return dropDown(page, `copy ${id}`, [icon('copy'), h('span', null, 'Copy as…')], () => items.map(([name, text]) => h('button', { type: 'button', onclick: () => copyText(page, text, name) }, name)));
+  const { ui } = page;
+  const isOpen = ui.menuOpen === id;
+  const toggle = (/** @type {Event} */ event) => {
+    const button = /** @type {Element} */ (event.currentTarget);
+    const [own, all] = [button, button.closest('#pane, #main')].map((node) => node?.getBoundingClientRect() ?? { left: 0, right: 0 });
+    // It opens to the side that has room.
+    ui.isMenuLeft = own.left + own.right < all.left + all.right;
+    ui.menuOpen = isOpen ? '' : id;
+    page.redraw();
+  };
+  const copy = (/** @type {string} */ name, /** @type {string} */ text) => {
+    ui.menuOpen = '';
+    copyText(page, text, name);
+  };
+  return h('div.drop', { key: `menu ${id}` },
+    h('button.plain', { type: 'button', 'aria-expanded': String(isOpen), onclick: toggle }, icon('copy'), h('span', null, 'Copy as…')),
+    isOpen ? h(ui.isMenuLeft ? 'div.sheet.left' : 'div.sheet', null, items.map(([name, text]) => h('button', { type: 'button', onclick: () => copy(name, text) }, name))) : null);
 }
 
 /** Actions as commands, to copy. @param {Page} page @param {import('./command.js').Action[]} actions @returns {[string, string][]} */

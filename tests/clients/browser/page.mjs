@@ -12,7 +12,7 @@ import * as walks from "./walks.mjs";
 const wanted = process.argv.slice(4);
 
 const parts = [];
-const lively = ["activity", "delivery", "subscriptions", "scenarios", "time", "settings", "trigger", "followed", "brushed", "check", "summary", "again", "review", "history", "pause", "keyboard", "resume", "acted", "keys"];
+const lively = ["activity", "menus", "delivery", "subscriptions", "scenarios", "time", "settings", "trigger", "followed", "brushed", "check", "summary", "again", "review", "history", "pause", "keyboard", "resume", "acted", "keys"];
 for (const name of lively) parts.push([name, (emulator) => walks[name](emulator)]);
 parts.push(["odd record", oddRecord], ["axe", axe], ["hostile", hostile], ["report", report], ["forbidden", forbidden], ["viewed", viewed], ["hostile report", hostileReport], ["below a path", walks.belowPath], ["restart", walks.restart], ["broken scenario", walks.brokenScenario], ["empty", walks.empty], ["test request", walks.testRequest], ["linked", walks.linked], ["write scenario", walks.writeScenario], ["token", walks.token]);
 

@@ -16,6 +16,38 @@ async function copied(page, within, name) {
 }
 const visit = (page, name) => page.getByRole("navigation", { name: "Views" }).getByRole("link", { name, exact: false }).click();
 
+/** Every entry of the open menu can be clicked at its middle and at its ends. */
+async function hitsEntries(page) {
+  await page.locator(".sheet").waitFor();
+  const missed = await page.locator(".sheet button").evaluateAll((all) => all.filter((button) => {
+    const box = button.getBoundingClientRect();
+    return [box.left + 4, (box.left + box.right) / 2, box.right - 4].some((x) => document.elementFromPoint(x, (box.top + box.bottom) / 2) !== button);
+  }).map((button) => button.textContent));
+  assert.deepEqual(missed, [], `entries cut off at ${page.viewportSize().width}`);
+}
+
+/** A menu opens within what it is in: every one of a request's pane, a delivery's, a key's, a subscription's, and of the views. */
+export async function menus(emulator) {
+  const { data: [request] } = await emulator.control("GET", "requests?status=429&limit=1");
+  const { data: [delivery] } = await emulator.control("GET", "deliveries?limit=1");
+  const { data: [subscription] } = await emulator.control("GET", "subscriptions");
+  for (const [width, height] of [[1440, 900], [390, 844]]) {
+    const { page, verify } = await openTab(emulator.page, { width, height });
+    for (const place of [`requests/${request.id}`, `deliveries/${delivery.id}`, "keys/sk_test_local", `subscriptions/${subscription.id}`, "scenarios/rate-limit-burst", "time", "summary", "trigger"]) {
+      await page.goto(`${emulator.page}#/${place}`);
+      const menu = page.getByRole("button", { name: "Copy as…" });
+      await menu.first().waitFor();
+      for (let i = 0; i < await menu.count(); i++) {
+        await menu.nth(i).click();
+        await hitsEntries(page);
+        await page.keyboard.press("Escape");
+        await page.locator(".sheet").waitFor({ state: "detached" });
+      }
+    }
+    await verify();
+  }
+}
+
 /** Activity and a request: what happened and why, in two clicks. */
 export async function activity(emulator) {
   const { page, verify } = await openTab(emulator.page);
