@@ -46,11 +46,56 @@ test("what plays is on top with its Stop, and each other has its Play", () => {
 
 test("a scenario's text has a line for each line, in colours, and marks what is wrong", () => {
   const problem = { severity: "error", line: 2, column: 1, message: "unknown `x`", code: "scenario/unknown-key", hint: null };
-  const one = page({ scenarios: [{ name: "odd", title: "Odd", origin: "inline", state: "broken", problem, text: "[[rule]]\nreply = { statu = 500 } # <b>\n", progress: [] }] }, [], { id: "odd" });
-  const lines = [...drawn(scenariosView(one)).querySelectorAll("pre.source > span")];
+  const text = "[[rule]]\nreply = { statu = 500 } # <b>\n";
+  const one = page({}, [], { filter: "new" });
+  one.ui.forms["scenario  "] = { name: "odd", text, problems: [problem], said: "" };
+  const linesOf = (view) => [...drawn(view).querySelectorAll("pre.source > span")];
+  const lines = linesOf(scenariosView(one));
   assert.deepEqual(lines.map((line) => line.textContent), ["[[rule]]", "reply = { statu = 500 } # <b>", " "]);
   assert.deepEqual([...lines[1].children].map((part) => `${part.className} ${part.textContent}`), ["name reply", "name statu", "value 500", "comment # <b>"]);
   assert.deepEqual(lines.map((line) => line.className), ["", "at bad", ""]);
+  // What plays is the last good text, of which the problem of its file says nothing.
+  const broken = { name: "odd", title: "Odd", origin: "scenarios/odd.toml", state: "broken", problem, text, progress: [] };
+  const shown = page({ scenarios: [broken], active: ["odd"] }, [], { id: "odd" });
+  assert.deepEqual(linesOf(scenariosView(shown)).map((line) => line.className), ["", "", ""]);
+  assert.match(drawn(scenariosView(shown)).textContent, /The file on disk has an error; the last good version, shown here, is still playing\./);
+  const never = page({ scenarios: [{ ...broken, text: "" }] }, [], { id: "odd" });
+  assert.doesNotMatch(drawn(scenariosView(never)).textContent, /last good version/);
+});
+
+test("what stops scenarios names the key that it is for", () => {
+  const long = `sk_test_${"a".repeat(40)}_end`;
+  const keys = ["sk_test_a", "sk_test_b", long].map((key) => ({ key, scenarios: ["burst"] }));
+  const one = (key) => page({ scenarios: [{ name: "burst", title: "T", origin: "built-in", state: "ok", progress: [], text: "" }], keys: [...keys, { key: "sk_test_idle", scenarios: [] }], active: ["burst"] }, [], { key });
+  const names = (key) => [...drawn(scenariosView(one(key))).querySelectorAll("button")].map((button) => button.firstChild.textContent).filter((name) => /^(Stop|Turn)/.test(name));
+  assert.deepEqual(names(""), ["Turn all off", "Stop"]);
+  assert.deepEqual(names("sk_test_a"), ["Turn all off for sk_test_a", "Stop for sk_test_a"]);
+  assert.deepEqual(names("sk_test_idle").map((name) => name.replace(/…a*/, "…")), ["Stop for sk_test_a", "Stop for sk_test_b", "Stop for sk_test_…_end"]);
+});
+
+test("the editor says at the name what a name is, and checks the text under another", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const calls = [];
+  const one = Object.assign(page({}, [], { filter: "new" }), { live: { call: async (method, path) => { calls.push(path); return { ok: true, data: {} }; } } });
+  drawn(scenariosView(one)).querySelector("input").oninput({ target: { value: "qa burst" } });
+  t.mock.timers.tick(300);
+  assert.deepEqual(calls, ["scenarios/unnamed?dry_run=true"]);
+  const root = drawn(scenariosView(one));
+  assert.match(root.querySelector("[role=alert]").textContent, /^A name has 1 to 100 of the characters/);
+  assert.ok([...root.querySelectorAll("button")].every((button) => button.hasAttribute("disabled")));
+  one.ui.forms["scenario  "].problems = [{ severity: "error", line: 0, column: 0, message: "m", code: "c", hint: "" }];
+  assert.doesNotMatch(drawn(scenariosView(one)).textContent, /line 0/);
+});
+
+test("a reset of everything names the scenarios that are in memory alone", () => {
+  const scenarios = ["mine", "file", "other"].map((name) => ({ name, origin: name === "file" ? "scenarios/file.toml" : "inline" }));
+  const said = (all) => {
+    const one = page({ scenarios: all });
+    one.ui.asked = "reset *";
+    return drawn(keysView(one)).querySelector(".confirm p").textContent;
+  };
+  assert.match(said(scenarios), /every key, and the scenarios kept only in memory: mine, other\.$/);
+  assert.match(said([scenarios[1]]), /every key\.$/);
 });
 
 const BEGIN = Date.parse("2026-01-31T09:30:00Z");

@@ -1,7 +1,7 @@
 // Every action as a call of the control API and as the two commands that do the same. Pure.
 
 import { commandOf, curl } from './shell.js';
-import { settingText } from './text.js';
+import { forKey, settingText } from './text.js';
 
 /** @typedef {{id: string, label: string, method: string, path: string, body?: Record<string, unknown>, cli: string[], danger?: string, about?: string, text?: string, isQuiet?: boolean, isSaid?: boolean}} Action */
 
@@ -123,7 +123,7 @@ export function changeSetting(settingName, value, key) {
  */
 export function actionOf(advice, scenario) {
   const key = ('key' in advice && advice.key) || '';
-  const whom = key ? ` for ${key}` : ' for all keys';
+  const whom = forKey(key, ' for all keys');
   switch (advice.do) {
     case 'use_scenarios': {
       const { active } = advice;
@@ -245,6 +245,7 @@ export function outcomeOf(data) {
   }
   if (data?.secret) return `The secret, shown once: ${data.secret}`;
   if (data?.changes) return [...data.changes, ...data.unchanged].join('; ') || 'Nothing changed.';
+  if (data?.own_lists?.length) return `Done, but not for ${data.own_lists.map((/** @type {any} */ one) => one.key).join(', ')}, with lists of their own.`;
   if (data?.now) return `The clock is at ${data.now}.`;
   if (data?.events) return `${data.events.length} fired: ${(data.deliveries ?? []).map((/** @type {any} */ one) => `${one.url} ${one.status}`).join(', ') || 'no outcome yet'}`;
   return 'Done.';

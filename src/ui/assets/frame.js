@@ -6,7 +6,7 @@ import { foreign, h, icon } from './element.js';
 import { keyOf, saveReport } from './parts.js';
 import { GROUPS, VIEWS } from './route.js';
 import { wordsOf } from './settings_words.js';
-import { dateTime, distance, listed, oneLine, shortKey } from './text.js';
+import { dateTime, distance, forKey, listed, oneLine, shortKey } from './text.js';
 
 const MAX_SHOWN_TARGETS = 18;
 
@@ -30,7 +30,7 @@ function doings(page) {
   for (const [word, name] of [['1s', '1 s'], ['1m', '1 min'], ['1h', '1 h']]) add(advance(word, key), `Advance the clock by ${name}`);
   const isRunning = (page.store.clockOf(key)?.mode ?? 'real') === 'real';
   add(clockMode(isRunning ? 'frozen' : 'real', key), isRunning ? 'Freeze the clock' : 'Run the clock');
-  const whom = key ? ` for ${oneLine(key, 40)}` : ' for all keys';
+  const whom = forKey(key, ' for all keys');
   const active = page.store.activeScenarios(key);
   if (active.length) add(activate([], key, `Turn all scenarios off${whom}`));
   for (const { name } of run.scenarios) add(active.includes(name) ? activate(active.filter((one) => one !== name), key, `Turn ${name} off${whom}`) : activate([name], key, `Play ${name}${whom}`));

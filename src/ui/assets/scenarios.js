@@ -3,12 +3,12 @@
 import { activate } from './command.js';
 import { foreign, guarded, h, prose } from './element.js';
 import { actionButton, commandsOf, copyMenu, idPart, keptPart, link, mark, meter, scrolled, section } from './parts.js';
-import { count, messageOf, oneLine, shortKey } from './text.js';
+import { count, forKey, messageOf, oneLine, shortKey } from './text.js';
 
 /** @param {DiagnosticRow} problem @returns {Node} */
 function diagnostic(problem) {
   return h('div.note', null,
-    h('p', null, mark(problem.severity, problem.severity === 'error' ? 'bad' : 'warn'), ' ', prose(problem.message), h('span.quiet', null, ` ${problem.file ?? ''} line ${problem.line}, column ${problem.column} (${problem.code})`)),
+    h('p', null, mark(problem.severity, problem.severity === 'error' ? 'bad' : 'warn'), ' ', prose(problem.message), h('span.quiet', null, ` ${problem.file ?? ''}${problem.line ? ` line ${problem.line}, column ${problem.column}` : ''} (${problem.code})`)),
     problem.hint ? h('p', null, prose(problem.hint)) : null);
 }
 
@@ -78,7 +78,7 @@ function playPart(page, name, look = '') {
 /** Stopping it for everybody who plays it. @param {Page} page @param {string} name @returns {(Node | null)[]} */
 function stopParts(page, name) {
   const { store, route } = page;
-  const stop = (/** @type {string} */ key) => actionButton(page, { ...activate(store.activeScenarios(key).filter((one) => one !== name), key, key && !route.key ? `Stop for ${oneLine(key, 30)}` : 'Stop'), id: `play ${name} ${key}`, about: name });
+  const stop = (/** @type {string} */ key) => actionButton(page, { ...activate(store.activeScenarios(key).filter((one) => one !== name), key, `Stop${forKey(key)}`), id: `play ${name} ${key}`, about: name });
   if (store.activeScenarios(route.key).includes(name)) return [stop(route.key)];
   return (store.run?.keys ?? []).filter((one) => one.scenarios?.includes(name)).slice(0, 3).map(({ key }) => stop(key));
 }
@@ -89,14 +89,14 @@ function whole(page, one) {
   const active = page.store.activeScenarios(key);
   const isActive = active.includes(one.name);
   const others = active.filter((name) => name !== one.name);
-  const whom = key ? ` for ${oneLine(key, 40)}` : ' for all keys';
+  const whom = forKey(key, ' for all keys');
   const toggle = isActive ? activate(others, key, `Stop${whom}`) : activate([one.name], key, `Play${whom}`);
   const isOwn = one.origin === 'inline' && !page.isDocument;
   return h('article.halves', { key: one.name },
     h('div', null,
       h('div', null, h('div.title', null, h('h2', { tabindex: -1 }, foreign(one.title || one.name)), stateMark(page, one)), idPart(page, one.name)),
       one.description ? h('p', null, foreign(one.description)) : null,
-      one.problem ? diagnostic(one.problem) : null,
+      one.problem ? [diagnostic(one.problem), one.text ? h('p', null, `The file on disk has an error; the last good version, shown here, ${activeSomewhere(page, one.name) ? 'is still playing' : 'stays'}.`) : null] : null,
       h('div.actions', null,
         page.isDocument ? null : isActive ? actionButton(page, toggle) : [playPart(page, one.name, 'primary'), stopParts(page, one.name)].flat(),
         !isActive && others.length ? actionButton(page, activate([...others, one.name], key, `Add after ${listedNames(others)}`)) : null,
@@ -106,7 +106,7 @@ function whole(page, one) {
       activeSomewhere(page, one.name) || one.progress?.length ? section('Progress', progress(page, one.name, 200)) : null,
       isOwn ? keptPart(page, one.name, one.text ?? '') : null,
       ['inline', 'built-in'].includes(one.origin) || page.isDocument ? null : h('p.note', null, 'This is a file: edit ', foreign(one.origin, 'code'), ' and save it; it is loaded again at once.')),
-    section(`Text, ${one.origin}`, h('pre.source', { tabindex: 0, role: 'region', 'aria-label': 'Text of the scenario' }, sourceLines(one.text ?? '', one.problem ? [one.problem] : []))));
+    section(`Text, ${one.origin}`, h('pre.source', { tabindex: 0, role: 'region', 'aria-label': 'Text of the scenario' }, sourceLines(one.text ?? '', []))));
 }
 
 /** @param {string[]} names @returns {string} */
@@ -147,6 +147,9 @@ function scenarioCard(page, one) {
 
 const TEMPLATE = 'title = "Three refusals, then normal answers"\n\n[[rule]]\nwhen = { operation = "system.status" }\ntimes = 3\nreply = { error = "rate_limit_exceeded" }\n';
 
+/** The most used keys of the language. */
+const HELP = '[[rule]]\nwhen = { method = "GET", path = "/v1/hello" }\ntimes = 2\nreply = { error = "internal_error", headers = { retry-after = "1" } }\n\n[[emit]]\nevent = "workflow.completed"\non = { operation = "hello", status = 500 }';
+
 /** What a copy is called at first. @param {string} name */
 const copyName = (name) => (name.startsWith('my-') ? `${name}-2` : `my-${name}`);
 
@@ -154,10 +157,11 @@ const copyName = (name) => (name.startsWith('my-') ? `${name}-2` : `my-${name}`)
 function editor(page, one, from) {
   const form = page.ui.forms[`scenario ${one?.name ?? ''} ${from?.name ?? ''}`] ??= { name: one?.name ?? (from ? copyName(from.name) : ''), text: (one ?? from)?.text || TEMPLATE, problems: [], said: '', timer: 0 };
   const { key } = page.route;
+  const isNamed = () => /^[\w.-]{1,100}$/.test(form.name.trim());
   const send = async (/** @type {boolean} */ isSaved) => {
     const { text } = form;
-    // Any name will do to check a text that has none yet.
-    const name = form.name.trim() || (isSaved ? '' : 'unnamed');
+    // Any name will do to check a text that has none yet, or a wrong one.
+    const name = isSaved || isNamed() ? form.name.trim() : 'unnamed';
     let isAccepted = false;
     try {
       const { ok, data } = await page.live.call('PUT', `scenarios/${encodeURIComponent(name)}${isSaved ? '' : '?dry_run=true'}`, text);
@@ -198,19 +202,23 @@ function editor(page, one, from) {
     event.preventDefault();
     save(true);
   };
+  const isMisnamed = form.name && !isNamed();
   const isWrong = form.problems.some((/** @type {DiagnosticRow} */ problem) => problem.severity === 'error');
+  const disabled = isMisnamed || isWrong;
   const shipped = (page.store.run?.scenarios ?? []).filter(({ text }) => text);
   return h('form.editor', { onsubmit: submit, key: 'editor' },
     h('div.title', null, h('h2', { tabindex: -1 }, one ? foreign(`Edit ${one.name}`) : 'New scenario')),
     one ? null : h('div.fields', null,
       h('label', null, 'Name', h('input', { type: 'text', controlled: form.name, oninput: change('name'), required: true, placeholder: 'my-burst', spellcheck: 'false' })),
       h('label', null, 'Start from…', h('select', { controlled: '', onchange: begin }, h('option', { value: '' }, from ? from.name : 'this example'), shipped.map(({ name, title }) => h('option', { value: name }, oneLine(title ? `${name}: ${title}` : name, 80)))))),
+    isMisnamed ? h('p.bad', { role: 'alert' }, 'A name has 1 to 100 of the characters A-Z a-z 0-9 - _ and dots.') : null,
     h('div.halves', null, h('label', null, 'Text', h('div.paper', null,
       h('pre.source', { 'aria-hidden': 'true' }, sourceLines(form.text, form.problems)),
       h('textarea', { controlled: form.text, oninput: change('text'), spellcheck: 'false', autocapitalize: 'off' }))),
-      h('div.told', null, h('p', { role: 'status', class: isWrong ? 'bad' : 'quiet' }, form.said || 'Checked as you type. Once saved, it is kept in memory; its page can save it as a file.'),
-      form.problems.map((/** @type {DiagnosticRow} */ problem) => guarded(() => diagnostic(problem), problem)))),
-    h('div.actions', null, h('button.primary', { type: 'submit', disabled: isWrong }, `Save and play for ${key ? oneLine(key, 40) : 'all keys'}`), h('button', { type: 'button', disabled: isWrong, onclick: () => save(false) }, 'Save'), link(page, { id: (one ?? from)?.name ?? '', filter: '' }, 'Cancel')));
+      h('div', null, h('p', { role: 'status', class: isWrong ? 'bad' : 'quiet' }, form.said || 'Checked as you type. Once saved, it is kept in memory; its page can save it as a file.'),
+      form.problems.map((/** @type {DiagnosticRow} */ problem) => guarded(() => diagnostic(problem), problem)),
+      h('pre', null, HELP), h('p', null, h('a', { href: 'docs/scenario-language.md', target: '_blank' }, 'The language of scenarios')))),
+    h('div.actions', null, h('button.primary', { type: 'submit', disabled }, `Save and play${forKey(key, ' for all keys')}`), h('button', { type: 'button', disabled, onclick: () => save(false) }, 'Save'), link(page, { id: (one ?? from)?.name ?? '', filter: '' }, 'Cancel')));
 }
 
 /** @param {Page} page @returns {(Node | null)[]} */
@@ -225,7 +233,7 @@ export function scenariosView(page) {
   const others = all.filter((one) => !isPlaying(one));
   const groups = /** @type {const} */ ([['Playing', all.filter(isPlaying)], ['Yours', others.filter((one) => groupOf(one) === 'Yours')], ['Shipped', GROUP_ORDER.flatMap((name) => others.filter((one) => groupOf(one) === name))]]);
   return [
-    h('div.title', { key: 'title' }, h('h2', { tabindex: -1 }, 'Scenarios'), page.store.activeScenarios(key).length ? actionButton(page, activate([], key, 'Turn all off')) : null, page.isDocument ? null : h('button.primary', { type: 'button', onclick: () => page.go({ id: '', filter: 'new' }) }, 'New scenario')),
+    h('div.title', { key: 'title' }, h('h2', { tabindex: -1 }, 'Scenarios'), page.store.activeScenarios(key).length ? actionButton(page, activate([], key, `Turn all off${forKey(key)}`)) : null, page.isDocument ? null : h('button.primary', { type: 'button', onclick: () => page.go({ id: '', filter: 'new' }) }, 'New scenario')),
     id ? h('p.empty', null, 'There is no scenario ', foreign(id), '.') : null,
     all.length ? h('div.groups', null, groups.filter(([, group]) => group.length).map(([name, group]) => h('section', { key: name }, h('h3', null, name),
       h(name === 'Playing' ? 'div.tiles.wide' : 'div.tiles', null, group.map((one) => guarded(() => scenarioCard(page, one), one)))))) : h('p.empty', null, 'No scenarios.'),

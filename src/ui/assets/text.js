@@ -92,6 +92,11 @@ export function shortKey(key, all, most = 24) {
   return rest.length > most ? `${rest.slice(0, head)}…${rest.slice(head + 1 - most)}` : rest;
 }
 
+/** Whom something is for, in a label. @param {string} key @param {string} [all] without a key */
+export function forKey(key, all = '') {
+  return key ? ` for ${shortKey(key, [''])}` : all;
+}
+
 /** When a record was made, as a ULID says; 0 if its id is none. @param {string} id @returns {number} */
 export function timeOfId(id) {
   const digits = /^[a-z]+_([0-9a-z]{26})$/.exec(id)?.[1].slice(0, 10) ?? '';

@@ -612,8 +612,25 @@ export async function writeScenario() {
   // Typing changed nothing at the emulator.
   assert.ok(!(await emulator.control("GET", "scenarios")).data.some((one) => one.name === "mine"));
   // The text of a shipped one is a beginning.
+  // What cannot be pressed looks so, and not only the primary button.
+  const looks = () => main.getByRole("button", { name: "Save", exact: true }).evaluate((node) => ["backgroundColor", "color"].map((name) => getComputedStyle(node)[name]));
+  const disabled = await looks();
   await main.getByRole("combobox", { name: "Start from…" }).selectOption("always-401");
   await main.locator("pre.source").getByText("The key is never accepted").first().waitFor();
+  const enabled = await looks();
+  assert.ok(disabled.every((value, i) => value !== enabled[i]), String([disabled, enabled]));
+  // A click in the middle of a line puts the cursor there.
+  const line = await main.locator("pre.source > span").nth(2).boundingBox();
+  const parts = await main.locator("pre.source b").first().boundingBox();
+  await page.mouse.click(line.x + parts.width / "title".length * 4, line.y + line.height / 2);
+  await page.keyboard.type("X");
+  assert.match(await main.getByRole("textbox", { name: "Text" }).inputValue(), /^\[\[ruXle\]\]$/m);
+  // The example beside it is valid, and leads to the language.
+  await main.getByRole("textbox", { name: "Text" }).fill(await main.locator(".halves pre:not(.source)").textContent());
+  await main.getByText("Valid.", { exact: true }).waitFor();
+  const [language] = await Promise.all([page.waitForEvent("popup"), main.getByRole("link", { name: "The language of scenarios" }).click()]);
+  await language.getByRole("heading", { level: 1 }).waitFor();
+  await language.close();
   await main.getByText("Valid.", { exact: true }).waitFor();
   assert.match(await main.getByRole("textbox", { name: "Text" }).inputValue(), /The key is never accepted/);
   await main.getByRole("textbox", { name: "Text" }).fill('title = "Mine"\n\n[[rule]]\nreply = { status = 503 }\n');
@@ -801,7 +818,8 @@ export async function restart() {
 export async function brokenScenario() {
   const folder = mkdtempSync(join(tmpdir(), "page-scenarios-"));
   const file = join(folder, "mine.toml");
-  const text = (status) => `title = "mine"\n\n[[rule]]\nwhen = { operation = "hello" }\nreply = { status = ${status} }\n`;
+  const rules = ["a rule whose name is long", "another one with a long name", "and a third rule, of which nothing is met"].map((name) => `\n[[rule]]\nname = "${name}"\nwhen = { operation = "hello" }\nreply = { status = 500 }\n`).join("");
+  const text = (status) => `title = "mine"\n\n[[rule]]\nwhen = { operation = "hello" }\nreply = { status = ${status} }\n${rules}`;
   writeFileSync(file, text("500"));
   const emulator = await Emulator.start("--scenarios", folder, "--scenario", "mine");
   const { page, verify } = await openTab(`${emulator.page}#/scenarios`);
@@ -809,6 +827,7 @@ export async function brokenScenario() {
   await main.getByRole("link", { name: "mine" }).waitFor();
   writeFileSync(file, text("1000000"));
   await main.getByText(/^\W*broken$/).waitFor();
+  await emulator.client("/v1/hello");
   await main.getByRole("link", { name: "mine" }).click();
   await main.getByText(/line 5, column/).first().waitFor();
   writeFileSync(file, text("501"));
@@ -816,6 +835,11 @@ export async function brokenScenario() {
   await verify();
   await emulator.stop();
   rmSync(folder, { recursive: true });
+  await main.getByText("The file on disk has an error; the last good version, shown here, is still playing.").waitFor();
+  const [left, right] = await main.locator(".halves > *").all();
+  const { x: edge } = await right.boundingBox();
+  const over = await left.locator("*").evaluateAll((all, most) => all.filter((node) => !node.closest(".scroll *, svg") && node.getBoundingClientRect().right > most).map((node) => node.outerHTML.slice(0, 80)), edge);
+  assert.deepEqual(over, [], "parts lie over the text");
 }
 
 /** Below a path of another server. */
