@@ -80,10 +80,10 @@ export function activate(names, key, label) {
   return { id: `activate ${label}`, label, method: 'POST', path: 'scenarios/active', body: { active: names, ...keyField(key) }, cli: [...cli, ...keyWords(key)] };
 }
 
-/** @param {string} key `*` for everything @returns {Action} */
-export function resetOf(key) {
+/** @param {string} key `*` for everything @param {string[]} [kept] the scenarios that are kept in memory alone @returns {Action} */
+export function resetOf(key, kept = []) {
   const danger = key === '*'
-    ? 'This forgets all requests, deliveries, subscriptions, quotas, clocks and changed settings of every key, as after the start.'
+    ? `This forgets all requests, deliveries, subscriptions, quotas, clocks and changed settings of every key${kept.length ? `, and the scenarios kept only in memory: ${kept.join(', ')}` : ''}.`
     : `This forgets all requests, deliveries, subscriptions, the quota, the clock and the scenarios of ${key}.`;
   return { id: `reset ${key}`, label: key === '*' ? 'Reset everything' : 'Reset', method: 'POST', path: 'reset', body: { key }, cli: key === '*' ? ['reset', '--all'] : ['reset', '--key', key], danger };
 }

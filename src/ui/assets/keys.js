@@ -101,7 +101,7 @@ export function keysView(page) {
     h('div.title', null, h('h2', { tabindex: -1 }, 'Keys'),
       searchBox(page, 'A part of a key or test; is:failed'),
       h('span.quiet', null, words.length ? `${found.length} of ${count(all.length, 'key')}` : count(all.length, 'key')),
-      page.isDocument ? null : actionButton(page, resetOf('*'))),
+      page.isDocument ? null : actionButton(page, resetOf('*', page.store.run?.scenarios.filter(({ origin }) => origin === 'inline').map(({ name }) => name)))),
     found.length ? scrolled('Keys', h('table.rows', null, h('thead', null, h('tr', null, COLUMNS.map(head))),
       h('tbody', null, found.slice(0, MAX_ROWS_OF_KEYS).map((known) => guarded(() => keyRow(page, known), known.one)))))
       : all.length ? h('p.empty', null, 'No key matches.') : emptyState(page, 'No key was used yet. Any key that begins with sk_test_ will do:', [exampleLine(page.base.replace(/\/_emulator\/.*/, ''), 'sk_test_local')]),
