@@ -17,10 +17,13 @@ test("words match", () => {
     ["operation:system.status 429", true], ["operation:hello", false], ["method:get", true], ["path:SYSTEM", true], ["path:/v2", false],
     ["scenario:rate-limit-burst", true], ["scenario:burst", true], ["kind:req", false], ["kind:request", true], ["kind:event", false], ["-kind:event", true], ["since:5m", true], ["since:30s", false],
     ["since:2026-01-31T09:00:00Z", true], ["since:nonsense", true], ["until:5m", false], ["until:30s", true], ["since:2026-01-31T09:00:00Z until:2026-01-31T09:30:00.000Z", true], ["until:2026-01-31T09:29:59Z", false], ["is:failed", false], ["is:scripted", true], ["sk_test_a", true], ["burst", true], ["09:30", true], ["is:tampered", false], ["-is:tampered", true], ["is:nothing", false],
-    ["1 ms", true], ['"burst: slow"', true], ["slow", true], ["is:forged", false], ["is:unmatched", false], ["system", true], ["get /v1", true], ['"GET /v1"', true], ['"GET /v2"', false], ["unknown:word", false], ["type:x", false], ["id:req_", true],
+    ["1 ms", true], ['"burst: slow"', true], ["slow", true], ["is:forged", false], ["is:unmatched", false], ["system", true], ["get /v1", true], ['"GET /v1"', true], ['"GET /v2"', false], ["unknown:word", false], ["type:x", false], ["id:req_", true], ["req_1", true], ["REQ_1", true], ["req_2", false],
   ]) {
     assert.equal(matcher(filter, NOW)(row()), expected, filter);
   }
+  // The id of an event or of a subscription finds its deliveries.
+  const delivery = { ...row(), kind: "delivery", id: "dlv_1", event: "evt_1", subscription: "sub_1" };
+  for (const id of ["dlv_1", "evt_1", "sub_1"]) assert.ok(matcher(id, NOW)(delivery), id);
 });
 
 test("words are parsed and written", () => {

@@ -74,6 +74,26 @@ test("it folds to one lane of 54 pixels, on a phone at first; lanes have the nam
   assert.equal(height(1000), 54);
 });
 
+test("an event and its first delivery, of the same time, are both seen", () => {
+  const entries = ["event", "delivery"].map((kind) => Object.assign(request("sk_test_a", 0), { kind, event: "evt_1" }));
+  const drawing = timeline(page([]), [...entries, request("sk_test_a", 1000)], 1000);
+  const [event, delivery] = [Number(/^M([\d.]+)/.exec(drawing.querySelector("svg.lanes path.mark").getAttribute("d"))[1]), Number(drawing.querySelectorAll("svg.lanes circle.mark")[1].getAttribute("cx"))];
+  assert.ok(event >= 4 && delivery - event >= 8, `${event} ${delivery}`);
+});
+
+test("a record that was opened elsewhere is among the rows, others that are new wait", () => {
+  const one = page([request("sk_test_a", 0)], { phase: "live" });
+  const activity = new Activity(one);
+  activity.update("");
+  one.store.append([request("sk_test_a", 10), request("sk_test_a", 20)]);
+  one.route.id = "req_0";
+  activity.update("");
+  assert.equal(activity.shown, 1);
+  Object.assign(one, { hidden: "req_10", route: { ...one.route, id: "req_10" } });
+  activity.update("");
+  assert.equal(activity.shown, 3);
+});
+
 test("deliveries are shown below their event, in the order of the list", () => {
   const row = (kind, id, event = null) => ({ kind, id, event });
   const [event, first, between, second, alone] = [row("event", "evt_1", "evt_1"), row("delivery", "dlv_1", "evt_1"), row("request", "req_1"), row("delivery", "dlv_2", "evt_1"), row("delivery", "dlv_3", "evt_0")];

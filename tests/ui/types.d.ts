@@ -86,6 +86,8 @@ declare global {
     base: string;
     /** The width of the view in pixels, 0 while it is not known. */
     width: number;
+    /** The record opened last, as long as its row is not in view. */
+    hidden: string;
     said: string;
     readonly isDocument: boolean;
     readonly hasToken: boolean;

@@ -20,10 +20,11 @@ const MAX_MARKS = 2000;
 /** The timeline is drawn anew at most this often. */
 const DRAWN_EVERY_MS = 1000;
 
-/** @param {Page} page @param {Entry} entry @returns {(Node | string)[]} */
+/** @param {Page} page @param {Entry} entry @returns {(Node | string | null)[]} */
 function cells(page, entry) {
   const time = timeOfDay(entry.at);
-  const reason = reasonOf(entry);
+  // Of a line of the log and of most events there is none, so their text has the room.
+  const reason = entry.kind === 'notice' ? '' : reasonOf(entry);
   const { run, entries } = page.store;
   const [day, today] = [entry, entries[entries.length - 1] ?? entry].map(({ at }) => DAYS.format(at));
   const ownClock = run?.keys?.some(({ key, clock }) => clock && key === entry.key) ? ', by its key’s clock' : '';
@@ -32,7 +33,7 @@ function cells(page, entry) {
   return [
     h('span.time', { title: `${day} ${time}${ownClock}` }, day === today ? [time.slice(0, 8), h('span.ms', null, time.slice(8))] : [h('span.ms', null, `${day} `), time.slice(0, 8)]), ' ', statusMark(entry), ' ',
     h('bdi', { title: entry.text }, what, event ? h('span.event', null, event) : null), ' ',
-    h('span.why', { title: reason }, entry.kind === 'delivery' ? attemptDots(page, entry, reason) : foreign(reason)), ' ',
+    reason || entry.kind === 'delivery' ? h('span.why', { title: reason }, entry.kind === 'delivery' ? attemptDots(page, entry, reason) : foreign(reason)) : null, ' ',
     h('span.who', { title: entry.key ?? '' }, foreign(entry.key ? shortKey(entry.key, page.store.keys()) : '')), ' ',
     h('span.took', null, entry.kind === 'request' || entry.kind === 'delivery' ? duration(entry.latency) : ''),
   ];
@@ -129,6 +130,8 @@ export class Activity {
     if (this.stateOf !== store.run) this.list.forget('delivery');
     this.stateOf = store.run;
     if (!this.paused && (this.list.isAtTop && !route.id || this.shown === 0)) this.shown = this.matching.length;
+    // What was opened elsewhere is among the rows.
+    if (this.page.hidden && this.matching.slice(this.shown).some(({ id }) => id === this.page.hidden)) this.shown = this.matching.length;
     const { matching, shown, children } = this;
     this.list.show({ count: shown, at: (index) => matching[shown - 1 - index], isChild: (entry) => children.has(entry) }, route.id);
   }
@@ -162,7 +165,6 @@ export class Activity {
       page.ui.moreFilters = !page.ui.moreFilters;
       page.redraw();
     };
-    const late = (/** @type {string} */ look = '') => `${look} late`.trim();
     // Lines of the log alone, such as a warning about a file, do not hide how to begin.
     const { kinds } = store;
     const isFirst = !page.isDocument && !kind && !route.filter && !route.key && !kinds.request && !kinds.event && !kinds.delivery;
@@ -174,8 +176,8 @@ export class Activity {
           h('input', { id: 'filter', type: 'search', list: 'completions', placeholder: 'Filter: 429 key:burst since:5m', autocomplete: 'off', spellcheck: 'false', controlled: route.filter, oninput: typed, onfocus: () => { page.ui.filterFocused = true; page.redraw(); } })),
         h('datalist', { id: 'completions' }, suggestions.map((text) => h('option', { value: text }))),
         h('button.more', { type: 'button', 'aria-expanded': String(Boolean(page.ui.moreFilters)), onclick: more }, 'Filters'),
-        CHIPS.map(([name, word]) => (kind && word === 'kind:delivery' ? null : h('button', { type: 'button', class: late(), 'aria-pressed': String(route.filter.split(/\s+/).includes(word)), onclick: () => page.go({ filter: toggled(route.filter, word) }) }, name))),
-        page.isDocument ? null : h('button', { type: 'button', class: late('plain'), 'aria-pressed': String(paused), onclick: () => this.pause() }, icon(paused ? 'play' : 'pause'), paused ? `Paused${waiting ? ` · ${waiting} new` : ''}` : 'Pause'),
+        CHIPS.map(([name, word]) => (kind && word === 'kind:delivery' ? null : h('button', { type: 'button', class: 'late', 'aria-pressed': String(route.filter.split(/\s+/).includes(word)), onclick: () => page.go({ filter: toggled(route.filter, word) }) }, name))),
+        page.isDocument ? null : h('button', { type: 'button', class: 'plain late', 'aria-pressed': String(paused), onclick: () => this.pause() }, icon(paused ? 'play' : 'pause'), paused ? `Paused${waiting ? ` · ${waiting} new` : ''}` : 'Pause'),
         waiting && !paused ? h('button.primary', { type: 'button', onclick: () => this.showNew() }, `${waiting} new`, icon('up')) : null),
       unknown ? h('p.message.warn', { role: 'status', key: 'unknown' }, unknown) : null,
       hasRows ? this.drawing() : null,

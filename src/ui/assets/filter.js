@@ -75,7 +75,9 @@ export function toggled(filter, word) {
 /** @param {Word} word @param {Entry} entry @param {number} now @returns {boolean} */
 function holds(word, entry, now) {
   const wanted = word.value.toLowerCase();
-  if (word.name === '') return [entry.text, entry.key, entry.mark, entry.scenario, entry.damage, entry.message, timeOfDay(entry.at), statusOf(entry)[0], reasonOf(entry), duration(entry.latency)].some((text) => text?.toLowerCase().includes(wanted));
+  // An id is looked for as one, as any number is a part of some.
+  const ids = /^(req|evt|dlv|sub)_/.test(wanted) ? [entry.id, entry.event, entry.subscription] : [];
+  if (word.name === '') return [...ids, entry.text, entry.key, entry.mark, entry.scenario, entry.damage, entry.message, timeOfDay(entry.at), statusOf(entry)[0], reasonOf(entry), duration(entry.latency)].some((text) => text?.toLowerCase().includes(wanted));
   if (word.name === 'is') return MARKS[wanted]?.(entry) ?? false;
   if (word.name === 'since' || word.name === 'until') {
     const back = milliseconds(word.value);

@@ -30,7 +30,7 @@ const isSame = (one, other) => one.kind === other.kind && one.id === other.id &&
 export class VirtualList {
   /**
    * @param {string} label
-   * @param {(entry: Entry) => (Node | string)[]} cells what is in a row
+   * @param {(entry: Entry) => (Node | string | null)[]} cells what is in a row
    * @param {(entry: Entry) => void} open
    */
   constructor(label, cells, open) {

@@ -162,7 +162,8 @@ function lanePart(page, marks, top, height, width) {
     quotaLine(requests, top + 3, (isSplit ? height * 0.5 : height) - 6),
     bands.map((band) => bandPart(band, foot, Math.max(8, foot - top - 4), width)),
     single.map((mark) => dot(page, mark, upper, r)),
-    lines, others.map((mark) => dot(page, mark, lower, r)),
+    // Beside its first delivery, which is of the same time.
+    lines, others.map((mark) => dot(page, mark.entry.kind === 'event' ? { ...mark, x: Math.max(r, mark.x - 2 * r) } : mark, lower, r)),
   ].flat(2);
 }
 

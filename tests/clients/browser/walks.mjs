@@ -78,8 +78,12 @@ export async function activity(emulator) {
   await page.getByRole("combobox", { name: "Filter" }).fill("");
   await page.getByRole("combobox", { name: "key", exact: true }).fill("sk_test_local");
   await until(page, () => location.hash.includes("key=sk_test_local"));
+  // The text of an event has the room of the detail that it lacks.
+  const event = rows(page).filter({ has: page.getByText("event", { exact: true }) }).last();
+  const wide = (row) => row.locator("bdi").first().evaluate((node) => node.getBoundingClientRect().width);
+  assert.ok(await wide(event) > 1.5 * await wide(rows(page).filter({ hasText: "429" }).first()));
   // An event leads to its deliveries.
-  await rows(page).filter({ has: page.getByText("event", { exact: true }) }).last().click();
+  await event.click();
   await details.getByRole("heading", { name: "workflow.completed" }).first().waitFor();
   await details.getByRole("link", { name: /^dlv_/ }).first().click();
   await details.getByRole("heading", { name: /Attempt \d/ }).first().waitFor();
@@ -607,16 +611,11 @@ export async function writeScenario() {
   await main.getByRole("textbox", { name: "Text" }).fill('[[rule]]\nreply = { statu = 500 }\n');
   await main.getByText(/statu/).last().waitFor();
   await main.getByText(/line 2, column/).waitFor();
-  await main.getByRole("textbox", { name: "Text" }).fill('title = "Mine"\n\n[[rule]]\nreply = { status = 503 }\n');
-  await main.getByText("Valid.", { exact: true }).waitFor();
-  // Typing changed nothing at the emulator.
-  assert.ok(!(await emulator.control("GET", "scenarios")).data.some((one) => one.name === "mine"));
-  // The text of a shipped one is a beginning.
   // What cannot be pressed looks so, and not only the primary button.
   const looks = () => main.getByRole("button", { name: "Save", exact: true }).evaluate((node) => ["backgroundColor", "color"].map((name) => getComputedStyle(node)[name]));
   const disabled = await looks();
-  await main.getByRole("combobox", { name: "Start from…" }).selectOption("always-401");
-  await main.locator("pre.source").getByText("The key is never accepted").first().waitFor();
+  await main.getByRole("textbox", { name: "Text" }).fill('title = "Mine"\n\n[[rule]]\nreply = { status = 503 }\n');
+  await main.getByText("Valid.", { exact: true }).waitFor();
   const enabled = await looks();
   assert.ok(disabled.every((value, i) => value !== enabled[i]), String([disabled, enabled]));
   // A click in the middle of a line puts the cursor there.
@@ -632,6 +631,11 @@ export async function writeScenario() {
   await language.getByRole("heading", { level: 1 }).waitFor();
   await language.close();
   await main.getByText("Valid.", { exact: true }).waitFor();
+  // Typing changed nothing at the emulator.
+  assert.ok(!(await emulator.control("GET", "scenarios")).data.some((one) => one.name === "mine"));
+  // The text of a shipped one is a beginning.
+  await main.getByRole("combobox", { name: "Start from…" }).selectOption("always-401");
+  await main.locator("pre.source").getByText("The key is never accepted").first().waitFor();
   assert.match(await main.getByRole("textbox", { name: "Text" }).inputValue(), /The key is never accepted/);
   await main.getByRole("textbox", { name: "Text" }).fill('title = "Mine"\n\n[[rule]]\nreply = { status = 503 }\n');
   await main.getByRole("button", { name: "Save and play" }).click();
@@ -823,24 +827,24 @@ export async function brokenScenario() {
   writeFileSync(file, text("500"));
   const emulator = await Emulator.start("--scenarios", folder, "--scenario", "mine");
   const { page, verify } = await openTab(`${emulator.page}#/scenarios`);
+  await emulator.client("/v1/hello");
   const main = page.getByRole("main");
   await main.getByRole("link", { name: "mine" }).waitFor();
   writeFileSync(file, text("1000000"));
   await main.getByText(/^\W*broken$/).waitFor();
-  await emulator.client("/v1/hello");
   await main.getByRole("link", { name: "mine" }).click();
   await main.getByText(/line 5, column/).first().waitFor();
-  writeFileSync(file, text("501"));
-  await until(page, () => !document.querySelector("main").textContent.includes("broken"));
-  await verify();
-  await emulator.stop();
-  rmSync(folder, { recursive: true });
   await main.getByText("The file on disk has an error; the last good version, shown here, is still playing.").waitFor();
   const [left, right] = await main.locator(".halves > *").all();
   const { x: edge } = await right.boundingBox();
   const over = await left.locator("*").evaluateAll((all, most) => all.filter((node) => !node.closest(".scroll *, svg") && node.getBoundingClientRect().right > most).map((node) => node.outerHTML.slice(0, 80)), edge);
   assert.deepEqual(over, [], "parts lie over the text");
 }
+  writeFileSync(file, text("501"));
+  await until(page, () => !document.querySelector("main").textContent.includes("broken"));
+  await verify();
+  await emulator.stop();
+  rmSync(folder, { recursive: true });
 
 /** Below a path of another server. */
 export async function belowPath(emulator) {
