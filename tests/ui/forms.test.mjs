@@ -6,10 +6,11 @@ import { test } from "node:test";
 import "./dom.mjs";
 
 const { h, morph } = await import("../../src/ui/assets/element.js");
-const { actionOf, commandOfAdvice } = await import("../../src/ui/assets/command.js");
+const { actionOf, commandOfAdvice, outcomeOf } = await import("../../src/ui/assets/command.js");
 const { adviceList } = await import("../../src/ui/assets/parts.js");
 const { Store } = await import("../../src/ui/assets/store.js");
 const { subscriptionsView, triggerView } = await import("../../src/ui/assets/subscriptions.js");
+const { timeView } = await import("../../src/ui/assets/time.js");
 
 const KEYS = ["sk_test_a", "sk_test_b"];
 const subscription = (key) => ({ id: `sub_${key}`, url: "https://a.sink.localhost/", key, status: "active", events: ["workflow.completed"], signing_secrets: 1 });
@@ -71,6 +72,32 @@ test("the outcome of an event is that of its key, and a subscription of another 
   assert.doesNotMatch(other.textContent, /event fired/);
   other.querySelector("form").onsubmit({ preventDefault() {} });
   assert.deepEqual([page.performed[1].body.key, page.performed[1].body.subscription], ["sk_test_b", undefined]);
+});
+
+test("a key without a subscription is named, although no key was chosen", () => {
+  const store = new Store();
+  store.takeState({ clock: { mode: "real" }, keys: [{ key: "sk_test_a", workspace: "ws_a" }], subscriptions: [], profile: { data: [] } }, 0);
+  assert.match(drawn(triggerView, pageOf({ store })).textContent, /sk_test_a has no active subscription/);
+});
+
+test("keys whose own clocks stay are counted where the emulator's is moved", () => {
+  const page = pageOf();
+  page.store.clockOf = () => ({ mode: "frozen", now: "2026-01-31T09:30:00.000Z" });
+  const said = (own) => {
+    page.store.run.keys = KEYS.map((key, i) => ({ key, clock: i < own ? { mode: "real", now: "2026-01-31T09:30:00.000Z" } : null }));
+    return /\d+ keys? .*not moved/.exec(drawn(timeView, page).querySelector(".card").textContent)?.[0];
+  };
+  assert.deepEqual([0, 1, 2].map(said), [undefined, "1 key has a clock of its own and is not moved", "2 keys have clocks of their own and are not moved"]);
+  page.route.key = "sk_test_a";
+  assert.equal(said(2), undefined);
+});
+
+test("what an action led to is said as the page shows it", () => {
+  const row = { url: "https://a/", status: "exhausted", forgery: null };
+  assert.equal(outcomeOf({ events: [{}], deliveries: [row] }), "1 fired: https://a/ exhausted");
+  assert.equal(outcomeOf({ events: [{}], deliveries: [{ ...row, forgery: "refused", last: { status: 401 } }] }), "1 fired: https://a/ forgery refused with 401");
+  assert.equal(outcomeOf({ active: [], own_lists: [{ key: "sk_test_a", active: ["burst"] }] }), "Done, but not for sk_test_a, with lists of their own.");
+  assert.equal(outcomeOf({ active: [], own_lists: [] }), "Done.");
 });
 
 test("advice is a button, or a command that does the same", () => {

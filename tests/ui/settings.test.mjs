@@ -19,10 +19,10 @@ test("every setting has words, no two the same", () => {
 });
 
 /** The view for a filter, of settings with their defaults but one. */
-function shown(filter, id = "") {
+function shown(filter, id = "", key = "", results = new Map()) {
   const data = assumptions.map(({ setting, default: value }) => (setting === "rate_limit.ietf" ? { setting, value: true, source: "control API" } : { setting, value, source: "default" }));
   const page = {
-    store: { run: { keys: [], profile: { data }, assumptions: { data: assumptions } } }, route: { view: "settings", id, filter, key: "" }, ui: { results: new Map(), forms: {}, menuOpen: "" }, base: "http://127.0.0.1:9770/_emulator/", isDocument: false,
+    store: { run: { keys: [], profile: { data }, assumptions: { data: assumptions } } }, route: { view: "settings", id, filter, key }, ui: { results, forms: {}, menuOpen: "" }, base: "http://127.0.0.1:9770/_emulator/", isDocument: false,
     address: () => "#/", redraw() {}, go() {},
   };
   const root = document.createElement("div");
@@ -41,4 +41,11 @@ test("what is changed comes first, and what is rare is folded unless it is looke
   assert.match(shown("", "webhooks.user_agent").querySelector(".setting.chosen").textContent, /^User-Agent/);
   assert.equal(shown("changed").querySelectorAll(".setting").length, 1);
   assert.deepEqual(sections(shown("retries")), ["Webhooks"], "names are looked through too");
+});
+
+test("the key that settings and changes are of is named", () => {
+  const results = new Map([["set rate_limit.ietf", { ok: true, message: "rate_limit.ietf = true" }]]);
+  const texts = (key) => [shown("", "", key, results)].flatMap((root) => ["h2", ".result"].map((part) => root.querySelector(part).textContent.trim()));
+  assert.deepEqual(texts(""), ["Settings", "rate_limit.ietf = true"]);
+  assert.deepEqual(texts("sk_test_a"), ["Settings of sk_test_a", "rate_limit.ietf = true for sk_test_a"]);
 });

@@ -247,6 +247,6 @@ export function outcomeOf(data) {
   if (data?.changes) return [...data.changes, ...data.unchanged].join('; ') || 'Nothing changed.';
   if (data?.own_lists?.length) return `Done, but not for ${data.own_lists.map((/** @type {any} */ one) => one.key).join(', ')}, with lists of their own.`;
   if (data?.now) return `The clock is at ${data.now}.`;
-  if (data?.events) return `${data.events.length} fired: ${(data.deliveries ?? []).map((/** @type {any} */ one) => `${one.url} ${one.status}`).join(', ') || 'no outcome yet'}`;
+  if (data?.events) return `${data.events.length} fired: ${(data.deliveries ?? []).map((/** @type {any} */ one) => `${one.url} ${one.forgery ? `forgery ${one.forgery} with ${one.last?.status}` : one.status}`).join(', ') || 'no outcome yet'}`;
   return 'Done.';
 }

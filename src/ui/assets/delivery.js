@@ -74,7 +74,7 @@ function signaturePart(page, attempt) {
       ['Key', keyReading(page)],
       ['Header sent', signature === undefined ? h('span.quiet', null, 'none') : h('code', null, `${scheme.signature}: `, foreign(signature))],
     ]),
-    attempt.damage ? h('div.tampered', null, h('p', null, mark('deliberate', 'warn'), ' ', prose(attempt.damage)), tamperedParts(attempt)) : null,
+    attempt.damage ? h('div.tampered', null, h('p', null, prose(attempt.damage)), tamperedParts(attempt)) : null,
     h('p', null, h('a', { href: page.address({ view: 'check', id: '', filter: '' }), onclick: () => fillCheck(page, attempt) }, 'Check this signature with a secret')));
 }
 

@@ -4,7 +4,7 @@ import { changeSetting } from './command.js';
 import { foreign, guarded, h, icon, prose } from './element.js';
 import { commandsOf, copyMenu, documentLinks, mark, pairs, searchBox } from './parts.js';
 import { wordsOf } from './settings_words.js';
-import { capital, count, oneLine, settingText } from './text.js';
+import { capital, count, forKey, oneLine, settingText } from './text.js';
 
 /** What was typed as a value: JSON if it is, else text. @param {string} text @returns {unknown} */
 export function typedValue(text) {
@@ -50,10 +50,10 @@ function settingControl(page, setting, row) {
   const pending = forms.pending ??= {};
   if (settingName in pending && settingText(pending[settingName]) === settingText(setting.value)) delete pending[settingName];
   const value = pending[settingName] ?? setting.value;
-  const name = `Value of ${settingName}${page.route.key ? ` for ${oneLine(page.route.key, 40)}` : ''}`;
+  const name = `Value of ${settingName}${forKey(page.route.key)}`;
   const set = async (/** @type {unknown} */ to) => {
     pending[settingName] = to;
-    const { ok } = await page.perform({ ...changeSetting(settingName, to, page.route.key), label: `Set ${settingName}` });
+    const { ok } = await page.perform({ ...changeSetting(settingName, to, page.route.key), label: `Set ${settingName}${forKey(page.route.key)}` });
     if (ok) delete forms.settings[settingName];
     else delete pending[settingName];
     page.redraw();
@@ -116,7 +116,7 @@ function settingPart(page, setting, row) {
           page.isDocument ? null : copyMenu(page, settingName, commandsOf(page, [changeSetting(settingName, setting.value, page.route.key)]))) : null)),
     h('p', null, source !== 'default' || !row?.assumed ? null : [h('span.quiet', null, 'Now: '), prose(capital(row.assumed))]),
     h('div.control', null, page.isDocument ? foreign(oneLine(settingText(setting.value), 200), 'code') : settingControl(page, setting, row)),
-    said && !said.busy ? h(`p.about.result.${said.ok ? 'ok' : 'bad'}`, { role: said.ok ? null : 'alert' }, icon(said.ok ? 'check' : 'cross'), ' ', foreign(said.message)) : null);
+    said && !said.busy ? h(`p.about.result.${said.ok ? 'ok' : 'bad'}`, { role: said.ok ? null : 'alert' }, icon(said.ok ? 'check' : 'cross'), ' ', foreign(said.ok ? `${said.message}${forKey(page.route.key)}` : said.message)) : null);
 }
 
 /** What the first part of a name is about, where that is not the word itself. @type {Record<string, string>} */
@@ -159,7 +159,7 @@ export function settingsView(page) {
       rare.length ? h('details.rare', { key: 'rare' }, h('summary.quiet', null, `${rare.length} rarely changed`), parts(rare)) : null);
   };
   return [
-    h('div.title', { key: 'title' }, h('h2', { tabindex: -1 }, 'Settings'),
+    h('div.title', { key: 'title' }, h('h2', { tabindex: -1 }, 'Settings', key ? foreign(` of ${oneLine(key, 40)}`) : null),
       searchBox(page, 'Search; “changed” finds changed settings'),
       h('span.quiet', null, `${found.length} of ${count(all.length, 'setting')}`)),
     h('div.sided', { key: 'settings' },

@@ -84,7 +84,7 @@ export function triggerView(page) {
         action && isTaken ? h('div.actions', null, actionButton(page, { ...action, isQuiet: true }, true), copyMenu(page, 'trigger', commandsOf(page, [action])))
           : key ? null : h('div.actions', null, h('button.primary', { type: 'submit', disabled: true }, 'Trigger'), h('span.quiet', null, 'Choose the key whose subscriptions get the event.'))),
       h('div', null,
-        isTaken || !key ? null : h('div.note', null, h('p', null, 'This key has no active subscription, so the event would go nowhere. Create one with a built-in receiver:'), actionButton(page, subscribe('https://demo.sink.localhost/hook', [], key))),
+        isTaken || !key ? null : h('div.note', null, h('p', null, foreign(key), ' has no active subscription, so the event would go nowhere. Create one with a built-in receiver:'), actionButton(page, subscribe('https://demo.sink.localhost/hook', [], key))),
         key ? outcome(page, `trigger ${key}`) ?? (matching.length ? section('Goes to', h('ul.steps', null, matching.slice(0, 20).map((one) => h('li', null, foreign(one.url))))) : null) : null)),
   ];
 }

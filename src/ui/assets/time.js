@@ -3,7 +3,7 @@
 import { advance, clockMode, setClock } from './command.js';
 import { foreign, h } from './element.js';
 import { actionButton, commandsOf, copyMenu, fold, link, mark, section } from './parts.js';
-import { dateTime, duration, milliseconds, oneLine } from './text.js';
+import { count, dateTime, duration, milliseconds, oneLine } from './text.js';
 
 /** The clock as it runs: between two readings of the state the browser counts. @param {Page} page @param {string} key @returns {string} */
 function runningClock(page, key) {
@@ -34,6 +34,7 @@ export function timeView(page) {
   const nextMs = due[0]?.in_ms;
   const by = () => advance(milliseconds(values.by) ? values.by : '60s', key);
   const set = () => setClock(values.set || run.clock.now, key);
+  const own = key ? 0 : (run.keys ?? []).filter((one) => one.clock).length;
   const toNext = nextMs == null ? null : advance(`${Math.max(1, Math.ceil(nextMs))}ms`, key);
   // While it runs, the clock on the page does.
   if (clock.mode === 'real' && !page.isDocument && page.ui.forms.ticking === undefined) page.ui.forms.ticking = setTimeout(() => { page.ui.forms.ticking = undefined; if (page.route.view === 'time') page.redraw(); }, 1000);
@@ -52,6 +53,7 @@ export function timeView(page) {
           h('div.card', null,
             h('form.line', { onsubmit: submit(by), key: 'advance' }, h('label', null, 'Advance by, such as 60s, 5m or 72h', h('input', { type: 'text', controlled: values.by, oninput: change('by'), pattern: '(\\d+(\\.\\d+)?(ms|s|m|h|d))+' })), actionButton(page, by(), true)),
             h('div.actions', null, step('1s', '+1 s'), step('1m', '+1 min'), step('1h', '+1 h'), toNext ? actionButton(page, { ...toNext, id: 'advance to next', label: 'To what is due next' }) : null),
+            own ? h('p.quiet', null, `${count(own, 'key has a clock of its own and is', 'keys have clocks of their own and are')} not moved.`) : null,
             said && !said.busy && !said.ok ? h('p.bad', { role: 'alert' }, foreign(said.message)) : null),
           h('div.actions', null, modes.map((mode) => actionButton(page, mode)), key ? actionButton(page, clockMode('follow', key)) : null, moved ? actionButton(page, { ...setClock('now', key), id: 'real time', label: 'Back to real time' }) : null),
           fold('Set it to a time', false, h('form.line', { onsubmit: submit(set), key: 'set' }, h('label', null, 'Set to', h('input', { type: 'text', controlled: values.set, oninput: change('set'), placeholder: run.clock.now })), actionButton(page, set(), true, '')))]),

@@ -103,6 +103,7 @@ export async function delivery(emulator) {
   assert.match(await differing.textContent(), /signed.*sent/);
   const before = (await emulator.control("GET", "deliveries?limit=1000")).data.length;
   await details.getByText("forgery refused").first().waitFor();
+  assert.match(await details.locator(".tampered").textContent(), /^tampered deliberately/);
   assert.match(await copied(page, details, "CLI: send it again"), /^wrs-emulator deliveries redeliver dlv_/);
   await details.getByRole("button", { name: "Send it again" }).click();
   await details.locator(".result.ok").waitFor();
@@ -630,12 +631,12 @@ export async function writeScenario() {
   const [language] = await Promise.all([page.waitForEvent("popup"), main.getByRole("link", { name: "The language of scenarios" }).click()]);
   await language.getByRole("heading", { level: 1 }).waitFor();
   await language.close();
-  await main.getByText("Valid.", { exact: true }).waitFor();
   // Typing changed nothing at the emulator.
   assert.ok(!(await emulator.control("GET", "scenarios")).data.some((one) => one.name === "mine"));
   // The text of a shipped one is a beginning.
   await main.getByRole("combobox", { name: "Start from…" }).selectOption("always-401");
   await main.locator("pre.source").getByText("The key is never accepted").first().waitFor();
+  await main.getByText("Valid.", { exact: true }).waitFor();
   assert.match(await main.getByRole("textbox", { name: "Text" }).inputValue(), /The key is never accepted/);
   await main.getByRole("textbox", { name: "Text" }).fill('title = "Mine"\n\n[[rule]]\nreply = { status = 503 }\n');
   await main.getByRole("button", { name: "Save and play" }).click();
@@ -826,8 +827,8 @@ export async function brokenScenario() {
   const text = (status) => `title = "mine"\n\n[[rule]]\nwhen = { operation = "hello" }\nreply = { status = ${status} }\n${rules}`;
   writeFileSync(file, text("500"));
   const emulator = await Emulator.start("--scenarios", folder, "--scenario", "mine");
-  const { page, verify } = await openTab(`${emulator.page}#/scenarios`);
   await emulator.client("/v1/hello");
+  const { page, verify } = await openTab(`${emulator.page}#/scenarios`);
   const main = page.getByRole("main");
   await main.getByRole("link", { name: "mine" }).waitFor();
   writeFileSync(file, text("1000000"));
@@ -839,12 +840,12 @@ export async function brokenScenario() {
   const { x: edge } = await right.boundingBox();
   const over = await left.locator("*").evaluateAll((all, most) => all.filter((node) => !node.closest(".scroll *, svg") && node.getBoundingClientRect().right > most).map((node) => node.outerHTML.slice(0, 80)), edge);
   assert.deepEqual(over, [], "parts lie over the text");
-}
   writeFileSync(file, text("501"));
   await until(page, () => !document.querySelector("main").textContent.includes("broken"));
   await verify();
   await emulator.stop();
   rmSync(folder, { recursive: true });
+}
 
 /** Below a path of another server. */
 export async function belowPath(emulator) {
