@@ -82,6 +82,7 @@ test("the editor says at the name what a name is, and checks the text under anot
   assert.deepEqual(calls, ["scenarios/unnamed?dry_run=true"]);
   const root = drawn(scenariosView(one));
   assert.match(root.querySelector("[role=alert]").textContent, /^A name has 1 to 100 of the characters/);
+  assert.equal(root.querySelector("[role=status]").className, "quiet", "the text is right");
   assert.ok([...root.querySelectorAll("button")].every((button) => button.hasAttribute("disabled")));
   one.ui.forms["scenario  "].problems = [{ severity: "error", line: 0, column: 0, message: "m", code: "c", hint: "" }];
   assert.doesNotMatch(drawn(scenariosView(one)).textContent, /line 0/);

@@ -25,6 +25,7 @@ function cells(page, entry) {
   const time = timeOfDay(entry.at);
   // Of a line of the log and of most events there is none, so their text has the room.
   const reason = entry.kind === 'notice' ? '' : reasonOf(entry);
+  const why = entry.kind === 'delivery' ? attemptDots(page, entry, reason) : reason && foreign(reason);
   const { run, entries } = page.store;
   const [day, today] = [entry, entries[entries.length - 1] ?? entry].map(({ at }) => DAYS.format(at));
   const ownClock = run?.keys?.some(({ key, clock }) => clock && key === entry.key) ? ', by its key’s clock' : '';
@@ -33,7 +34,7 @@ function cells(page, entry) {
   return [
     h('span.time', { title: `${day} ${time}${ownClock}` }, day === today ? [time.slice(0, 8), h('span.ms', null, time.slice(8))] : [h('span.ms', null, `${day} `), time.slice(0, 8)]), ' ', statusMark(entry), ' ',
     h('bdi', { title: entry.text }, what, event ? h('span.event', null, event) : null), ' ',
-    reason || entry.kind === 'delivery' ? h('span.why', { title: reason }, entry.kind === 'delivery' ? attemptDots(page, entry, reason) : foreign(reason)) : null, ' ',
+    why ? h('span.why', { title: reason }, why) : null, ' ',
     h('span.who', { title: entry.key ?? '' }, foreign(entry.key ? shortKey(entry.key, page.store.keys()) : '')), ' ',
     h('span.took', null, entry.kind === 'request' || entry.kind === 'delivery' ? duration(entry.latency) : ''),
   ];

@@ -17,9 +17,9 @@ export function cliLine(words, base) {
   return commandOf(['wrs-emulator', ...words, ...address]);
 }
 
-/** A first request to copy. @param {string} origin @param {string} key @returns {string} */
-export function exampleLine(origin, key) {
-  return curl({ method: 'GET', headers: [['Authorization', `Bearer ${key}`]], origin, target: '/v1/system/status' });
+/** A first request to copy. @param {string} base @returns {string} */
+export function exampleLine(base) {
+  return curl({ method: 'GET', headers: [['Authorization', 'Bearer sk_test_local']], origin: base.replace(/\/_emulator\/.*/, ''), target: '/v1/system/status' });
 }
 
 /** A line for curl; a control token is taken from the environment. @param {Action} action @param {string} base @param {boolean} token */
@@ -245,7 +245,7 @@ export function outcomeOf(data) {
   }
   if (data?.secret) return `The secret, shown once: ${data.secret}`;
   if (data?.changes) return [...data.changes, ...data.unchanged].join('; ') || 'Nothing changed.';
-  if (data?.own_lists?.length) return `Done, but not for ${data.own_lists.map((/** @type {any} */ one) => one.key).join(', ')}, with lists of their own.`;
+  if (data?.own_lists?.length) return 'Done, except for keys with lists of their own.';
   if (data?.now) return `The clock is at ${data.now}.`;
   if (data?.events) return `${data.events.length} fired: ${(data.deliveries ?? []).map((/** @type {any} */ one) => `${one.url} ${one.forgery ? `forgery ${one.forgery} with ${one.last?.status}` : one.status}`).join(', ') || 'no outcome yet'}`;
   return 'Done.';

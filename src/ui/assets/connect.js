@@ -10,7 +10,7 @@ const KEY = 'sk_test_local';
 /** The first request in each language. @param {string} url @returns {[string, string][]} */
 function snippets(url) {
   return [
-    ['curl', exampleLine(url, KEY)],
+    ['curl', exampleLine(url)],
     ['Python', `import urllib.request\n\nrequest = urllib.request.Request(${literal(`${url}/v1/system/status`)}, headers={"Authorization": "Bearer ${KEY}"})\nprint(urllib.request.urlopen(request).read().decode())`],
     ['Node', `const answer = await fetch(${literal(`${url}/v1/system/status`)}, { headers: { authorization: "Bearer ${KEY}" } });\nconsole.log(await answer.json());`],
   ];

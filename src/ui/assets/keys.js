@@ -47,10 +47,10 @@ function keyRow(page, { one, refused, seen }) {
   const isChosen = page.route.id === key;
   return h(isChosen ? 'tr.chosen' : 'tr', { key },
     h('th', { scope: 'row' }, h('a.go', { href: page.address({ id: isChosen ? '' : key }), 'data-id': key, 'aria-current': isChosen ? 'true' : null, title: key }, breakable(page.width && page.width < 900 ? shortKey(key, page.store.keys(), 40) : key)), test ? h('div.small', null, testMark(test)) : null),
-    h('td.number', null, link(page, { view: 'activity', id: '', key, filter: 'kind:request' }, NUMBERS.format(one.requests ?? 0))),
-    h('td.number', null, refused ? link(page, { view: 'activity', id: '', key, filter: 'kind:request -2xx -3xx' }, NUMBERS.format(refused)) : h('span.quiet', null, '0')),
+    h('td.number', null, link(page, { view: 'activity', key, filter: 'kind:request' }, NUMBERS.format(one.requests ?? 0))),
+    h('td.number', null, refused ? link(page, { view: 'activity', key, filter: 'kind:request -2xx -3xx' }, NUMBERS.format(refused)) : h('span.quiet', null, '0')),
     h('td.wide', null, quotaMeter(one.quota)),
-    h('td.number.late', null, one.subscriptions ? link(page, { view: 'subscriptions', id: '', key, filter: '' }, String(one.subscriptions)) : h('span.quiet', null, '0')),
+    h('td.number.late', null, one.subscriptions ? link(page, { view: 'subscriptions', key }, String(one.subscriptions)) : h('span.quiet', null, '0')),
     h('td.number.late', null, seen ? timeOfDay(seen).slice(0, 8) : h('span.quiet', null, '–')));
 }
 
@@ -65,11 +65,11 @@ export function keyPane(page) {
     test ? h('p', null, testMark(test)) : null,
     pairs([
       ['Quota', h('span', null, quotaMeter(quota), quota?.resets_in_ms ? h('span.quiet', null, ` full again in ${duration(quota.resets_in_ms)}`) : null)],
-      ['Requests', link(page, { view: 'activity', id: '', key, filter: 'kind:request' }, NUMBERS.format(one.requests ?? 0))],
-      ['Subscriptions', link(page, { view: 'subscriptions', id: '', key, filter: '' }, String(one.subscriptions ?? 0))],
-      ['Scenarios', link(page, { view: 'scenarios', id: '', key, filter: '' }, one.scenarios?.join(', ') || 'none')],
-      ['Settings', link(page, { view: 'settings', id: '', key, filter: 'changed' }, one.settings?.length ? `${one.settings.length} changed` : 'those of all keys')],
-      ['Clock', link(page, { view: 'time', id: '', key, filter: '' }, one.clock ? `its own, ${one.clock.mode}` : 'the emulator’s')],
+      ['Requests', link(page, { view: 'activity', key, filter: 'kind:request' }, NUMBERS.format(one.requests ?? 0))],
+      ['Subscriptions', link(page, { view: 'subscriptions', key }, String(one.subscriptions ?? 0))],
+      ['Scenarios', link(page, { view: 'scenarios', key }, one.scenarios?.join(', ') || 'none')],
+      ['Settings', link(page, { view: 'settings', key, filter: 'changed' }, one.settings?.length ? `${one.settings.length} changed` : 'those of all keys')],
+      ['Clock', link(page, { view: 'time', key }, one.clock ? `its own, ${one.clock.mode}` : 'the emulator’s')],
       ['Workspace', idPart(page, one.workspace ?? '')],
     ]),
     page.isDocument ? null : h('div.actions', null, actionButton(page, resetOf(key)), copyMenu(page, key, commandsOf(page, [resetOf(key)]))));
@@ -104,7 +104,7 @@ export function keysView(page) {
       page.isDocument ? null : actionButton(page, resetOf('*', page.store.run?.scenarios.filter(({ origin }) => origin === 'inline').map(({ name }) => name)))),
     found.length ? scrolled('Keys', h('table.rows', null, h('thead', null, h('tr', null, COLUMNS.map(head))),
       h('tbody', null, found.slice(0, MAX_ROWS_OF_KEYS).map((known) => guarded(() => keyRow(page, known), known.one)))))
-      : all.length ? h('p.empty', null, 'No key matches.') : emptyState(page, 'No key was used yet. Any key that begins with sk_test_ will do:', [exampleLine(page.base.replace(/\/_emulator\/.*/, ''), 'sk_test_local')]),
+      : all.length ? h('p.empty', null, 'No key matches.') : emptyState(page, 'No key was used yet. Any key that begins with sk_test_ will do:', [exampleLine(page.base)]),
     more > 0 ? h('p.quiet', null, `and ${NUMBERS.format(more)} more: search for a part of their name`) : null,
   ];
 }

@@ -31,10 +31,9 @@ export function copyMenu(page, id, items) {
   const { ui } = page;
   const isOpen = ui.menuOpen === id;
   const toggle = (/** @type {Event} */ event) => {
-    const button = /** @type {Element} */ (event.currentTarget);
-    const [own, all] = [button, button.closest('#pane, #main')].map((node) => node?.getBoundingClientRect() ?? { left: 0, right: 0 });
+    const { offsetLeft, offsetWidth, offsetParent } = /** @type {HTMLElement} */ (/** @type {Element} */ (event.currentTarget).parentElement);
     // It opens to the side that has room.
-    ui.isMenuLeft = own.left + own.right < all.left + all.right;
+    ui.isMenuLeft = 2 * offsetLeft + offsetWidth < (offsetParent?.clientWidth ?? 0);
     ui.menuOpen = isOpen ? '' : id;
     page.redraw();
   };

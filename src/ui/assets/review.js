@@ -79,7 +79,7 @@ export function reviewView(page) {
         found('To fix', items.slice(0, wrong.length)),
         found('To look at', items.slice(wrong.length)),
         id && !shown && !idle.length ? h('p.empty', null, foreign(oneLine(id, 100)), ' is not among the findings.') : null,
-        findings.judged_requests || findings.judged_deliveries || page.isDocument ? null : emptyState(page, 'Run your tests against the emulator, or begin with:', [exampleLine(page.base.replace(/\/_emulator\/.*/, ''), 'sk_test_local')]),
+        findings.judged_requests || findings.judged_deliveries || page.isDocument ? null : emptyState(page, 'Run your tests against the emulator, or begin with:', [exampleLine(page.base)]),
         idle.length ? section('Not tested yet', h('ul.problems', null, idle.map((one) => guarded(() => idlePart(page, one), one)))) : null),
       h('div', null,
         id ? null : section('Not visible in traffic', h('ul', null, findings.beyond.map((text) => h('li', null, prose(text))))),

@@ -148,7 +148,7 @@ function scenarioCard(page, one) {
 const TEMPLATE = 'title = "Three refusals, then normal answers"\n\n[[rule]]\nwhen = { operation = "system.status" }\ntimes = 3\nreply = { error = "rate_limit_exceeded" }\n';
 
 /** The most used keys of the language. */
-const HELP = '[[rule]]\nwhen = { method = "GET", path = "/v1/hello" }\ntimes = 2\nreply = { error = "internal_error", headers = { retry-after = "1" } }\n\n[[emit]]\nevent = "workflow.completed"\non = { operation = "hello", status = 500 }';
+const HELP = '[[rule]]\nwhen = { path = "/v1/hello" }\ntimes = 2\nreply = { status = 503, headers = { retry-after = "1" } }\n\n[[emit]]\nevent = "workflow.completed"\non = { status = 503 }';
 
 /** What a copy is called at first. @param {string} name */
 const copyName = (name) => (name.startsWith('my-') ? `${name}-2` : `my-${name}`);

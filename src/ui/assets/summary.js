@@ -73,12 +73,12 @@ function fourNumbers(page, run) {
   const deliveries = store.entries.filter((entry) => entry.kind === 'delivery' && !entry.superseded);
   const lost = deliveries.filter((entry) => entry.failed).length;
   const refusedForgeries = deliveries.filter((entry) => entry.forged && isRefused(entry)).length;
-  const cell = (/** @type {number} */ number, /** @type {string} */ noun, /** @type {string} */ many, /** @type {string} */ bad, /** @type {string} */ more, /** @type {Partial<import('./route.js').Route>} */ to) =>
-    h('li', null, h('a', { href: page.address(to) }, h('b', null, NUMBERS.format(number)), h('span', null, number === 1 ? noun : many, bad ? [' · ', h('span.bad', null, bad)] : null, more ? ` · ${more}` : null)));
-  /** @type {Map<number, number>} */
+  const cell = (/** @type {number} */ number, /** @type {string} */ name, /** @type {string} */ many, /** @type {string} */ bad, /** @type {string} */ more, /** @type {Partial<import('./route.js').Route>} */ to) =>
+    h('li', null, h('a', { href: page.address(to) }, h('b', null, NUMBERS.format(number)), h('span', null, number === 1 ? name : many, bad ? [' · ', h('span.bad', null, bad)] : null, more ? ` · ${more}` : null)));
+  /** @type {Map<number | string, number>} */
   const statuses = new Map();
-  for (const { status } of refused) statuses.set(status, (statuses.get(status) ?? 0) + 1);
-  const byStatus = [...statuses].sort((a, b) => b[1] - a[1]).map(([status, often]) => `${status || 'broken'} × ${NUMBERS.format(often)}`);
+  for (const { status } of refused) statuses.set(status || 'broken', (statuses.get(status || 'broken') ?? 0) + 1);
+  const byStatus = [...statuses].sort((a, b) => b[1] - a[1]).map(([status, often]) => `${status} × ${NUMBERS.format(often)}`);
   return h('ul.numbers', { 'aria-label': 'Numbers' },
     tests.length ? cell(all, 'test', 'tests', red ? `${NUMBERS.format(red)} failed` : '', red ? '' : run.exec?.exit_status ? 'none reported as failed' : 'none failed', { view: 'keys', key: '', filter: red ? 'is:failed' : '' })
       : cell(run.keys?.length ?? 0, 'key', 'keys', '', '', { view: 'keys', key: '' }),
@@ -317,7 +317,7 @@ export function summaryView(page) {
     omitted.length && isDocument ? h('p.note', null, `Left out of this file, the oldest first: ${listed(omitted)}.`) : null,
     forgotten ? h('p.note', null, `${count(forgotten, 'entry', 'entries')} had been evicted from the journal and could not be checked.`) : null,
     isEmpty ? h('div', null, testButton(page)) : null,
-    isEmpty ? emptyState(page, 'Send a request, or run your tests against the emulator:', [exampleLine(new URL(page.base).origin, 'sk_test_local')]) : drawing,
+    isEmpty ? emptyState(page, 'Send a request, or run your tests against the emulator:', [exampleLine(page.base)]) : drawing,
     h('div.summary', { key: 'summary' },
       h('div', null,
         readingsPart(run.exec),

@@ -39,8 +39,7 @@ export function timeView(page) {
   // While it runs, the clock on the page does.
   if (clock.mode === 'real' && !page.isDocument && page.ui.forms.ticking === undefined) page.ui.forms.ticking = setTimeout(() => { page.ui.forms.ticking = undefined; if (page.route.view === 'time') page.redraw(); }, 1000);
   const step = (/** @type {string} */ by, /** @type {string} */ label) => actionButton(page, { ...advance(by, key), id: `advance ${by} ${key}`, label, isQuiet: true });
-  const results = ['1s', '1m', '1h'].map((each) => page.ui.results.get(`advance ${each} ${key}`)).filter(Boolean);
-  const said = results[results.length - 1];
+  const said = ['1s', '1m', '1h'].map((each) => page.ui.results.get(`advance ${each} ${key}`)).findLast(Boolean);
   const state = { frozen: mark('frozen', 'warn'), auto: mark('moves while a call waits', 'info'), real: mark('runs', 'ok') }[clock.mode];
   const modes = /** @type {const} */ (['real', 'frozen', 'auto']).filter((mode) => mode !== clock.mode).map((mode) => clockMode(mode, key));
   return [
