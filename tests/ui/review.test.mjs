@@ -90,14 +90,14 @@ function summary(run, entries = [], id = "", isDocument = true) {
   return root;
 }
 
-test("what failed the run comes first, what is shown elsewhere has no card, and the first sentence is the emulator's", () => {
+test("what failed the run comes first, what is shown elsewhere has no card, and a running emulator has problems but has not failed", () => {
   const causes = [cause("forged", "b", { standing: "failed" }), cause("refused", "d"), cause("silent", "e", { standing: "elsewhere" })];
   const run = of(causes, { verification: { ...verification, causes, headline: { tone: "bad", sentence: "Failed: b" } } });
   const root = summary(run);
   const titles = (name) => [...root.querySelectorAll("section")].filter((one) => one.querySelector("h3").textContent === name).flatMap((one) => [...one.querySelectorAll("h4")].map((title) => title.textContent));
   assert.deepEqual([titles("What failed"), titles("Also")], [["Forgery accepted: b"], ["d"]]);
   assert.equal(root.querySelector(".verdict.bad").textContent, "Failed: b");
-  assert.equal(summary(run, [], "", false).querySelector(".verdict").textContent, "Failed: b");
+  assert.equal(summary(run, [], "", false).querySelector(".verdict").textContent, "1 problem, and 1 more thing to look at");
   assert.deepEqual(causesOf({ verification }, []), [], "a file of an earlier version has none");
 });
 
