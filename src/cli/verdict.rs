@@ -558,9 +558,15 @@ impl RunVerdict {
         if forged > 0 && !self.judges(ProblemKind::Forged) {
             notes.push(format!("{}; --fail-on forged makes a run fail for it", self.forged_text(forged)));
         }
-        let is_told = |cause: &&Cause| cause.tests.is_empty() && cause.severity != Some(Severity::Low);
-        let told = self.body.causes.iter().filter(is_told).flat_map(|cause| &cause.findings);
-        let found: BTreeSet<&str> = told.map(String::as_str).filter(|_| self.review.is_none()).collect();
+        // What no other kind tells.
+        let is_untold = |cause: &&Cause| {
+            matches!(cause.kind, CauseKind::Refused | CauseKind::Scripted | CauseKind::Finding)
+                && cause.tests.is_empty()
+                && cause.severity != Some(Severity::Low)
+        };
+        let untold = self.body.causes.iter().filter(is_untold).flat_map(|cause| &cause.findings);
+        let is_judged = !self.fail_on.is_empty() && self.review.is_none();
+        let found: BTreeSet<&str> = untold.map(String::as_str).filter(|_| is_judged).collect();
         if !found.is_empty() {
             let them = if found.len() == 1 { "it" } else { "them" };
             let found = found.into_iter().collect::<Vec<_>>().join(", ");

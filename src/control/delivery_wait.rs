@@ -138,7 +138,7 @@ async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<Made<List<
     let filter = [&request.status, &request.event, &request.event_type, &request.subscription];
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
     if request.none {
-        without_number("count", request.count.is_some())?;
+        without_number("count", count != 1)?;
         without_number("attempts", request.attempts.is_some())?;
         rest(&cx, &scope, limit).await?;
         let looking = Arc::clone(&cx);

@@ -321,7 +321,7 @@ async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<Made<List<Re
         found.len() >= count
     };
     if request.none {
-        without_number("count", request.count.is_some())?;
+        without_number("count", count != 1)?;
         rest(&cx, &scope, limit).await?;
         look();
         if found.is_empty() {

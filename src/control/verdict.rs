@@ -35,7 +35,7 @@ use crate::state::engine::wait_idle_ahead;
 use crate::state::journal::RequestRecord;
 use crate::state::journal::record::{DeliveryRow, Request, WorkspaceId};
 use crate::state::workspace::{Forgery, Workspace};
-use crate::util::wording::{any_of, counted};
+use crate::util::wording::{any_of, counted, labelled};
 
 /// The problems found so far.
 ///
@@ -464,7 +464,7 @@ impl ScenarioPlayer {
 
     fn name(&self, redactor: Redactor<'_>) -> String {
         match &self.workspace {
-            Some(workspace) => format!("workspace {} (key {})", workspace.id(), redactor.key(workspace.name())),
+            Some(workspace) => format!("key {}", redactor.key(workspace.name())),
             None => "requests without a key".to_owned(),
         }
     }
@@ -573,7 +573,8 @@ impl<'a> ScenarioRun<'a> {
                 let Some(turns) = rule.turns_in_all().filter(|turns| applied < *turns) else { continue };
                 entries.add(|| {
                     let left = turns - applied;
-                    let what = format!("rule `{}` of scenario `{}`", rule.label, self.scenario.name);
+                    let rule_name = labelled("rule", "rule ", &rule.label);
+                    let what = format!("{rule_name} of scenario `{}`", self.scenario.name);
                     let message = match player.map(|player| player.name(self.redactor)) {
                         Some(name) => format!("{what} applied {applied} of {turns} times for {name}; {left} left"),
                         None => format!("{what} was never applied: {UNREACHED}; all {turns} turns are left"),

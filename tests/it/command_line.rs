@@ -119,7 +119,10 @@ fn a_remedy_is_a_command_that_works_at_once() {
     let reviewed = text(&served.call(&["review", "findings"]).stdout);
     assert!(reviewed.contains(": `wrs-emulator scenarios use rate-limit-burst --url http://"), "{reviewed}");
     let nobody = served.fails(&["trigger", "workflow.completed", "--key", "sk_test_new"], 1);
-    assert!(nobody.contains("`wrs-emulator listen --forward-to URL --url http://127.0.0.1:"), "{nobody}");
+    assert!(
+        nobody.contains("`wrs-emulator listen --forward-to URL --key sk_test_new --url http://127.0.0.1:"),
+        "{nobody}"
+    );
     let create = [&command_in(&nobody)[..2], &["https://a.sink.localhost/x", "--key", "sk_test_new"]].concat();
     served.said(&create);
     served.said(&["trigger", "workflow.completed", "--key", "sk_test_new", "--wait"]);

@@ -154,7 +154,7 @@ fn a_429_of_a_scenario_explains_a_test_that_names_it() {
          -d '{{\"key\":\"sk_test_one\",\"test\":\"test_one\",\"outcome\":\"failed\",\"message\":\"assert 429 == 200\"}}' $WRS_EMULATOR_URL/_emulator/outcome"
     );
     let said = text(&exec(&["--scenario-text", rule, "--fail-on", "unfinished"], &script).exits(1).stderr);
-    assert!(said.contains("(key sk_test_one); 1 left\n        test test_one, key sk_test_one\n"), "{said}");
+    assert!(said.contains("for key sk_test_one; 1 left\n        test test_one, key sk_test_one\n"), "{said}");
     let why = "GET /v1/system/status was refused with 429 Too Many Requests by scenario `inline-1`, rule `two`\n";
     assert!(said.contains(&format!("✗ tests: 1 test failed\n    {why}")), "{said}");
     assert!(said.contains("        after a 429, a client waits as long as `Retry-After` says"), "{said}");

@@ -21,7 +21,7 @@ fn listen(arguments: &[&str]) -> Served {
 /// What it wrote to stderr by the time that it answers a request.
 fn noted(listening: Served) -> String {
     // The note is written after the ready line, so one answered request is proof that it is there.
-    assert!(request(&listening.url, "POST / HTTP/1.1", "{}").starts_with("HTTP/1.1 200 "));
+    assert!(request(&listening.url, "POST / HTTP/1.1", "{}").starts_with("HTTP/1.1 401 "));
     listening.stop().1
 }
 

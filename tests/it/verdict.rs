@@ -281,13 +281,8 @@ async fn rules_with_turns_left_are_unfinished_for_each_workspace_that_met_them()
     assert_eq!(open.len(), 2, "{open:?}");
     let first = &reported["unfinished"][0];
     assert_eq!((&first["rule"], &first["applied"], &first["left"]), (&json!("refused"), &json!(1), &json!(1)));
-    let workspace = first["workspace"].as_str().expect("an id");
-    assert_eq!(
-        open[0],
-        format!(
-            "rule `refused` of scenario `inline-1` applied 1 of 2 times for workspace {workspace} (key sk_test_first); 1 left"
-        )
-    );
+    assert!(first["workspace"].as_str().is_some_and(|id| id.starts_with("ws_")), "{first}");
+    assert_eq!(open[0], "rule `refused` of scenario `inline-1` applied 1 of 2 times for key sk_test_first; 1 left");
     assert!(open[1].contains("`hello`") && open[1].contains("1 of 2 times for requests without a key"), "{open:?}");
     // A key is asked for by name: it counts even if it never came.
     for (key, left) in [("sk_test_first", json!([1])), ("sk_test_second", json!([])), ("sk_test_third", json!([2]))] {
@@ -326,7 +321,7 @@ next = 'up again'
 reply = { status = 500, code = 'internal_error', message = 'no' }
 ";
     let emulator = started(builder().scenario_text(story)).await;
-    for (step, who) in [("start", "no key"), ("down", "workspace ws_")] {
+    for (step, who) in [("start", "no key"), ("down", "key sk_test_")] {
         let reported = verdict(&emulator, "").await;
         let open = messages(&reported, "unfinished");
         assert_eq!(open.len(), 1, "{open:?}");

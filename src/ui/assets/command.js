@@ -159,9 +159,9 @@ export function commandOfAdvice(advice, base) {
     case 'forward':
       return cliLine(['forwards', 'add', `${advice.url}=${advice.to}`], base);
     case 'subscribe':
-      return cliLine(['subscriptions', 'create', advice.url], base);
+      return cliLine(['subscriptions', 'create', advice.url, ...keyWords(advice.key ?? '')], base);
     case 'listen':
-      return cliLine(['listen', '--forward-to', advice.url], base);
+      return cliLine(['listen', '--forward-to', advice.url, ...keyWords(advice.key ?? '')], base);
     case 'show_secret':
       return cliLine(['subscriptions', 'show', advice.id, '--secret'], base);
     case 'fire':
