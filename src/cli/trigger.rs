@@ -137,7 +137,8 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
             ),
             _ => format!(" within {}; `deliveries list` shows what comes later", args.timeout.0),
         };
-        let failure = Failure::check_failed(format!("{missed} of {all} {were} not accepted{so_far}"));
+        let what = if args.delay.is_some() && is_due { "tried" } else { "accepted" };
+        let failure = Failure::check_failed(format!("{missed} of {all} {were} not {what}{so_far}"));
         return Err(failure.with_hint(explain(&first.id, &reader)));
     }
     Ok(ExitCode::SUCCESS)

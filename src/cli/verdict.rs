@@ -3,7 +3,6 @@
 //!
 //! The control API finds the problems; `--fail-on` decides which kinds fail a run.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -564,13 +563,11 @@ impl RunVerdict {
                 && cause.tests.is_empty()
                 && cause.severity != Some(Severity::Low)
         };
-        let untold = self.body.causes.iter().filter(is_untold).flat_map(|cause| &cause.findings);
         let is_judged = !self.fail_on.is_empty() && self.review.is_none();
-        let found: BTreeSet<&str> = untold.map(String::as_str).filter(|_| is_judged).collect();
-        if !found.is_empty() {
-            let them = if found.len() == 1 { "it" } else { "them" };
-            let found = found.into_iter().collect::<Vec<_>>().join(", ");
-            notes.push(format!("the review found {found}; --fail-on findings=likely makes a run fail for {them}"));
+        let mut untold = self.body.causes.iter().filter(|cause| is_judged && is_untold(cause));
+        if let Some(first) = untold.find(|cause| !cause.findings.is_empty()) {
+            let sentence = cell(&first.sentence);
+            notes.push(format!("{sentence}; --fail-on findings=likely makes a run fail for what the review finds"));
         }
         let idle = self.review.as_ref().map_or(0, |review| review.findings.not_exercised.len());
         if idle > 0 {

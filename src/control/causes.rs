@@ -12,7 +12,7 @@ use super::render::bytes_of;
 use super::reply::NOT_NONE;
 use super::story;
 use super::test_runs::{TestRun, TestRuns};
-use crate::advice::{Advice, Hint};
+use crate::advice::Hint;
 use crate::clock::ClockMode;
 use crate::findings::{self, Findings, Severity, Traffic};
 use crate::state::engine::deliveries::DeliveryRecord;
@@ -268,8 +268,9 @@ fn unfired(run: &TestRun, sentence: String) -> Option<Cause> {
     };
     let sentence = format!("{sentence}; no event was fired for its subscription");
     let plain = Cause::plain(CauseKind::Runner, run.test.test.clone(), sentence);
-    let remedy = Some("if the test waits for a webhook, fire the event:".to_owned());
-    Some(Cause { remedy, advice: Some(Advice::fire(&event_type)), ..plain })
+    let remedy =
+        format!("if the test waits for a webhook, fire the event: `wrs.trigger(\"{event_type}\")`, or `POST events`");
+    Some(Cause { remedy: Some(remedy), ..plain })
 }
 
 /// True if a call waited for what did not happen, or for nothing although something did: the emulator did as it was asked.

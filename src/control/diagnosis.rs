@@ -189,9 +189,8 @@ impl<'a> Diagnosis<'a> {
             return Some("should the test wait for this event?");
         }
         let workspace = self.control.engine.registry.find(&self.delivery.event.workspace);
-        let now = workspace.as_ref().map(|workspace| workspace.clock().instant());
-        if self.delivery.attempts_made() == 0 && now.zip(self.delivery.next).is_some_and(|(now, due)| due <= now) {
-            return Some("an attempt is under way: does the receiver's handler send an answer?");
+        if self.is_under_way() {
+            return Some("does the receiver's handler always send an answer?");
         }
         let clocks = workspace.and_then(|workspace| self.off_clocks(&workspace));
         let secret = || {
@@ -207,6 +206,13 @@ impl<'a> Diagnosis<'a> {
             ),
             None => self.question().or_else(secret),
         }
+    }
+
+    /// True if the first attempt has begun, and has not ended.
+    pub(super) fn is_under_way(&self) -> bool {
+        let workspace = self.control.engine.registry.find(&self.delivery.event.workspace);
+        let now = workspace.map(|workspace| workspace.clock().instant());
+        self.delivery.attempts_made() == 0 && now.zip(self.delivery.next).is_some_and(|(now, due)| due <= now)
     }
 
     /// The first check or step: the one advice of a verdict, a cause and a saved run.

@@ -349,7 +349,6 @@ fn no_match(
     let skipped = event.map(|event| event.skipped.as_slice()).unwrap_or_default();
     let disabled = skipped.iter().filter(|skipped| skipped.reason == SkipReason::Disabled).count();
     let whose = format!("key `{}` (workspace {})", redactor.key(workspace.name()), workspace.id());
-    let url = || "URL".to_owned();
     let key = (workspace.name().as_ref() != SAMPLE_KEY).then(|| key_to_name(workspace, redactor));
     let (message, advice) = match (skipped.len(), disabled) {
         (0, _) => (
@@ -357,7 +356,10 @@ fn no_match(
                 "no subscription for {whose}; {}subscribe first, or let a program of your own listen, or name another key",
                 elsewhere(control, redactor, workspace, event_type)
             ),
-            vec![Advice::Subscribe { url: url(), key: key.clone() }, Advice::Listen { url: url(), key }],
+            vec![
+                Advice::Subscribe { url: "https://app.sink.localhost/hooks".to_owned(), key: key.clone() },
+                Advice::Listen { url: "localhost:3000/hooks".to_owned(), key },
+            ],
         ),
         (all, 0) => (format!("none of the {all} subscriptions for {whose} is for {event_type}"), Vec::new()),
         (all, gone) => (

@@ -241,9 +241,13 @@ impl Judge<'_> {
             let part = delivery.event.tamper.map_or("forged", Tamper::name).to_owned();
             (CauseKind::Forged, what, part, Hint::from(story::after_accepted(delivery)))
         } else if delivery.status != DeliveryStatus::Delivered && !story::is_on_purpose(delivery) {
-            let what = format!("to {to}: {}", story::failure_of(delivery, self.redactor));
-            let advice = Diagnosis::new(self.control, delivery, self.redactor).first_advice();
-            let remedy = advice.unwrap_or_else(|| first_step(delivery).into());
+            let diagnosis = Diagnosis::new(self.control, delivery, self.redactor);
+            let what = if diagnosis.is_under_way() {
+                format!("to {to}: the receiver had sent no answer yet")
+            } else {
+                format!("to {to}: {}", story::failure_of(delivery, self.redactor))
+            };
+            let remedy = diagnosis.first_advice().unwrap_or_else(|| first_step(delivery).into());
             (CauseKind::Undelivered, what, delivery.event.event_type.clone(), remedy)
         } else {
             return None;

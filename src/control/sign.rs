@@ -210,7 +210,7 @@ fn no_secret() -> ControlError {
         "no secret to sign with: pass `secret`, the one that the handler verifies with, or subscribe first",
     )
     .coded("no_secret")
-    .advising(vec![Advice::Subscribe { url: "URL".to_owned(), key: None }])
+    .advising(vec![Advice::Subscribe { url: "https://app.sink.localhost/hooks".to_owned(), key: None }])
 }
 
 fn sign_event(Body { body: request }: Body<SignEvent>, cx: &Context) -> Result<SignedEvent, ControlError> {

@@ -455,7 +455,7 @@ fn broken(error: &hyper::Error, target: &DialTarget, link: &Link, held: Duration
     } else if link.first.is_empty() && held >= HANDLED {
         let detail = "the receiver took the request, and closed the connection without an answer after a while";
         let problem = DialProblem::new(FailureReason::ConnectionReset, detail);
-        return problem.with_hint(Some(Hint::from("does the receiver's handler send an answer?")));
+        return problem.with_hint(Some(Hint::from("does the receiver's handler always send an answer?")));
     } else if link.first.is_empty() {
         let detail = "the receiver closed the connection before it answered, without a byte: did it crash, or does it not speak HTTP there?";
         let problem = DialProblem::new(FailureReason::ConnectionReset, detail);

@@ -120,7 +120,9 @@ fn a_remedy_is_a_command_that_works_at_once() {
     assert!(reviewed.contains(": `wrs-emulator scenarios use rate-limit-burst --url http://"), "{reviewed}");
     let nobody = served.fails(&["trigger", "workflow.completed", "--key", "sk_test_new"], 1);
     assert!(
-        nobody.contains("`wrs-emulator listen --forward-to URL --key sk_test_new --url http://127.0.0.1:"),
+        nobody.contains(
+            "`wrs-emulator listen --forward-to localhost:3000/hooks --key sk_test_new --url http://127.0.0.1:"
+        ),
         "{nobody}"
     );
     let create = [&command_in(&nobody)[..2], &["https://a.sink.localhost/x", "--key", "sk_test_new"]].concat();

@@ -294,7 +294,10 @@ fn trigger_says_when_a_delayed_event_is_due_and_for_whom_to_subscribe() {
     let fired = served.call(&["trigger", "workflow.completed", "--delay", "1h", "--wait"]).exits(1);
     assert!(text(&fired.stderr).contains(advance), "{fired:?}");
     let failure = served.fails(&["trigger", "workflow.completed", "--key", "sk_test_other"], 1);
-    for command in ["subscriptions create URL --key sk_test_other", "listen --forward-to URL --key sk_test_other"] {
+    for command in [
+        "subscriptions create https://app.sink.localhost/hooks --key sk_test_other",
+        "listen --forward-to localhost:3000/hooks --key sk_test_other",
+    ] {
         assert!(failure.contains(&format!("wrs-emulator {command}")), "{failure}");
     }
 }

@@ -179,7 +179,9 @@ fn hints_are_worded_for_an_agent() {
     let own = after(&session.done("status", &json!({})), "your key: ").to_owned();
     let event = json!({"type": "workflow.completed"});
     let message = session.refused("fire_event", &event);
-    let hint = format!("hint: `subscribe {{\"key\":\"{own}\",\"url\":\"URL\"}}`, or `wrs-emulator listen ");
+    let hint = format!(
+        "hint: `subscribe {{\"key\":\"{own}\",\"url\":\"https://app.sink.localhost/hooks\"}}`, or `wrs-emulator listen "
+    );
     assert!(message.contains(&hint), "{message}");
     session.done("subscribe", &json!({"url": "https://app.sink.localhost/x"}));
     session.done("fire_event", &json!({"type": "workflow.completed", "count": 2}));

@@ -208,6 +208,8 @@ fn a_verdict_fails_for_findings_if_they_are_named() {
     let accepted = ["verdict", "--fail-on", "findings", "--accept", file.path().to_str().expect("text")];
     assert_eq!(served.call(&accepted).status.code(), Some(0));
     assert!(!text(&served.call(&["verdict"]).stdout).contains("findings"));
+    let noted = text(&served.call(&["verdict", "--fail-on", "unmatched"]).exits(0).stdout);
+    assert!(noted.contains("; --fail-on findings=likely makes a run fail for what the review finds"), "{noted}");
 }
 
 #[test]

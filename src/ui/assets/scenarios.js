@@ -212,13 +212,12 @@ function editor(page, one, from) {
       h('label', null, 'Name', h('input', { type: 'text', controlled: form.name, oninput: change('name'), required: true, placeholder: 'my-burst', spellcheck: 'false' })),
       h('label', null, 'Start from…', h('select', { controlled: '', onchange: begin }, h('option', { value: '' }, from ? from.name : 'this example'), shipped.map(({ name, title }) => h('option', { value: name }, oneLine(title ? `${name}: ${title}` : name, 80)))))),
     isMisnamed ? h('p.bad', { role: 'alert' }, 'A name has 1 to 100 of the characters A-Z a-z 0-9 - _ and dots.') : null,
-    h('div.halves', null, h('label', null, 'Text', h('div.paper', null,
+    h('div.halves', null, h('div', null, h('label', null, 'Text', h('div.paper', null,
       h('pre.source', { 'aria-hidden': 'true' }, sourceLines(form.text, form.problems)),
-      h('textarea', { controlled: form.text, oninput: change('text'), spellcheck: 'false', autocapitalize: 'off' }))),
+      h('textarea', { controlled: form.text, oninput: change('text'), spellcheck: 'false', autocapitalize: 'off' }))), h('div.actions', null, h('button.primary', { type: 'submit', disabled }, `Save and play${forKey(key, ' for all keys')}`), h('button', { type: 'button', disabled, onclick: () => save(false) }, 'Save'), link(page, { id: (one ?? from)?.name ?? '', filter: '' }, 'Cancel'))),
       h('div', null, h('p', { role: 'status', class: isWrong ? 'bad' : 'quiet' }, form.said || 'Checked as you type. Once saved, it is kept in memory; its page can save it as a file.'),
       form.problems.map((/** @type {DiagnosticRow} */ problem) => guarded(() => diagnostic(problem), problem)),
-      h('pre', null, HELP), h('p', null, h('a', { href: 'docs/scenario-language.md', target: '_blank' }, 'The language of scenarios')))),
-    h('div.actions', null, h('button.primary', { type: 'submit', disabled }, `Save and play${forKey(key, ' for all keys')}`), h('button', { type: 'button', disabled, onclick: () => save(false) }, 'Save'), link(page, { id: (one ?? from)?.name ?? '', filter: '' }, 'Cancel')));
+      h('p.label', null, 'Another example'), h('pre', null, HELP), h('p', null, h('a', { href: 'docs/scenario-language.md', target: '_blank' }, 'The language of scenarios')))));
 }
 
 /** @param {Page} page @returns {(Node | null)[]} */

@@ -54,7 +54,7 @@ export function timeView(page) {
             h('div.actions', null, step('1s', '+1 s'), step('1m', '+1 min'), step('1h', '+1 h'), toNext ? actionButton(page, { ...toNext, id: 'advance to next', label: 'To what is due next' }) : null),
             own ? h('p.quiet', null, `${count(own, 'key has a clock of its own and is', 'keys have clocks of their own and are')} not moved.`) : null,
             said && !said.busy && !said.ok ? h('p.bad', { role: 'alert' }, foreign(said.message)) : null),
-          h('div.actions', null, modes.map((mode) => actionButton(page, mode)), key ? actionButton(page, clockMode('follow', key)) : null, moved ? actionButton(page, { ...setClock('now', key), id: 'real time', label: 'Back to real time' }) : null),
+          h('div', null, h('p.label', null, 'How it runs'), h('div.actions', null, modes.map((mode) => actionButton(page, mode)), key ? actionButton(page, clockMode('follow', key)) : null, moved ? actionButton(page, { ...setClock('now', key), id: 'real time', label: 'Back to real time' }) : null)),
           fold('Set it to a time', false, h('form.line', { onsubmit: submit(set), key: 'set' }, h('label', null, 'Set to', h('input', { type: 'text', controlled: values.set, oninput: change('set'), placeholder: run.clock.now })), actionButton(page, set(), true, '')))]),
       section('What is due', due.length ? h('ol.agenda', null, due.slice(0, 50).map((one) => h('li', null, h('b', null, `in ${duration(one.in_ms)}`), h('span', null, one.delivery ? link(page, { view: 'deliveries', id: one.delivery, filter: '' }, oneLine(one.message)) : foreign(oneLine(one.message)), one.scenario ? foreign(` (scenario ${one.scenario})`) : ''))))
         : h('p.empty', null, 'Nothing waits for the clock.'))),

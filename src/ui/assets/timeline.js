@@ -54,7 +54,7 @@ export function lanesOf(entries, nameOf, failed = new Set()) {
   const own = busiest.length > MAX_LANES ? busiest.slice(0, MAX_LANES - 1) : busiest;
   const others = busiest.slice(own.length);
   const lanes = own.map((key) => /** @type {[string, string]} */ ([key, key ? nameOf(key) : 'no key'])).sort(([, a], [, b]) => a.localeCompare(b));
-  return new Map([...lanes, ...others.map((key) => /** @type {[string, string]} */ ([key, `${others.length} others`]))]);
+  return new Map([...lanes, ...others.map((key) => /** @type {[string, string]} */ ([key, 'others']))]);
 }
 
 /** Marks gathered into buckets of pixels. A stretch of buckets that is full is a band; other marks stay alone. @param {Placed[]} marks @returns {{single: Placed[], bands: Placed[][][]}} */
@@ -109,8 +109,8 @@ function dot(page, { entry, x }, y, r) {
   return shape;
 }
 
-/** @param {Placed[][]} buckets @param {number} y its foot @param {number} height @param {number} width of the drawing */
-function bandPart(buckets, y, height, width) {
+/** @param {Placed[][]} buckets @param {number} y its foot @param {number} height @param {number} left where the lanes begin @param {number} width of the drawing */
+function bandPart(buckets, y, height, left, width) {
   const all = buckets.flat();
   const most = Math.max(...buckets.map((bucket) => bucket.length));
   const placeOf = (/** @type {Placed[]} */ bucket) => Math.floor(bucket[0].x / BUCKET) * BUCKET;
@@ -129,7 +129,7 @@ function bandPart(buckets, y, height, width) {
   const [start, end] = [placeOf(buckets[0]), placeOf(buckets[buckets.length - 1]) + BUCKET];
   const text = `× ${NUMBERS.format(all.length)}`;
   const isRight = end + text.length * 7 + 8 < width;
-  const hasRoom = isRight || start > text.length * 7 + 4;
+  const hasRoom = isRight || start > left + text.length * 7 + 4;
   return s('g', {}, bars, hasRoom ? s('text', { x: isRight ? end + 4 : start - 4, y: y - 2, 'text-anchor': isRight ? 'start' : 'end' }, text) : null);
 }
 
@@ -144,8 +144,8 @@ function quotaLine(marks, top, height) {
   return s('path', { class: 'quota', d: `M${points[0]}${points.slice(1).map((point) => `H${point.split(' ')[0]}V${point.split(' ')[1]}`).join('')}` });
 }
 
-/** Everything of one lane. @param {Page} page @param {Placed[]} marks @param {number} top @param {number} height @param {number} width */
-function lanePart(page, marks, top, height, width) {
+/** Everything of one lane. @param {Page} page @param {Placed[]} marks @param {number} top @param {number} height @param {number} left where the lanes begin @param {number} width */
+function lanePart(page, marks, top, height, left, width) {
   const requests = marks.filter(({ entry }) => entry.kind === 'request');
   const others = marks.filter(({ entry }) => entry.kind === 'event' || entry.kind === 'delivery');
   const r = Math.min(4, height / 7);
@@ -160,7 +160,7 @@ function lanePart(page, marks, top, height, width) {
   const foot = isSplit ? top + height * 0.5 : top + height - 3;
   return [
     quotaLine(requests, top + 3, (isSplit ? height * 0.5 : height) - 6),
-    bands.map((band) => bandPart(band, foot, Math.max(8, foot - top - 4), width)),
+    bands.map((band) => bandPart(band, foot, Math.max(8, foot - top - 4), left, width)),
     single.map((mark) => dot(page, mark, upper, r)),
     // Beside its first delivery, which is of the same time.
     lines, others.map((mark) => dot(page, mark.entry.kind === 'event' ? { ...mark, x: Math.max(r, mark.x - 2 * r) } : mark, lower, r)),
@@ -240,7 +240,7 @@ export function timeline(page, entries, wide = page.width || 1000) {
   const isBroken = gaps.length ? `Shaded: ${jumps.length ? 'the clock was moved, or idle' : 'idle'}. ` : '';
   const svg = s('svg', { class: 'lanes', viewBox: `0 -6 ${width} ${bottom + AXIS + 6}`, width, height: bottom + AXIS + 6, role: 'img', 'aria-label': `Timeline: ${said}`, ...brush(page, width, timeAt) },
     breaks, ticks, s('rect', { class: 'brush', x: 0, y: 0, width: 0, height: bottom }),
-    names.map((name, i) => s('g', {}, s('line', { class: 'lane', x1: 0, x2: width, y1: (i + 1) * height, y2: (i + 1) * height }), lanePart(page, marks.get(name) ?? [], i * height + label, height - label, width), s('text', { x: isSmall ? left : 0, y: i * height + (isSmall ? 12 : height / 2 + 4) }, name.length > most ? `${name.slice(0, most - 1)}…` : name, s('title', {}, name)))));
+    names.map((name, i) => s('g', {}, s('line', { class: 'lane', x1: 0, x2: width, y1: (i + 1) * height, y2: (i + 1) * height }), lanePart(page, marks.get(name) ?? [], i * height + label, height - label, left, width), s('text', { x: isSmall ? left : 0, y: i * height + (isSmall ? 12 : height / 2 + 4) }, name.length > most ? `${name.slice(0, most - 1)}…` : name, s('title', {}, name)))));
   const fold = () => {
     page.ui.folded = !isFolded;
     page.redraw();
