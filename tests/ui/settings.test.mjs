@@ -43,6 +43,11 @@ test("what is changed comes first, and what is rare is folded unless it is looke
   assert.deepEqual(sections(shown("retries")), ["Webhooks"], "names are looked through too");
 });
 
+test("a key cannot undo what was changed for all keys", () => {
+  const [inherited] = shown("", "", "sk_test_a").querySelectorAll(".setting");
+  assert.match(inherited.textContent, /^IETF RateLimit headerschanged for all keysSends /);
+});
+
 test("the key that settings and changes are of is named", () => {
   const results = new Map([["set rate_limit.ietf", { ok: true, message: "rate_limit.ietf = true" }]]);
   const texts = (key) => [shown("", "", key, results)].flatMap((root) => ["h2", ".result"].map((part) => root.querySelector(part).textContent.trim()));

@@ -38,7 +38,7 @@ test("keys are shortened in the middle, without a prefix that all have", () => {
 });
 
 test("durations are written and read", () => {
-  for (const [ms, expected] of [[0.25, "0.25 ms"], [12.6, "13 ms"], [1500, "1.5 s"], [90_000, "1 min 30 s"], [3_600_000, "1 h 0 min"], [260_000_000, "3 d 0 h"], [null, "unknown"]]) assert.equal(duration(ms), expected);
+  for (const [ms, expected] of [[0.25, "0.25 ms"], [12.6, "13 ms"], [1500, "1.5 s"], [59_960, "1 min 0 s"], [90_000, "1 min 30 s"], [3_599_900, "1 h 0 min"], [3_600_000, "1 h 0 min"], [260_000_000, "3 d 0 h"], [null, "unknown"]]) assert.equal(duration(ms), expected);
   for (const [text, expected] of [["60s", 60_000], ["1h30m", 5_400_000], ["250ms", 250], ["x", null], ["5", null]]) assert.equal(milliseconds(text), expected);
 });
 

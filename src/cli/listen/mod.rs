@@ -519,11 +519,13 @@ fn undelivered(wanted: &Wanted, local: SocketAddr) -> Result<Option<String>, Fai
     let rule = format!("{from}={here}");
     let whose = if *key == SAMPLE_KEY { String::new() } else { format!(" --key {}", shell_word(key)) };
     let mut command = format!("wrs-emulator forwards add {}{at}{whose}", shell_word(&rule));
-    let mut first = "";
+    let (mut first, mut then) = ("", "");
     if outside.is_none() {
         command.push_str(&format!(" && wrs-emulator subscriptions create {EXAMPLE}/hooks{at}{whose}"));
         if secret.is_some() {
             first = ", with the same secret in WRS_WEBHOOK_SECRET";
+        } else {
+            then = "\n\nthen start this again with the printed secret in WRS_WEBHOOK_SECRET, to verify with it";
         }
     }
     let trust = if here.starts_with("https:") {
@@ -532,7 +534,7 @@ fn undelivered(wanted: &Wanted, local: SocketAddr) -> Result<Option<String>, Fai
         ""
     };
     Ok(Some(format!(
-        "nothing is delivered here yet: neither a forward nor a subscription of {key} leads to {here}; to have events delivered here{first}:\n\n  {command}{trust}"
+        "nothing is delivered here yet: neither a forward nor a subscription of {key} leads to {here}; to have events delivered here{first}:\n\n  {command}{then}{trust}"
     )))
 }
 

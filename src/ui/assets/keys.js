@@ -3,7 +3,7 @@
 import { exampleLine, resetOf } from './command.js';
 import { breakable, foreign, guarded, h, icon } from './element.js';
 import { actionButton, commandsOf, copyButton, copyMenu, emptyState, idPart, link, mark, meter, pairs, scrolled, searchBox } from './parts.js';
-import { NUMBERS, count, duration, shortKey, timeOfDay } from './text.js';
+import { NUMBERS, count, distance, duration, shortKey, timeOfDay } from './text.js';
 
 const MAX_ROWS_OF_KEYS = 300;
 
@@ -69,7 +69,7 @@ export function keyPane(page) {
       ['Subscriptions', link(page, { view: 'subscriptions', key }, String(one.subscriptions ?? 0))],
       ['Scenarios', link(page, { view: 'scenarios', key }, one.scenarios?.join(', ') || 'none')],
       ['Settings', link(page, { view: 'settings', key, filter: 'changed' }, one.settings?.length ? `${one.settings.length} changed` : 'those of all keys')],
-      ['Clock', link(page, { view: 'time', key }, one.clock ? `its own, ${one.clock.mode}` : 'the emulator’s')],
+      ['Clock', link(page, { view: 'time', key }, one.clock ? `its own, ${distance(page.store.movedBy(key)) || one.clock.mode}` : 'the emulator’s')],
       ['Workspace', idPart(page, one.workspace ?? '')],
     ]),
     page.isDocument ? null : h('div.actions', null, actionButton(page, resetOf(key)), copyMenu(page, key, commandsOf(page, [resetOf(key)]))));

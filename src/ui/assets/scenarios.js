@@ -33,7 +33,7 @@ export function progress(page, name, most = MAX_KEYS) {
     scrolled(`Progress of ${name}`, h('table.grid.progress', null,
       h('thead', null, h('tr', null, heads.map((head) => h('th', { scope: 'col', title: head }, foreign(oneLine(head, 40)))))),
       h('tbody', null, met.slice(0, most).map((one) => h('tr', { key: one.key ?? '' }, h('th', { scope: 'row' }, foreign(one.key ?? 'without a key')),
-        one.rules.map((rule) => cell(rule.rule, rule.applied, rule.turns)), one.emissions.map((each) => cell(each.emission, each.fired, each.planned ? each.fired + each.planned : null)),
+        one.rules.map((rule) => cell(rule.rule, rule.applied, rule.turns)), one.emissions.map((each) => h('td', null, each.planned ? `${count(each.fired, 'time')}, ${each.planned} to come` : count(each.fired, 'time'))),
         heads.at(-1) === 'Step' ? h('td', null, foreign(one.step ?? '')) : null))))),
     rest.length ? h('p.quiet.small', null, `${rest.join('; ')}.`) : null);
 }
@@ -98,10 +98,10 @@ function whole(page, one) {
       one.description ? h('p', null, foreign(one.description)) : null,
       one.problem ? [diagnostic(one.problem), one.text ? h('p', null, `The file on disk has an error; the last good version, shown here, ${activeSomewhere(page, one.name) ? 'is still playing' : 'stays'}.`) : null] : null,
       h('div.actions', null,
-        page.isDocument ? null : isActive ? actionButton(page, toggle) : [playPart(page, one.name, 'primary'), stopParts(page, one.name)].flat(),
+        page.isDocument ? null : isActive ? actionButton(page, toggle) : [one.text ? playPart(page, one.name, 'primary') : null, stopParts(page, one.name)].flat(),
         !isActive && others.length ? actionButton(page, activate([...others, one.name], key, `Add after ${listedNames(others)}`)) : null,
         isOwn ? link(page, { id: one.name, filter: 'edit' }, 'Edit') : null,
-        page.isDocument ? null : link(page, { id: one.name, filter: 'copy' }, 'Edit a copy'),
+        page.isDocument || !one.text ? null : link(page, { id: one.name, filter: 'copy' }, 'Edit a copy'),
         page.isDocument ? null : copyMenu(page, one.name, [...commandsOf(page, [toggle]), ['Scenario', one.text ?? '']])),
       activeSomewhere(page, one.name) || one.progress?.length ? section('Progress', progress(page, one.name, 200)) : null,
       isOwn ? keptPart(page, one.name, one.text ?? '') : null,

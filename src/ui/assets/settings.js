@@ -95,6 +95,9 @@ function settingPart(page, setting, row) {
   const { setting: settingName, source } = setting;
   const { title, effect } = wordsOf(settingName);
   const isChanged = source !== 'default';
+  const { key } = page.route;
+  // A key inherits what was changed for all.
+  const isOwn = !key || page.store.run?.keys?.some((one) => one.key === key && one.settings?.some((each) => each.setting === settingName));
   const isOpen = page.route.id === settingName;
   const undo = () => {
     delete page.ui.forms.pending?.[settingName];
@@ -107,8 +110,8 @@ function settingPart(page, setting, row) {
   };
   return h(isOpen ? 'div.setting.chosen' : 'div.setting', { key: settingName },
     h('div', null,
-      h('p.actions', null, h('b', null, foreign(title)), isChanged ? mark(source === 'control API' ? 'changed' : `from ${oneLine(source, 60)}`, 'info') : null,
-        isChanged && !page.isDocument ? h('button.plain.value', { type: 'button', 'aria-label': `Undo the change of ${settingName}`, onclick: undo }, icon('undo'), 'Undo') : null),
+      h('p.actions', null, h('b', null, foreign(title)), isChanged ? mark(source === 'control API' ? (isOwn ? 'changed' : 'changed for all keys') : `from ${oneLine(source, 60)}`, 'info') : null,
+        isChanged && isOwn && !page.isDocument ? h('button.plain.value', { type: 'button', 'aria-label': `Undo the change of ${settingName}`, onclick: undo }, icon('undo'), 'Undo') : null),
       effect ? h('p.quiet', null, foreign(effect)) : null,
       h('details', { name: 'setting', open: isOpen, ontoggle: toggle },
         h('summary.small.quiet.go', { 'data-id': settingName }, h('code', null, foreign(settingName))),

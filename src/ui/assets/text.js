@@ -137,10 +137,10 @@ export function dateTime(at) {
 export function duration(ms) {
   if (ms == null || !Number.isFinite(ms)) return 'unknown';
   if (ms < 1000) return `${ms < 10 ? Math.round(ms * 100) / 100 : Math.round(ms)} ms`;
-  const seconds = ms / 1000;
-  if (seconds < 60) return `${Math.round(seconds * 10) / 10} s`;
+  const [tenths, seconds] = [Math.round(ms / 100), Math.round(ms / 1000)];
+  if (tenths < 600) return `${tenths / 10} s`;
   const minutes = Math.floor(seconds / 60);
-  if (minutes < 60) return `${minutes} min ${Math.round(seconds % 60)} s`;
+  if (minutes < 60) return `${minutes} min ${seconds % 60} s`;
   const hours = Math.floor(minutes / 60);
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
