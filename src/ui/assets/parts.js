@@ -257,7 +257,7 @@ export async function saveReport(page) {
 /** Where a scenario written on the page is, and how to keep it. @param {Page} page @param {string} name @param {string} text @returns {Node} */
 export function keptPart(page, name, text) {
   const [folder = './scenarios'] = page.store.run?.emulator?.scenario_folders ?? [];
-  return h('p.note', null, 'It is kept in memory: it ends with the emulator, unless that was started with ', h('code', null, '--state'), '. To keep it, save it in ', foreign(folder, 'code'), ', where the emulator finds it: ',
+  return h('p.note', null, 'It ends with the emulator, unless that was started with ', h('code', null, '--state'), '. To keep it, save it in ', foreign(folder, 'code'), ', where the emulator finds it: ',
     h('button', { type: 'button', onclick: () => save(`${name}.toml`, text) }, `Save ${name}.toml`), ' ', copyButton(page, text, 'the scenario'));
 }
 

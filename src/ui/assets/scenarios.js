@@ -147,9 +147,6 @@ function scenarioCard(page, one) {
 
 const TEMPLATE = 'title = "Three refusals, then normal answers"\n\n[[rule]]\nwhen = { operation = "system.status" }\ntimes = 3\nreply = { error = "rate_limit_exceeded" }\n';
 
-/** The most used keys of the language. */
-const HELP = '[[rule]]\nwhen = { path = "/v1/hello" }\ntimes = 2\nreply = { status = 503, headers = { retry-after = "1" } }\n\n[[emit]]\nevent = "workflow.completed"\non = { status = 503 }';
-
 /** What a copy is called at first. @param {string} name */
 const copyName = (name) => (name.startsWith('my-') ? `${name}-2` : `my-${name}`);
 
@@ -215,9 +212,9 @@ function editor(page, one, from) {
     h('div.halves', null, h('div', null, h('label', null, 'Text', h('div.paper', null,
       h('pre.source', { 'aria-hidden': 'true' }, sourceLines(form.text, form.problems)),
       h('textarea', { controlled: form.text, oninput: change('text'), spellcheck: 'false', autocapitalize: 'off' }))), h('div.actions', null, h('button.primary', { type: 'submit', disabled }, `Save and play${forKey(key, ' for all keys')}`), h('button', { type: 'button', disabled, onclick: () => save(false) }, 'Save'), link(page, { id: (one ?? from)?.name ?? '', filter: '' }, 'Cancel'))),
-      h('div', null, h('p', { role: 'status', class: isWrong ? 'bad' : 'quiet' }, form.said || 'Checked as you type. Once saved, it is kept in memory; its page can save it as a file.'),
+      h('div', null, h('p', { role: 'status', class: isWrong ? 'bad' : 'quiet' }, form.said || 'Checked as you type. It is kept in memory; its page saves it as a file.'),
       form.problems.map((/** @type {DiagnosticRow} */ problem) => guarded(() => diagnostic(problem), problem)),
-      h('p.label', null, 'Another example'), h('pre', null, HELP), h('p', null, h('a', { href: 'docs/scenario-language.md', target: '_blank' }, 'The language of scenarios')))));
+      h('p', null, h('a', { href: 'docs/scenario-language.md', target: '_blank' }, 'The language of scenarios')))));
 }
 
 /** @param {Page} page @returns {(Node | null)[]} */
