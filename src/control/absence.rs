@@ -21,16 +21,6 @@ pub(super) const MAY_ASK_FOR_NONE: Options =
 /// Maximum number of records and due entries that a refusal names.
 pub(super) const MAX_NAMED: usize = 5;
 
-/// Refuses a number beside `none`, which is about any number.
-pub(super) fn without_number(name: &str, is_given: bool) -> Result<(), ControlError> {
-    if is_given {
-        let message =
-            format!("{name}: not with `none`, which fails for any number; to allow some, filter by what differs");
-        return Err(ControlError::invalid(message));
-    }
-    Ok(())
-}
-
 /// Waits until nothing is under way for the keys of the scope: no request, no attempt, no event that is due.
 pub(super) async fn rest(cx: &Context, scope: &KeyScope, limit: Duration) -> Result<(), ControlError> {
     let rested = async {
@@ -49,10 +39,11 @@ pub(super) async fn rest(cx: &Context, scope: &KeyScope, limit: Duration) -> Res
     })
 }
 
-/// The refusal of a call that asked for none of these: how many there are, and the newest.
-pub(super) fn found(count: usize, what: &str, newest: Vec<Nearest>) -> ControlError {
+/// The refusal of a call that asked for none of these, or for fewer than `limit`: how many there are, and the newest.
+pub(super) fn found(count: usize, limit: usize, what: &str, newest: Vec<Nearest>) -> ControlError {
     let exist = if count == 1 { "matches" } else { "match" };
-    let message = format!("expected none, but {} {exist}", counted(count, what));
+    let expected = if limit == 1 { "none".to_owned() } else { format!("fewer than {limit}") };
+    let message = format!("expected {expected}, but {} {exist}", counted(count, what));
     ControlError::conflict(message).with(|error| error.nearest = Some(newest))
 }
 

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ControlError;
-use super::absence::{self, MAX_NAMED, MAY_ASK_FOR_NONE, nothing_due, rest, without_number};
+use super::absence::{self, MAX_NAMED, MAY_ASK_FOR_NONE, nothing_due, rest};
 use super::call::{Body, Call, ControlCall, JSON_OR_TEXT, Made, Options, Tag};
 use super::command::CallCommand;
 use super::context::{Context, KeyScope, TIMEOUT, timeout};
@@ -58,8 +58,9 @@ pub(crate) struct WaitForDeliveries {
     #[arg(long, default_value = "1", value_parser = count_parser())]
     #[schemars(range(min = 1, max = 10_000), extend("default" = 1))]
     pub(crate) count: Option<Integer<usize>>,
-    /// Succeed only if none matches, and none that would match is due or planned. Waits only for attempts and requests under way.
-    #[arg(long, conflicts_with_all = ["count", "attempts"])]
+    /// Succeed only if fewer than COUNT match, so none by default, and none that would match is due or planned. Waits only for attempts
+    /// and requests under way.
+    #[arg(long)]
     #[serde(default)]
     pub(crate) none: bool,
     /// How long to wait, at most 300s.
@@ -138,11 +139,9 @@ async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<Made<List<
     let filter = [&request.status, &request.event, &request.event_type, &request.subscription];
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
     if request.none {
-        without_number("count", count != 1)?;
-        without_number("attempts", request.attempts.is_some())?;
         rest(&cx, &scope, limit).await?;
         let looking = Arc::clone(&cx);
-        cx.control.run_to_end(move |_| check_none(&request, &looking, &scope)).await?;
+        cx.control.run_to_end(move |_| check_none(&request, (count, attempts), &looking, &scope)).await?;
         return waited_for(&cx, Vec::new(), |(_, delivery): &(u64, DeliveryRecord), cx| {
             row(delivery, &cx.engine.registry, cx.redactor())
         })
@@ -177,21 +176,29 @@ async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<Made<List<
     Err(ControlError::new(ErrorKind::RequestTimeout, message).with(|error| error.nearest = Some(nearest.collect())))
 }
 
-/// Fails if a delivery matches, or one that would match is due or planned.
-fn check_none(request: &WaitForDeliveries, cx: &Context, scope: &KeyScope) -> Result<(), ControlError> {
+/// Fails if `count` deliveries match, or one that would match is due or planned.
+fn check_none(
+    request: &WaitForDeliveries,
+    (count, attempts): (usize, usize),
+    cx: &Context,
+    scope: &KeyScope,
+) -> Result<(), ControlError> {
     let WaitForDeliveries { status, event, event_type, subscription, .. } = request;
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
     let matches = |delivery: &DeliveryRecord| {
-        in_scope(delivery) && differs([status, event, event_type, subscription], delivery).is_empty()
+        let made = usize::try_from(delivery.attempts_made()).unwrap_or(usize::MAX);
+        let is_tried = request.attempts.is_none() || made >= attempts;
+        in_scope(delivery) && is_tried && differs([status, event, event_type, subscription], delivery).is_empty()
     };
-    let found = cx.engine.deliveries.list(None, MAX_NAMED, matches);
-    if !found.is_empty() {
+    let all = cx.engine.deliveries.count(matches);
+    if all >= count {
+        let found = cx.engine.deliveries.list(None, MAX_NAMED, matches);
         let newest = found.iter().map(|(_, delivery)| Nearest {
             request: None,
             delivery: Some(row(delivery, &cx.engine.registry, cx.redactor())),
             differs: Vec::new(),
         });
-        return Err(absence::found(cx.engine.deliveries.count(matches), "delivery", newest.collect()));
+        return Err(absence::found(all, count, "delivery", newest.collect()));
     }
     // Whatever becomes of it.
     let may_match = |delivery: &DeliveryRecord| differs([&None, event, event_type, subscription], delivery).is_empty();

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ControlError;
-use super::absence::{self, MAX_NAMED, MAY_ASK_FOR_NONE, rest, without_number};
+use super::absence::{self, MAX_NAMED, MAY_ASK_FOR_NONE, rest};
 use super::call::{Body, Call, ControlCall, JSON_OR_TEXT, Made, Options, Query, Tag};
 use super::command::CallCommand;
 use super::context::{Context, KeyScope, Paging, RECENT, TIMEOUT, timeout};
@@ -118,8 +118,8 @@ pub(crate) struct WaitForRequests {
     #[arg(long, default_value = "1", value_parser = count_parser())]
     #[schemars(range(min = 1, max = 10_000), extend("default" = 1))]
     pub(crate) count: Option<Integer<usize>>,
-    /// Succeed only if none matches. Waits only for requests under way.
-    #[arg(long, conflicts_with = "count")]
+    /// Succeed only if fewer than COUNT match, so none by default. Waits only for requests under way.
+    #[arg(long)]
     #[serde(default)]
     pub(crate) none: bool,
     /// How long to wait, at most 300s.
@@ -321,18 +321,17 @@ async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<Made<List<Re
         found.len() >= count
     };
     if request.none {
-        without_number("count", count != 1)?;
         rest(&cx, &scope, limit).await?;
         look();
-        if found.is_empty() {
-            return waited_for(&cx, found, |request, cx| row(request, cx.redactor())).await;
+        if found.len() < count {
+            return waited_for(&cx, Vec::new(), |request, cx| row(request, cx.redactor())).await;
         }
         let newest = found.iter().rev().take(MAX_NAMED).map(|request| Nearest {
             request: Some(row(request, cx.redactor())),
             delivery: None,
             differs: Vec::new(),
         });
-        return Err(absence::found(found.len(), "request", newest.collect()));
+        return Err(absence::found(found.len(), count, "request", newest.collect()));
     }
     let enough = async {
         while !look() {

@@ -15,10 +15,10 @@ async fn nothing_due_and_nothing_there_is_proved_at_once() {
     assert_eq!((found.status, &found.json()["error"]["code"]), (409, &json!("not_none")), "{found:?}");
     assert_eq!(found.json()["error"]["message"], "expected none, but 1 request matches");
     assert_eq!(found.json()["nearest"][0]["request"]["path"], "/v1/hello");
-    for (call, number) in [("requests/wait", "count"), ("deliveries/wait", "count"), ("deliveries/wait", "attempts")] {
-        let numbered = json!({ "none": true, number: 2 });
-        refused(&emulator, "POST", call, &numbered, 422, &format!("{number}: not with `none`")).await;
-    }
+    let one = json!({ "none": true, "count": 2 });
+    ask(&emulator, "POST", "requests/wait", &one).await;
+    get(&emulator, "/v1/hello").await;
+    refused(&emulator, "POST", "requests/wait", &one, 409, "expected fewer than 2, but 2 requests match").await;
     let other = json!({ "none": true, "path": "/v1/system/status" });
     ask(&emulator, "POST", "requests/wait", &other).await;
 }
@@ -45,6 +45,10 @@ async fn a_delivery_that_is_there_and_a_retry_that_is_due_disprove_absence() {
     assert!(message.ends_with(" in 1 s"), "{message}");
     assert_eq!(due.json()["due"][0]["what"], "attempt");
     ask(&emulator, "POST", "deliveries/wait", &json!({ "none": true, "type": "reference.matched" })).await;
+    ask(&emulator, "POST", "deliveries/wait", &json!({ "none": true, "attempts": 2, "type": "reference.matched" }))
+        .await;
+    let one = json!({ "none": true, "count": 2, "status": "pending", "type": "workflow.completed" });
+    refused(&emulator, "POST", "deliveries/wait", &one, 409, "one is still due").await;
     ask(&emulator, "POST", "sink/app", &json!({ "respond": [500, 500, 500, 500, 500, 500, 500] })).await;
     fire(&emulator, &json!({ "type": "workflow.completed", "count": 7 })).await;
     let due = control(&emulator, "POST", "deliveries/wait", &delivered).await.json();
