@@ -153,7 +153,7 @@ fn headline(causes: &[Cause], judged: JudgedCounts, exec: Option<&ExecFacts>) ->
         (Some(_), None, None) => (Tone::Ok, format!("Passed: {}, nothing went wrong", judged.text())),
         (None, None, None) if judged.is_nothing() => (Tone::Quiet, "Nothing happened yet".to_owned()),
         (None, None, None) => (Tone::Quiet, format!("{}, nothing went wrong", judged.text())),
-        (None, None, Some(_)) => (Tone::Quiet, format!("{}; {} to look at", judged.text(), counted(warnings, "thing"))),
+        (None, None, Some(_)) => (Tone::Quiet, format!("Nothing failed; {} to look at", counted(warnings, "thing"))),
     };
     Headline { tone, sentence }
 }
@@ -263,7 +263,7 @@ mod tests {
             0,
             None,
             &["warning 429", "elsewhere no-back-off"],
-            (Tone::Quiet, "5 requests and 0 deliveries; 1 thing to look at"),
+            (Tone::Quiet, "Nothing failed; 1 thing to look at"),
         );
     }
 

@@ -108,7 +108,7 @@ function causeFacts(page, cause, isOfTest) {
   const isSpan = last?.at > entries[0]?.at && new Set(entries.map(({ key }) => page.store.clockOf(key ?? ''))).size === 1;
   /** @type {Parameters<typeof pairs>[0]} */
   const facts = [];
-  const codes = page.store.findings ? findings.flatMap((code) => [' ', link(page, { view: 'review', id: code }, code)]) : [];
+  const codes = page.store.findings ? findings.flatMap((code) => [' (', link(page, { view: 'review', id: code }, code), ')']) : [];
   if (remedy || codes.length) facts.push(['What to do', h('span', null, prose(capital(remedy)), cause.advice ? adviceDone(page, cause.advice, null) : null, ...codes)]);
   if (messages.length) facts.push(['Message', h('ul.tests', null, messages.slice(0, 3).map((message) => h('li', null, foreign(message, 'code'))))]);
   if (named.length && !isOfTest) facts.push([`${named[0].test === named[0].key ? 'Key' : 'Test'}${named.length > 1 ? 's' : ''}`, testList(page, named, tests.length ? 0 : cause.key_count)]);
@@ -305,7 +305,7 @@ export function summaryView(page) {
   const isEmpty = !entries.length && !isDocument;
   const command = run.exec?.command.length ? commandOf(run.exec.command.map(String)) : '';
   const width = (page.width || 1000) - 2 * MARGIN;
-  const drawing = isEmpty ? null : guarded(() => timeline(page, entries, width), null);
+  const drawing = isEmpty ? null : guarded(() => timeline(page, entries, width + 32), null);
   return [
     isDocument ? h('div', { key: 'head' }, h('h2', { tabindex: -1 }, foreign(headOf(run))), h('p.actions.small.quiet', null, h('span', null, dateTime(run.recorded_at).replace(/\.\d+/, '')), command ? h('span.id', null, foreign(command, 'code'), copyButton(page, command, 'the command')) : null))
       : h('div.title', { key: 'head' }, h('h2', { tabindex: -1 }, 'Summary'), h('button', { type: 'button', onclick: () => saveReport(page) }, key ? `Save the report of ${shortKey(key, [])}` : 'Save the report'), copyMenu(page, 'summary', [['Save the report: CLI', page.cli(['run', 'save', 'report.html', ...keyWords(key)])], ['Verdict: CLI', page.cli(['verdict', ...keyWords(key)])]])),

@@ -151,7 +151,7 @@ function lanePart(page, marks, top, height, left, width) {
   const r = Math.min(4, height / 7);
   const isSplit = others.length > 0;
   const upper = top + height * (isSplit ? 0.3 : 0.5);
-  const lower = top + height * 0.75;
+  const lower = top + height * (requests.length ? 0.75 : 0.5);
   const { single, bands } = banded(requests);
   /** @type {Map<string, Placed[]>} */
   const events = new Map();
