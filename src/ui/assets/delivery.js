@@ -97,7 +97,7 @@ function attemptPart(page, attempt, isOpen, isSigned) {
     h('article', null,
       answered ? outcome.note ? h('p', null, foreign(outcome.note)) : null : h('p', null, prose(outcome.detail)),
       h('section', null, h('h4', null, 'Answer'), answered ? bodyBlock(`Answer to attempt ${attempt.number}`, outcome.body) : h('p.quiet', null, 'No answer.')),
-      h('section', null, h('h4', null, 'Sent'), pairs([['To', foreign(attempt.url)], ...(attempt.dialled === attempt.url ? [] : [/** @type {[string, Node]} */ (['Went to', foreign(attempt.dialled)])])]), headersTable(`Headers of attempt ${attempt.number}`, attempt.request.headers, Object.values(SCHEMES).map((scheme) => scheme.signature)),
+      h('section', null, h('h4', null, 'Sent'), pairs([['To', foreign(attempt.url)], ['Went to', foreign(attempt.dialled)]]), headersTable(`Headers of attempt ${attempt.number}`, attempt.request.headers, Object.values(SCHEMES).map((scheme) => scheme.signature)),
         bodyBlock(`Body of attempt ${attempt.number}`, attempt.request.body)),
       fold('Signature', isSigned, signaturePart(page, attempt))));
 }

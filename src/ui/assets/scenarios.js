@@ -212,7 +212,7 @@ function editor(page, one, from) {
     h('div.halves', null, h('div', null, h('label', null, 'Text', h('div.paper', null,
       h('pre.source', { 'aria-hidden': 'true' }, sourceLines(form.text, form.problems)),
       h('textarea', { controlled: form.text, oninput: change('text'), spellcheck: 'false', autocapitalize: 'off' }))), h('div.actions', null, h('button.primary', { type: 'submit', disabled }, `Save and play${forKey(key, ' for all keys')}`), h('button', { type: 'button', disabled, onclick: () => save(false) }, 'Save'), link(page, { id: (one ?? from)?.name ?? '', filter: '' }, 'Cancel'))),
-      h('div', null, h('p', { role: 'status', class: isWrong ? 'bad' : 'quiet' }, form.said || 'Checked as you type. Saved, it is kept in memory; the scenario’s page makes it a file.'),
+      h('div', null, h('p', { role: 'status', class: isWrong ? 'bad' : 'quiet' }, form.said || 'Checked as you type. Saved, it is in memory; the scenario’s page makes it a file.'),
       form.problems.map((/** @type {DiagnosticRow} */ problem) => guarded(() => diagnostic(problem), problem)),
       h('p', null, h('a', { href: 'docs/scenario-language.md', target: '_blank' }, 'The language of scenarios')))));
 }
