@@ -28,7 +28,7 @@ export function progress(page, name, most = MAX_KEYS) {
   if (!met.length) return activeSomewhere(page, name) ? h('p.quiet', null, 'No matching request yet.') : null;
   const cell = (/** @type {string} */ what, /** @type {number} */ done, /** @type {number | null} */ of) => h('td', null, of === null ? count(done, 'time') : [meter(`${what}: ${done} of ${of}`, done, of, 'info'), h('span', null, `${done} of ${of}`)]);
   const heads = ['Key', ...met[0].rules.map(({ rule }) => rule), ...met[0].emissions.map(({ emission }) => emission), ...(met.some((one) => one.step) ? ['Step'] : [])];
-  const rest = [met.length > most ? `${met.length - most} more keys met it` : '', all.length > met.length ? `${listedNames(all.filter((one) => !met.includes(one)).map(({ key }) => key ?? 'requests without a key'))} met no rule yet` : ''].filter(Boolean);
+  const rest = [met.length > most ? `${met.length - most} more keys met it` : '', all.length > met.length ? `${listedNames(all.filter((one) => !met.includes(one)).map(({ key }) => key ?? 'no key'))} met no rule yet` : ''].filter(Boolean);
   return h('div', null,
     scrolled(`Progress of ${name}`, h('table.grid.progress', null,
       h('thead', null, h('tr', null, heads.map((head) => h('th', { scope: 'col', title: head }, foreign(oneLine(head, 40)))))),
