@@ -44,16 +44,15 @@ function withEmulator(body, { clock } = {}) {
       }
       keepReport(url, test);
     };
-    const tellFailure = () => {
-      const error = test.expects() === "success" && test.failure();
-      if (!error || told) return told;
+    const tellFailure = (error = test.failure()) => {
+      if (!error || told || test.expects() !== "success") return told;
       emulator.clock.release();
       return tell(error);
     };
     // It took too long: its body goes on, and what it meets from now on, such as receivers that have ended, is not why it failed.
-    test.signal?.addEventListener("abort", tellFailure, { once: true });
+    test.signal?.addEventListener("abort", () => tellFailure(test.overdue?.()), { once: true });
     // After the test, where its runner has such hooks: older ones have no signal, or another hook let it fail.
-    test.later?.(tellFailure);
+    test.later?.(() => tellFailure());
     if (shared.atExit.length > 0) awaitEnd();
     try {
       try {

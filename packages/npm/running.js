@@ -42,7 +42,8 @@ function inVitest(given) {
     name: path(task), file: task.file.filepath ?? task.file.name ?? "", project: task.file.projectName, holder: task, scope: task.file,
     expects: () => (task.fails ? "failure" : "success"),
     signal: context?.signal,
-    failure: () => (task.result?.state === "fail" ? task.result.errors?.[0] : undefined) ?? context?.signal?.reason,
+    overdue: () => context.signal.reason,
+    failure: () => (task.result?.state === "fail" ? task.result.errors?.[0] : undefined),
     later: (call) => context?.onTestFinished?.(call),
   };
 }

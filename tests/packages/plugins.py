@@ -163,6 +163,12 @@ def vitests():
     )
     _, ended = under_exec(command, folder, KEYS="/dev/null")
     check("vitest: a test that took too long is a failed test", ["Test timed out in 50ms." in one["message"] for one in ended.values()] == [True], ended)
+    (folder / "late.test.ts").write_text(
+        'import { test } from "vitest";\nimport { withEmulator } from "wrs-emulator";\nlet tries = 0;\n'
+        'test("late", { timeout: 50, retry: 1 }, withEmulator(async () => { if ((tries += 1) === 1) await new Promise(() => {}); }));\n'
+    )
+    _, ended = under_exec(command, folder, KEYS="/dev/null")
+    check("vitest: one that then passed has passed", [one["outcome"] for one in ended.values()] == ["passed"], ended)
 
 
 def jest():
