@@ -106,13 +106,13 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     show(args.common.json, &answer, || answer.text(&args.common.target.reader()));
     let reader = args.common.target.reader();
     let deliveries: Vec<DeliveryShown> = answer.deliveries.unwrap_or_default();
+    let due = args.delay.as_ref().map(|DurationInput(delay)| {
+        let advance = Advice::AdvanceClock { advance: delay.clone(), key: Some(args.key.clone()) };
+        format!("the first attempts are due in {delay}; `{}` moves the clock there", advance.worded(&reader))
+    });
     if args.drop || !args.wait {
-        if let Some(DurationInput(delay)) = args.delay.as_ref().filter(|_| !args.drop && !args.common.json) {
-            let advance = Advice::AdvanceClock { advance: delay.clone(), key: Some(args.key.clone()) };
-            note(&format!(
-                "the first attempts are due in {delay}; `{}` moves the clock there",
-                advance.worded(&reader)
-            ));
+        if let Some(due) = due.filter(|_| !args.drop && !args.common.json) {
+            note(&due);
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -124,12 +124,11 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
         let missed = missed.len();
         let (all, were) = (counted(deliveries.len(), "delivery"), were(missed));
         let is_due = deliveries.iter().any(|delivery| delivery.status == DeliveryStatus::Pending);
+        // An attempt that failed was due.
+        let not_due = due.filter(|_| deliveries.iter().all(|delivery| delivery.last.is_none()));
         let so_far = match answer.waited_for {
             _ if !is_due => String::new(),
-            Some(WaitedFor::FirstAttempt) if let Some(DurationInput(delay)) = &args.delay => format!(
-                " so far: the first attempts are due in {delay}; `{}` moves the clock there",
-                Advice::AdvanceClock { advance: delay.clone(), key: Some(args.key.clone()) }.worded(&reader)
-            ),
+            _ if let Some(due) = &not_due => format!(" so far: {due}"),
             Some(WaitedFor::FirstAttempt) => format!(
                 " so far: --wait waits for the first attempt; `deliveries list` shows the retries, and after \
                  `{}` it waits for them, without the time between",
@@ -137,7 +136,7 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
             ),
             _ => format!(" within {}; `deliveries list` shows what comes later", args.timeout.0),
         };
-        let what = if args.delay.is_some() && is_due { "tried" } else { "accepted" };
+        let what = if not_due.is_some() && is_due { "tried" } else { "accepted" };
         let failure = Failure::check_failed(format!("{missed} of {all} {were} not {what}{so_far}"));
         return Err(failure.with_hint(explain(&first.id, &reader)));
     }

@@ -557,7 +557,7 @@ impl RunVerdict {
         if forged > 0 && !self.judges(ProblemKind::Forged) {
             notes.push(format!("{}; --fail-on forged makes a run fail for it", self.forged_text(forged)));
         }
-        // What no other kind tells.
+        // Findings that no other kind reports.
         let is_untold = |cause: &&Cause| {
             matches!(cause.kind, CauseKind::Refused | CauseKind::Scripted | CauseKind::Finding)
                 && cause.tests.is_empty()

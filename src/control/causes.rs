@@ -103,11 +103,12 @@ impl Judge<'_> {
         let is_finding = |cause: &&mut Cause| cause.kind == CauseKind::Finding;
         let shown: HashSet<String> = causes.iter_mut().filter(is_finding).flat_map(|it| it.records.clone()).collect();
         let keys = self.redactor.key_settings();
-        let of_requests = runs.requests.iter().map(|it| (it.transcript.id(), it.owner(keys)));
-        let of_deliveries = deliveries.iter().map(|it| (&*it.planned.id, Some(Cow::Borrowed(&*it.event.workspace))));
-        let owners = of_requests.chain(of_deliveries).filter(|(id, _)| shown.contains(*id));
+        let requests = runs.requests.iter().filter(|it| shown.contains(it.transcript.id()));
+        let deliveries = deliveries.iter().filter(|it| shown.contains(&it.planned.id));
+        let owners = requests.filter_map(|it| Some((it.transcript.id(), it.owner(keys)?)));
+        let owners = owners.chain(deliveries.map(|it| (&*it.planned.id, Cow::Borrowed(&*it.event.workspace))));
         let owners: HashMap<&str, String> =
-            owners.filter_map(|(id, owner)| Some((id, self.redactor.key(&owner?).into_owned()))).collect();
+            owners.map(|(id, owner)| (id, self.redactor.key(&owner).into_owned())).collect();
         for cause in causes.iter_mut().filter(is_finding) {
             cause.keys = cause.records.iter().filter_map(|id| owners.get(&**id).cloned()).collect();
         }

@@ -185,19 +185,26 @@ impl<'a> Diagnosis<'a> {
 
     /// The first advice on a refusal, in a sentence that reads alike for every subscription.
     pub(super) fn remedy(&self) -> Option<&'static str> {
+        self.remedy_by(self.off_clock().as_ref())
+    }
+
+    fn off_clock(&self) -> Option<OffClock> {
+        let workspace = self.control.engine.registry.find(&self.delivery.event.workspace)?;
+        self.off_clocks(&workspace)
+    }
+
+    fn remedy_by(&self, clock: Option<&OffClock>) -> Option<&'static str> {
         if self.delivery.note == Some(Cancellation::ReceiverEnded) && self.delivery.made == 1 {
             return Some("should the test wait for this event?");
         }
-        let workspace = self.control.engine.registry.find(&self.delivery.event.workspace);
         if self.is_under_way() {
             return Some("does the receiver's handler always send an answer?");
         }
-        let clocks = workspace.and_then(|workspace| self.off_clocks(&workspace));
         let secret = || {
             self.refused_attempt()
                 .map(|_| "does your receiver use the secret of this subscription, and verify the body as received?")
         };
-        match clocks {
+        match clock {
             Some(OffClock::Emulator(_)) => Some(
                 "it was signed by the emulator's clock, which is far from this machine's: does your receiver compare the time?",
             ),
@@ -217,17 +224,16 @@ impl<'a> Diagnosis<'a> {
 
     /// The first check or step: the one advice of a verdict, a cause and a saved run.
     pub(super) fn first_advice(&self) -> Option<Hint> {
-        let remedy = self.sign_by_machine().or_else(|| self.remedy().map(Hint::from));
+        let remedy = match self.off_clock() {
+            // In a sentence that the machine's time does not change.
+            Some(OffClock::Emulator(_)) => Some(Hint::new(
+                "it was signed by the emulator's clock, which is far from this machine's, and a receiver that compares the time refuses that; to sign by the machine's clock:",
+                Advice::set("webhooks.timestamp", "real"),
+            )),
+            clock => self.remedy_by(clock.as_ref()).map(Hint::from),
+        };
         let forward = || self.near_miss().map(Hint::from).or_else(|| self.forward_of_another_key());
         remedy.or_else(forward).or_else(|| self.next_of_failure().cloned())
-    }
-
-    /// The setting for a receiver that refuses the emulator's time, in a sentence that the machine's time does not change.
-    fn sign_by_machine(&self) -> Option<Hint> {
-        let workspace = self.control.engine.registry.find(&self.delivery.event.workspace)?;
-        let Some(OffClock::Emulator(_)) = self.off_clocks(&workspace) else { return None };
-        let text = "it was signed by the emulator's clock, which is far from this machine's, and a receiver that compares the time refuses that; to sign by the machine's clock:";
-        Some(Hint::new(text, Advice::set("webhooks.timestamp", "real")))
     }
 
     /// The advice of the deciding attempt, if it found no receiver or could not talk to it.

@@ -441,7 +441,7 @@ fn date_of(headers: &HeaderMap) -> Option<Timestamp> {
     date(&text(headers.get(DATE)?))
 }
 
-/// Why there is no answer on a connection that the receiver `held` open since the request was sent.
+/// Why a request got no answer. The receiver kept the connection open for `held` after the request was sent.
 fn broken(error: &hyper::Error, target: &DialTarget, link: &Link, held: Duration) -> DialProblem {
     if let Some(problem) = link.first.other_protocol(target) {
         return problem;

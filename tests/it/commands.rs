@@ -293,6 +293,12 @@ fn trigger_says_when_a_delayed_event_is_due_and_for_whom_to_subscribe() {
     assert!(text(&fired.stderr).contains(advance), "{fired:?}");
     let fired = served.call(&["trigger", "workflow.completed", "--delay", "1h", "--wait"]).exits(1);
     assert!(text(&fired.stderr).contains(advance), "{fired:?}");
+    // One that was tried and refused is not due any more.
+    served.said(&["clock", "advance", "2h"]);
+    served.said(&["clock", "resume"]);
+    served.control("POST", "sink/app", &serde_json::json!({ "respond": [500] }));
+    let fired = served.call(&["trigger", "workflow.completed", "--delay", "10ms", "--wait"]).exits(1);
+    assert!(text(&fired.stderr).contains("was not accepted so far: --wait waits for the first attempt"), "{fired:?}");
     let failure = served.fails(&["trigger", "workflow.completed", "--key", "sk_test_other"], 1);
     for command in [
         "subscriptions create https://app.sink.localhost/hooks --key sk_test_other",

@@ -131,7 +131,7 @@ export class Activity {
     if (this.stateOf !== store.run) this.list.forget('delivery');
     this.stateOf = store.run;
     if (!this.paused && (this.list.isAtTop && !route.id || this.shown === 0)) this.shown = this.matching.length;
-    // What was opened elsewhere is among the rows.
+    // A record that was opened elsewhere is shown among the rows.
     if (this.page.hidden && this.matching.slice(this.shown).some(({ id }) => id === this.page.hidden)) this.shown = this.matching.length;
     const { matching, shown, children } = this;
     this.list.show({ count: shown, at: (index) => matching[shown - 1 - index], isChild: (entry) => children.has(entry) }, route.id);

@@ -96,7 +96,7 @@ function settingPart(page, setting, row) {
   const { title, effect } = wordsOf(settingName);
   const isChanged = source !== 'default';
   const { key } = page.route;
-  // A key inherits what was changed for all.
+  // A change for all keys holds for each, and only the change of this key can be undone here.
   const isOwn = !key || page.store.run?.keys?.some((one) => one.key === key && one.settings?.some((each) => each.setting === settingName));
   const isOpen = page.route.id === settingName;
   const undo = () => {
