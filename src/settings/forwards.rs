@@ -12,6 +12,8 @@ use crate::util::wording::quoted;
 
 /// Maximum number of forwards in force for one key.
 pub const MAX_FORWARDS: usize = 256;
+/// Maximum characters of a host that is looked through for typing errors: a verdict compares each failed delivery with each forward.
+const MAX_COMPARED: usize = 40;
 
 /// One rule: deliveries for `from` or below go to `to`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,8 +99,9 @@ impl Forward {
         let is_below = |one: &str, other: &str| one.strip_suffix(other).is_some_and(|rest| rest.ends_with('.'));
         let port = |url: &Url| url.port_or_known_default();
         Some(if own != host {
-            // A letter in ten; short names are often alike.
-            let is_mistyped = 10 * strsim::osa_distance(own, host) <= own.len();
+            // A letter in ten; short names are often alike. Comparing needs time proportional to the product of both lengths.
+            let is_short = own.len().max(host.len()) <= MAX_COMPARED;
+            let is_mistyped = is_short && 10 * strsim::osa_distance(own, host) <= own.len();
             if !is_below(own, host) && !is_below(host, own) && !is_mistyped {
                 return None;
             }
