@@ -905,6 +905,10 @@ def red():
         causes = json.loads((folder / "run.json").read_text())["verification"]["causes"]
         told = [(one["kind"], one["remedy"], "rate_limit.requests" in one["sentence"]) for one in causes if one["tests"]]
         check(f"{runner}: a refused control call is why a test failed, and no missing request", told == [("control_call", "correct this call, or the steps of the test before it", True)], causes)
+    (python / "test_late.py").write_text("import sys\nimport pytest\n\n@pytest.fixture\ndef app():\n    yield\n    print('KeyError: 42', file=sys.stderr)\n\ndef test_late(wrs, app):\n    assert 'pending' == 'delivered'\n")
+    run([binary, "exec", "--report", "run.json", "--", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_late.py"], python, PYTHONPATH=str(site))
+    [output] = [one["test"]["output"] for one in json.loads((python / "run.json").read_text())["keys"] if one.get("test")]
+    check("pytest: what an app logs after it answered is in the output of the test", "E       AssertionError: assert 'pending' == 'delivered'" in output and output.endswith("Captured stderr teardown\nKeyError: 42\n"), output)
 
 
 def unpacked_wheel():

@@ -8,6 +8,7 @@ if a test fails, it then keeps the report of the run.
 """
 
 import contextlib
+import functools
 import hashlib
 import os
 import re
@@ -108,6 +109,8 @@ def wrs_url(pytestconfig):
 
 # The emulator of a test, from when its fixture is made until a failure of the test is reported.
 EMULATOR = pytest.StashKey()
+# What reports the failure of a test, with the text that was captured meanwhile.
+FAILURE = pytest.StashKey()
 
 
 def prepare(item):
@@ -138,6 +141,12 @@ def wrs(wrs_url, request):
     emulator.clock.release()
 
 
+def failed(emulator, item, message, trace, error, report):
+    """Reports to the emulator that a test failed, with the ends of its trace and of what was captured until this report."""
+    captured = "".join(f"\n{name}\n{text}" for name, text in report.sections if name.startswith("Captured"))
+    emulator.ended(item.nodeid, message, trace[-2000:] + captured[-2000:] if captured else trace, error)
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     """Reports how a test ended to the emulator, and adds the emulator's reasons to the report of a failed one.
@@ -148,9 +157,12 @@ def pytest_runtest_makereport(item, call):
     expected = getattr(report, "wasxfail", None)
     is_expected = expected is not None and not expected.startswith("[NOTRUN]")
     passed = is_expected if report.skipped else report.passed and call.when == "call"
-    if not (report.failed or passed):
-        return
     try:
+        if call.when == "teardown" and (failure := item.stash.get(FAILURE, None)) and any("teardown" in name for name, _ in report.sections):
+            # A server in this process often logs its exception after it has answered.
+            failure(report)
+        if not (report.failed or passed):
+            return
         emulator = item.stash.get(EMULATOR, None)
         if emulator is None:
             if call.when != "setup" or not {"wrs", "wrs_url"} <= set(getattr(item, "fixturenames", ())):
@@ -165,7 +177,8 @@ def pytest_runtest_makereport(item, call):
         lines = (call.excinfo.exconly() if call.excinfo else report.longreprtext).splitlines()
         # Of a syntax error, the first lines are the place.
         message = next((line for line in lines if line.strip() and not line.startswith(" ")), "failed without a message")
-        emulator.ended(item.nodeid, message, report.longreprtext, call.excinfo and call.excinfo.value)
+        item.stash[FAILURE] = failure = functools.partial(failed, emulator, item, message, report.longreprtext, call.excinfo and call.excinfo.value)
+        failure(report)
         report.sections.append(("wrs-emulator", emulator.story()))
     except ControlError as error:
         report.sections.append(("wrs-emulator", f"refused: {error}"))
