@@ -15,7 +15,7 @@ use super::verdict::reader_of_file;
 use crate::advice::Audience;
 use crate::control::api::{
     Attempt, AttemptResult, CallCommand, Cause, DeliveryWhole, Event, ExecFacts, Explained, Explanation, NEWEST,
-    RecordedRun, RunRecord, RunRequest, WorkspaceId,
+    RecordedRun, RunRecord, RunRequest, Standing, WorkspaceId,
 };
 use crate::control::render::Text as _;
 use crate::control::story;
@@ -36,14 +36,14 @@ pub(super) fn saved(file: &Path, matches: &ArgMatches) -> Result<ExitCode, Failu
     let key = text("key").filter(|key| *key != "*");
     let mut id = text("id").unwrap_or(NEWEST);
     let mut cause = None;
-    if matches.value_source("id") != Some(ValueSource::CommandLine)
-        && run.exec.as_ref().is_none_or(ExecFacts::has_failed)
-    {
+    if matches.value_source("id") != Some(ValueSource::CommandLine) {
         let is_of = |cause: &&Cause| {
             key.is_none_or(|key| cause.keys.iter().chain(cause.tests.iter().map(|test| &test.key)).any(|of| of == key))
         };
-        cause = run.verification.causes.iter().find(is_of);
-        // Without an id, what has to be explained is why the run failed.
+        // Without an id, what has to be explained is why the run failed, or else what it warns of.
+        let has_failed = run.exec.as_ref().is_none_or(ExecFacts::has_failed);
+        let is_told = |cause: &&Cause| has_failed || cause.standing == Standing::Warning;
+        cause = run.verification.causes.iter().filter(is_told).find(is_of);
         match cause.map(|cause| (cause, cause.records.first())) {
             Some((_, Some(record))) => id = record,
             Some((cause, None)) if !cause.tests.is_empty() => {

@@ -124,10 +124,10 @@ impl<'a> Diagnosis<'a> {
         if let Some(workspace) = &workspace {
             advice.extend(self.clocks(workspace));
         }
+        advice.extend(self.near_miss().map(Hint::from));
         advice.extend(self.forward_of_another_key());
         advice.extend(self.next_of_failure().cloned());
         advice.extend(self.question().or_else(|| self.own_log()).map(Hint::from));
-        advice.extend(self.near_miss().map(Hint::from));
         if let Some(workspace) = &workspace {
             advice.extend(self.secret(workspace));
             advice.extend(self.run_next(workspace));

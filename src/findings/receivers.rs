@@ -125,7 +125,12 @@ fn answers(delivery: &DeliveryRecord) -> impl Iterator<Item = u16> + '_ {
     delivery.attempts.iter().filter(move |_| is_true).filter_map(|attempt| attempt.outcome.status())
 }
 
-fn refused_valid(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Assessment {
+fn refused_valid(delivery: &DeliveryRecord, traffic: &Traffic<'_>) -> Assessment {
+    // A receiver has to refuse a signature of another time, as that of a clock that was moved.
+    let has_time = traffic.profile.schemes().iter().any(|scheme| Tamper::Timestamp.is_detectable(scheme));
+    if has_time && delivery.attempts.first()?.is_of_another_time() {
+        return None;
+    }
     let status = answers(delivery).next()?;
     let what = || format!("answered {status} to a delivery with a valid signature");
     Some(matches!(status, 400 | 401 | 403).then(|| Occurrence::in_delivery(Confidence::Likely, delivery, what())))

@@ -243,6 +243,7 @@ impl Deliverer {
             event: job.event,
             number: job.attempt,
             at: now.wall.checked_sub(took_by_clock).unwrap_or(now.wall),
+            signed_at: at,
             dialled,
             headers: sent.lines,
             signed: sent.signed,

@@ -387,6 +387,18 @@ exit 1"#;
     assert!(explained.starts_with(expected[0].2) && explained.contains("\ndlv_"), "the first cause: {explained}");
 }
 
+/// A green run is explained by what it warns of, which is rarely its newest request.
+#[test]
+fn a_run_that_passed_is_explained_by_its_first_warning() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("run.json").display().to_string();
+    let script = "curl -s $WRS_BASE_URL/v1/helo; curl -s $WRS_BASE_URL/v1/hello";
+    let ran = wrs_emulator(&["exec", "--report", &report, "--", "sh", "-c", script]).output().expect("it runs");
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    let explained = text(&wrs_emulator(&["explain", "--from", &report]).output().expect("it runs").stdout);
+    assert!(explained.starts_with("GET /v1/helo: no endpoint `/v1/helo`"), "{explained}");
+}
+
 /// What a retry meets after the test has ended is not why it failed.
 #[test]
 fn a_test_failed_of_the_answer_that_it_saw() {

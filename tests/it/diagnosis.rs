@@ -154,6 +154,12 @@ fn a_receiver_whose_clock_is_off_is_asked_about_its_clock() {
         }
         let verdict = text(&served.call(&["verdict"]).stdout);
         assert!(verdict.contains(remedy), "{off}: {verdict}");
+        // A receiver that refuses another time does as it should, whatever its secret.
+        let review: serde_json::Value =
+            serde_json::from_slice(&served.call(&["review", "findings", "--json"]).stdout).expect("JSON");
+        let found = review["data"].as_array().unwrap_or_else(|| panic!("{review}"));
+        let has_finding = found.iter().any(|finding| finding["code"] == "receiver-refuses-valid");
+        assert_eq!(has_finding, remedy.starts_with("does your"), "{off}");
         let is_told = verdict.contains("wrs-emulator profile set webhooks.timestamp=real --url ");
         assert_eq!(is_told, remedy.starts_with("it was signed"), "{off}: {verdict}");
     }

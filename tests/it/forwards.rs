@@ -203,7 +203,11 @@ fn a_forward_of_another_key_and_a_receivers_own_address_are_named() {
     // One of the same key that is nearly right comes first.
     served.said(&["forwards", "add", "https://shop.invalid:8443=http://127.0.0.1:3939", "--key", "sk_test_other"]);
     let said = text(&served.call(&["verdict"]).stdout);
-    assert!(said.contains("does not cover it: its port is 8443, not 443"), "{said}");
+    let near = "does not cover it: its port is 8443, not 443";
+    assert!(said.contains(near), "{said}");
+    let explained = served.said(&["explain"]);
+    let places: Vec<_> = [near, named, "to deliver to your own machine:"].map(|hint| explained.find(hint)).into();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{explained}");
     let refused = served.fails(&["subscriptions", "create", "http://127.0.0.1:3939/naive"], 2);
     assert!(refused.contains("then subscribe https://app.example.com/naive"), "{refused}");
     let hint = "hint: `wrs-emulator forwards add https://app.example.com=http://127.0.0.1:3939 --url ";

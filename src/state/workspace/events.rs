@@ -16,7 +16,7 @@ use url::Url;
 
 use crate::advice::Hint;
 use crate::clock::Instant;
-use crate::contract::signature::Tamper;
+use crate::contract::signature::{TOLERANCE_SECONDS, Tamper};
 use crate::settings::Profile;
 use crate::util::duration::duration_text;
 use crate::util::header_lines::HeaderLines;
@@ -219,6 +219,8 @@ pub struct AttemptRecord {
     pub forged: bool,
     pub number: u32,
     pub at: Timestamp,
+    /// The time of the signature, by the setting `webhooks.timestamp`.
+    pub signed_at: Timestamp,
     /// The URL that was dialled, which differs from the subscription's with `--forward` or the built-in receiver; empty if none was.
     pub dialled: Arc<str>,
     pub headers: HeaderLines,
@@ -239,6 +241,12 @@ impl AttemptRecord {
             AttemptOutcome::Answered { status: 400..=499, .. } if self.forged => Some(Forgery::Refused),
             _ => None,
         }
+    }
+
+    /// True if the receiver's clock, as its `Date` shows it, is so far from the time of the signature that it should refuse it.
+    pub fn is_of_another_time(&self) -> bool {
+        let AttemptOutcome::Answered { date: Some(date), .. } = &self.outcome else { return false };
+        date.as_second().abs_diff(self.signed_at.as_second()) > TOLERANCE_SECONDS.unsigned_abs()
     }
 
     /// True if a built-in receiver answered, which it does by its script.
