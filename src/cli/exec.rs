@@ -23,13 +23,14 @@ use super::child::{GRACE, Masks, Streams, exit_code, note_proxy, spawn, target, 
 use super::ci::{Ci, print_to_stderr};
 use super::client::{ControlClient, in_background, run_task};
 use super::failure::{Failure, colored, is_json, note, report, warn};
+use super::judging::{Judging, ProblemKind};
 use super::log::LogThread;
 use super::output::compact;
 use super::run::write_run;
 use super::serve::{PortFile, ServeArgs, settings, start, stop};
 use super::signals::{Adopted, Signals};
 use super::trust::TrustFiles;
-use super::verdict::{Judging, ProblemKind, RunVerdict, VerdictFormat, parse_wait, reader_of_report, render};
+use super::verdict::{RunVerdict, VerdictFormat, parse_wait, reader_of_report, render};
 use crate::app::{Emulator, FileLimit, Settings};
 use crate::clock::machine;
 use crate::control::api::{ExecFacts, ListDeliveries, Query};

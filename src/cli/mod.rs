@@ -16,6 +16,7 @@ mod explain;
 pub(crate) mod failure;
 mod findings;
 mod har;
+mod judging;
 mod listen;
 mod log;
 mod mcp;

@@ -10,8 +10,8 @@ use super::arguments::{CallArgs, examples};
 use super::call_command::print_answer;
 use super::client::ControlClient;
 use super::failure::{Failure, note};
+use super::judging::ProblemKind;
 use super::output::show;
-use super::verdict::ProblemKind;
 use crate::advice::{Advice, Audience};
 use crate::contract::signature::Tamper;
 use crate::control::api::{

@@ -14,14 +14,15 @@ use super::arguments::{LAST, Target, examples};
 use super::ci::{Ci, print_to_stderr};
 use super::client::{ControlClient, SHORT};
 use super::failure::{Failure, colored};
-use super::findings::{Accepted, Review};
+use super::findings::Review;
+use super::judging::{Judging, ProblemKind};
 use super::output::{cell, pretty, print_as_is};
 use super::report::{ReportCase, RunReport, ShownCause};
 use super::run::is_stream;
 use crate::advice::{Advice, Audience};
 use crate::control::api::{
-    Cause, CauseKind, Coverage, DeliveryId, DurationInput, ExecFacts, FailedFinding, Finding, Findings, GetFindings,
-    GetVerdict, GridRow, JudgedKey, Query, RecordedRun, SharedGap, Unused, Verdict, grid_rows, name_of,
+    Cause, CauseKind, Coverage, DeliveryId, DurationInput, ExecFacts, FailedFinding, Finding, GetFindings, GetVerdict,
+    GridRow, JudgedKey, Query, RecordedRun, SharedGap, Unused, Verdict, grid_rows,
 };
 use crate::control::check_wait;
 use crate::findings::Severity;
@@ -155,81 +156,6 @@ fn grid(rows: &[GridRow]) -> String {
 
 /// Maximum number of tests without a request that are named.
 const MAX_SILENT: usize = 20;
-/// Kinds of problems.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ProblemKind {
-    /// A request matched no endpoint.
-    Unmatched,
-    /// A delivery failed.
-    Undelivered,
-    /// A deliberately forged delivery was accepted.
-    Forged,
-    /// A scenario was not played to its end.
-    Unfinished,
-    /// `review findings` would fail: a finding is certain and at least medium. Judged only if it is named.
-    Findings,
-    /// Like `findings`, and likely findings fail as well.
-    #[value(name = "findings=likely")]
-    #[serde(rename = "findings")]
-    LikelyFindings,
-    /// No request was made, or another kind named here had nothing to judge.
-    Unused,
-}
-
-impl ProblemKind {
-    fn all() -> impl Iterator<Item = Self> {
-        Self::value_variants().iter().copied().filter(|kind| *kind != Self::LikelyFindings)
-    }
-
-    pub(super) fn name(self) -> String {
-        name_of(self)
-    }
-
-    /// The causes that it has, besides those of failed tests.
-    fn cause(self) -> Option<CauseKind> {
-        match self {
-            Self::Unmatched => Some(CauseKind::Unmatched),
-            Self::Undelivered => Some(CauseKind::Undelivered),
-            Self::Forged => Some(CauseKind::Forged),
-            Self::Unfinished => Some(CauseKind::Unfinished),
-            Self::Findings | Self::LikelyFindings => Some(CauseKind::Finding),
-            Self::Unused => None,
-        }
-    }
-
-    pub(super) fn sentence(self, count: usize) -> String {
-        let (one, many, none) = match self {
-            Self::Unmatched => {
-                ("request matched no endpoint", "requests matched no endpoint", "every request matched an endpoint")
-            }
-            Self::Undelivered => ("delivery failed", "deliveries failed", "every delivery arrived"),
-            Self::Forged => (
-                "forged delivery was accepted (2xx), which your receiver must refuse",
-                "forged deliveries were accepted (2xx), which your receiver must refuse",
-                "no forged delivery was accepted",
-            ),
-            Self::Unfinished => (
-                "part of a scenario was not played",
-                "parts of scenarios were not played",
-                "nothing of a scenario is left to play",
-            ),
-            Self::Findings | Self::LikelyFindings => (
-                "problem was found by the review",
-                "problems were found by the review",
-                "the review found nothing that is certain and at least medium",
-            ),
-            Self::Unused => {
-                ("check had nothing to judge", "checks had nothing to judge", "there was something to judge")
-            }
-        };
-        match count {
-            0 => none.to_owned(),
-            1 => format!("1 {one}"),
-            count => format!("{count} {many}"),
-        }
-    }
-}
 
 /// The reader of a verdict of `exec`, whose emulator ends: only its report can still be asked, unless that is an HTTP archive.
 pub(super) fn reader_of_report(report: Option<&Path>) -> Audience {
@@ -240,45 +166,6 @@ pub(super) fn reader_of_report(report: Option<&Path>) -> Audience {
 /// Who reads a saved run; for stdin the name is unknown.
 pub(super) fn reader_of_file(file: &Path) -> Audience {
     Audience::File(if is_stream(file) { "FILE".to_owned() } else { file.to_string_lossy().into_owned() })
-}
-
-/// The conditions under which a run fails.
-pub(super) struct Judging {
-    /// Without `LikelyFindings`.
-    fail_on: Vec<ProblemKind>,
-    likely: bool,
-    accepted: Option<Accepted>,
-    allows_unused: bool,
-}
-
-impl Judging {
-    /// Reads the file of `--accept`, which is about findings alone.
-    pub(super) fn new(named: &[ProblemKind], accept: Option<&Path>, allows_unused: bool) -> Result<Self, Failure> {
-        let likely = named.contains(&ProblemKind::LikelyFindings);
-        let mut fail_on: Vec<ProblemKind> = Vec::new();
-        for kind in named {
-            let kind = if *kind == ProblemKind::LikelyFindings { ProblemKind::Findings } else { *kind };
-            if !fail_on.contains(&kind) {
-                fail_on.push(kind);
-            }
-        }
-        if accept.is_some() && !fail_on.contains(&ProblemKind::Findings) {
-            return Err(Failure::usage("--accept: findings are not judged").with_hint("add --fail-on findings"));
-        }
-        if allows_unused && fail_on.contains(&ProblemKind::Unused) {
-            return Err(Failure::usage("--allow-unused contradicts --fail-on unused"));
-        }
-        Ok(Self { fail_on, likely, accepted: accept.map(Accepted::read).transpose()?, allows_unused })
-    }
-
-    fn review(&self, findings: Findings) -> Review {
-        Review::new(findings, Some(Severity::Medium), self.likely, self.accepted.as_ref())
-    }
-
-    /// The names of the kinds that fail the run.
-    pub(super) fn names(&self) -> Vec<String> {
-        self.fail_on.iter().map(|kind| kind.name()).collect()
-    }
 }
 
 pub(super) struct RunVerdict {
