@@ -10,6 +10,9 @@ use url::Url;
 use crate::contract::DEFAULT_URL;
 use crate::util::wording::shell_word;
 
+/// A URL whose receiver is built in, for those who have none yet.
+pub const BUILT_IN_RECEIVER: &str = "https://app.sink.localhost/hooks";
+
 /// The next step. An absent key means all keys, or the one that the reader uses.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 // `remote` allows the check below after reading.

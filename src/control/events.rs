@@ -18,7 +18,7 @@ use super::reply::{EventIdOnly, FiredEvent};
 use super::requests::shown_body;
 use super::story::{damage_text, destination, forgery_text, outcome_text};
 use super::{Control, ControlError, deliveries};
-use crate::advice::{Advice, Audience};
+use crate::advice::{Advice, Audience, BUILT_IN_RECEIVER};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::signature::Tamper;
 use crate::redact::Redactor;
@@ -357,7 +357,7 @@ fn no_match(
                 elsewhere(control, redactor, workspace, event_type)
             ),
             vec![
-                Advice::Subscribe { url: "https://app.sink.localhost/hooks".to_owned(), key: key.clone() },
+                Advice::Subscribe { url: BUILT_IN_RECEIVER.to_owned(), key: key.clone() },
                 Advice::Listen { url: "localhost:3000/hooks".to_owned(), key },
             ],
         ),

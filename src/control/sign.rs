@@ -14,7 +14,7 @@ use super::context::Context;
 use super::events::{tamper_named, tamper_names};
 use super::fields::{KeyOrSample, List};
 use super::render::{TableRow, Text, cell, table};
-use crate::advice::{Advice, Audience};
+use crate::advice::{Advice, Audience, BUILT_IN_RECEIVER};
 use crate::cases::{CASES, Case, Occasion, ProbeRequest, ProbeSigning, check_events, is_applicable, make};
 use crate::contract::signature::{SchemeName, SchemeNames, Tamper};
 use crate::settings::Profile;
@@ -210,7 +210,7 @@ fn no_secret() -> ControlError {
         "no secret to sign with: pass `secret`, the one that the handler verifies with, or subscribe first",
     )
     .coded("no_secret")
-    .advising(vec![Advice::Subscribe { url: "https://app.sink.localhost/hooks".to_owned(), key: None }])
+    .advising(vec![Advice::Subscribe { url: BUILT_IN_RECEIVER.to_owned(), key: None }])
 }
 
 fn sign_event(Body { body: request }: Body<SignEvent>, cx: &Context) -> Result<SignedEvent, ControlError> {
