@@ -16,7 +16,7 @@ use super::deliveries::{check_status, differs, event_id, row, subscription_id};
 use super::document::waited_for;
 use super::fields::{DurationInput, Integer, KeyFilter, List, count_parser};
 use super::reply::Nearest;
-use super::requests::checked_count;
+use super::request_wait::checked_count;
 use crate::contract::error::ErrorKind;
 use crate::contract::rules::unsupported;
 use crate::settings::Profile;

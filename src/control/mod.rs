@@ -36,6 +36,8 @@ mod refusal;
 pub(crate) mod render;
 mod reply;
 mod report;
+mod request_filter;
+mod request_wait;
 mod requests;
 mod routes;
 mod run;
@@ -48,6 +50,7 @@ mod subscriptions;
 mod system;
 mod test_outcome;
 mod test_runs;
+mod unfinished;
 mod verdict;
 
 /// The calls that the command line makes, and their answers.
@@ -75,7 +78,7 @@ pub use guard::{Access, WrongTokens};
 pub use page::Viewer;
 pub use reply::ControlError;
 use reply::ControlReply;
-pub(crate) use requests::operation_named;
+pub(crate) use request_filter::operation_named;
 pub(crate) use routes::commands;
 pub use routes::{openapi_document, run_schema};
 pub use stream::{MAX_VIEWERS, Texts};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Control;
 use super::context::KeyScope;
-use super::verdict::{ScenarioPlayer, configs, keys_by_activation, players};
+use super::unfinished::{ScenarioPlayer, configs, keys_by_activation, players};
 use crate::redact::Redactor;
 use crate::scenario::{Scenario, ScenarioSnapshot, StoryProgress};
 use crate::state::journal::record::WorkspaceId;

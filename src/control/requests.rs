@@ -1,35 +1,25 @@
-//! `GET requests`, `POST requests/wait`, `GET requests/{id}`, `DELETE requests`: the journal's requests, newest first, and their
-//! filters.
-//!
-//! A waiting call is woken only by requests that may match. It keeps a cursor in the journal and checks each entry once; at the end it
-//! looks for the nearest requests that did not match.
+//! `GET requests`, `GET requests/{id}`, `DELETE requests`: the journal's requests, newest first.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use clap::builder::TypedValueParser as _;
 use clap::{Args, value_parser};
-use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ControlError;
-use super::absence::{self, MAX_NAMED, MAY_ASK_FOR_NONE, rest};
-use super::call::{Body, Call, ControlCall, JSON_OR_TEXT, Made, Options, Query, Tag};
+use super::call::{Body, Call, ControlCall, Query, Tag};
 use super::command::CallCommand;
-use super::context::{Context, KeyScope, Paging, RECENT, TIMEOUT, timeout};
-use super::document::waited_for;
-use super::fields::{DurationInput, Integer, KeyFilter, KeyOrSample, List, NoFields, Page, Since, count_parser};
+use super::context::{Context, KeyScope, Paging, RECENT};
+use super::fields::{KeyFilter, KeyOrSample, NoFields, Page, Since};
 use super::render::{TableRow, Text, body_text, cell, header_text, optional, table, warnings};
-use super::reply::Nearest;
+use super::request_filter::{AnswerStatus, RequestFilter, operation_names};
 use crate::advice::{Advice, Audience};
-use crate::contract::error::ErrorKind;
-use crate::contract::nearest;
 use crate::contract::routes::{Operation, plain_path};
 use crate::redact::Redactor;
 use crate::state::journal::record::{AnswerView, Bytes, Connection, Headers, QuotaState, Request, RequestWhole, time};
-use crate::state::journal::{Entry, Interest, Journal, Reason, RequestInterest, RequestRecord};
+use crate::state::journal::{Entry, Reason, RequestRecord};
 use crate::state::quota::QuotaCheck;
 use crate::util::wording::{quoted, shorten};
 
@@ -87,69 +77,6 @@ impl ControlCall for Query<ListRequests> {
     }
 }
 
-/// Wait until requests match.
-///
-/// Answers as soon as `count` requests match. On timeout it returns a 408 with the nearest requests and how they differ. With `none` it
-/// proves the opposite: 200 if none matches once no request is under way, else a 409 with those that do.
-#[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct WaitForRequests {
-    #[command(flatten)]
-    #[serde(default)]
-    pub(crate) key: KeyFilter,
-    /// Only this operation, such as system.status.
-    #[arg(long)]
-    #[schemars(extend("enum" = operation_names()))]
-    pub(crate) operation: Option<String>,
-    /// Only answers with this status; 0 is a broken connection.
-    #[arg(long, value_parser = value_parser!(u16).range(0..=599).map(Integer))]
-    #[schemars(with = "Option<AnswerStatus>")]
-    pub(crate) status: Option<Integer<u16>>,
-    /// Only this method.
-    #[arg(long)]
-    pub(crate) method: Option<String>,
-    /// Only this path.
-    #[arg(long)]
-    pub(crate) path: Option<String>,
-    /// Only from this time on: a timestamp, or `now`.
-    #[arg(long, value_name = "TIME")]
-    pub(crate) since: Option<Since>,
-    /// How many must match.
-    #[arg(long, default_value = "1", value_parser = count_parser())]
-    #[schemars(range(min = 1, max = 10_000), extend("default" = 1))]
-    pub(crate) count: Option<Integer<usize>>,
-    /// Succeed only if fewer than COUNT match, so none by default. Waits only for requests under way.
-    #[arg(long)]
-    #[serde(default)]
-    pub(crate) none: bool,
-    /// How long to wait, at most 300s.
-    #[arg(long, value_name = "DURATION", default_value = "10s")]
-    #[schemars(extend("default" = "10s"))]
-    pub(crate) timeout: Option<DurationInput>,
-}
-
-impl ControlCall for Body<WaitForRequests> {
-    type Answer = Made<List<Request>>;
-
-    fn call() -> Call {
-        Call::waits::<Self, _>(Tag::REQUESTS, "POST requests/wait", |Self { body }, cx| wait(body, cx))
-            .with(Options { media: Some(JSON_OR_TEXT), ..MAY_ASK_FOR_NONE })
-    }
-
-    fn timeout(&self) -> Option<&DurationInput> {
-        self.body.timeout.as_ref()
-    }
-
-    fn commands() -> Vec<CallCommand> {
-        let about = "Wait until requests match; on timeout, show the nearest ones and what differs, and exit 1";
-        let examples = &[
-            "requests wait --operation events.subscribe --timeout 30s",
-            "requests wait --status 429 --count 3 --since now",
-        ];
-        vec![CallCommand::new("requests wait", examples, |body| Self { body }.sent()).about(about)]
-    }
-}
-
 /// Show one request and its answer in full.
 ///
 /// The request with its headers and body, the answer with its own, and the rule that decided; with `warnings` where a template named an
@@ -201,14 +128,6 @@ impl ControlCall for Body<ClearRequests> {
         Call::at_once::<Self>(Tag::REQUESTS, "DELETE requests", clear)
     }
 }
-
-/// The status of an answer, or 0 for a broken connection.
-#[derive(JsonSchema)]
-#[schemars(inline)]
-#[expect(dead_code, reason = "a schema")]
-struct AnswerStatus(
-    #[schemars(extend("maximum" = 599, "not" = { "minimum": 1, "maximum": 99 }, "examples" = [200]))] u16,
-);
 
 /// The journal was cleared.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -276,16 +195,12 @@ impl Text for Cleared {
     }
 }
 
-fn operation_names() -> Vec<&'static str> {
-    Operation::ALL.map(Operation::name).to_vec()
-}
-
 fn list(Query { query: request }: Query<ListRequests>, cx: &Context) -> Result<Page<Request>, ControlError> {
     let scope = request.key.scope(&cx.engine)?;
     let page = Paging::read(request.limit, RECENT, request.cursor.as_deref())?;
     let ListRequests { operation, status, since, method, path, .. } = &request;
     let filter = RequestFilter::read(operation.as_deref(), *status, since.as_ref(), &cx.engine.journal)?;
-    let filter = RequestFilter { method: method.as_deref(), path: path.as_deref(), ..filter };
+    let filter = filter.of_target(method.as_deref(), path.as_deref());
     let found = cx.engine.journal.search(page.after, page.limit + 1, |number, entry| match entry {
         Entry::Request(request)
             if scope.covers_request(request, &cx.profile.keys) && filter.differs(number, request).is_empty() =>
@@ -295,70 +210,6 @@ fn list(Query { query: request }: Query<ListRequests>, cx: &Context) -> Result<P
         _ => None,
     });
     Ok(page.page(found, |request| row(&request, cx.redactor())))
-}
-
-/// Waits until `count` requests match: 200 with them, or on timeout 408 with the nearest ones and what differs.
-async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<Made<List<Request>>, ControlError> {
-    let scope = request.key.scope_soon(&cx.control).await?;
-    let limit = timeout(request.timeout.as_ref(), TIMEOUT)?;
-    let count = checked_count("count", request.count)?;
-    let WaitForRequests { operation, status, since, method, path, .. } = &request;
-    let status = status.map(|Integer(status)| status);
-    let filter = RequestFilter::read(operation.as_deref(), status, since.as_ref(), &cx.engine.journal)?;
-    let filter = RequestFilter { method: method.as_deref(), path: path.as_deref(), ..filter };
-    let reader = cx.engine.journal.reader(Interest::Requests(filter.interest(scope.key())));
-    let (mut next, mut found) = (filter.first, Vec::new());
-    let mut look = || {
-        for (number, entry) in cx.engine.journal.read(next, usize::MAX) {
-            next = number + 1;
-            if let Entry::Request(request) = entry
-                && scope.covers_request(&request, &cx.profile.keys)
-                && filter.differs(number, &request).is_empty()
-            {
-                found.push(request);
-            }
-        }
-        found.len() >= count
-    };
-    if request.none {
-        rest(&cx, &scope, limit).await?;
-        look();
-        if found.len() < count {
-            return waited_for(&cx, Vec::new(), |request, cx| row(request, cx.redactor())).await;
-        }
-        let newest = found.iter().rev().take(MAX_NAMED).map(|request| Nearest {
-            request: Some(row(request, cx.redactor())),
-            delivery: None,
-            differs: Vec::new(),
-        });
-        return Err(absence::found(found.len(), count, "request", newest.collect()));
-    }
-    let enough = async {
-        while !look() {
-            reader.appended().await;
-        }
-    };
-    let enough = cx.engine.while_time_passes(scope.0.clone(), enough);
-    if tokio::time::timeout(limit, enough).await.is_ok() {
-        found.truncate(count);
-        return waited_for(&cx, found, |request, cx| row(request, cx.redactor())).await;
-    }
-    // Of equally near requests, the newest comes first.
-    let mut others = cx.engine.journal.search(None, usize::MAX, |number, entry| match entry {
-        Entry::Request(request) if number >= filter.first && scope.covers_request(request, &cx.profile.keys) => {
-            Some((filter.differs(number, request), Arc::clone(request)))
-        }
-        _ => None,
-    });
-    others.retain(|(differs, _)| !differs.is_empty());
-    others.sort_by_key(|(differs, _)| differs.len());
-    let nearest = others.into_iter().take(5).map(|(differs, request)| Nearest {
-        request: Some(row(&request, cx.redactor())),
-        delivery: None,
-        differs,
-    });
-    let message = format!("{} of {count} requests matched within {} s (timeout)", found.len(), limit.as_secs_f64());
-    Err(ControlError::new(ErrorKind::RequestTimeout, message).with(|error| error.nearest = Some(nearest.collect())))
 }
 
 fn clear(Body { body: request }: Body<ClearRequests>, cx: &Context) -> Result<Cleared, ControlError> {
@@ -519,101 +370,5 @@ pub(super) fn reason_name(reason: &Reason) -> &'static str {
         Reason::Scripted => "scripted",
         Reason::Panicked(_) => "panicked",
         Reason::ClientLeft => "client_left",
-    }
-}
-
-/// The filters of a call; `None` matches everything.
-#[derive(Debug)]
-struct RequestFilter<'a> {
-    operation: Option<Operation>,
-    status: Option<u16>,
-    method: Option<&'a str>,
-    path: Option<&'a str>,
-    since: Option<Timestamp>,
-    /// The journal number from which requests match, for `now`: with a frozen clock, time could not separate requests before and after
-    /// the call.
-    first: u64,
-}
-
-impl RequestFilter<'_> {
-    /// Reads what filters have in common in a query and in a body; `now` means the end of this journal.
-    fn read(
-        operation: Option<&str>,
-        status: Option<u16>,
-        since: Option<&Since>,
-        journal: &Journal,
-    ) -> Result<Self, ControlError> {
-        let operation = operation.map(operation_named).transpose().map_err(ControlError::invalid)?;
-        if let Some(status) = status.filter(|status| *status != 0 && !(100..=599).contains(status)) {
-            let message = format!("status: expected 100 to 599, or 0 for a broken connection, found {status}");
-            return Err(ControlError::invalid(message));
-        }
-        let since = since.map(|Since(since)| since.as_str());
-        let first = if since == Some("now") { journal.next_number() } else { 0 };
-        let since = since.filter(|since| *since != "now").map(|text| {
-            let expected = "`now` or a timestamp such as 2026-01-31T09:30:00Z";
-            text.parse().map_err(|_| ControlError::unexpected("since", expected, text))
-        });
-        Ok(Self { operation, status, method: None, path: None, since: since.transpose()?, first })
-    }
-
-    /// Conditions for the journal, so that requests that cannot match wake no waiter.
-    fn interest(&self, workspace: Option<Arc<str>>) -> RequestInterest {
-        RequestInterest {
-            workspace,
-            operation: self.operation,
-            status: self.status,
-            path: self.path.map(str::to_owned),
-        }
-    }
-
-    /// The fields of a request that differ, in words; empty if it matches.
-    fn differs(&self, number: u64, request: &RequestRecord) -> Vec<String> {
-        let mut differs = Vec::new();
-        let mut push = |field: &str, expected: &str, found: &str| {
-            differs.push(format!("{field}: expected {expected}, found {}", quoted(found)));
-        };
-        let (method, target) = request.transcript.request_line();
-        if let Some(operation) = self.operation.filter(|operation| request.operation != Some(*operation)) {
-            push("operation", operation.name(), request.operation.map_or("none", Operation::name));
-        }
-        if let Some(expected) = self.method.filter(|expected| !method.eq_ignore_ascii_case(expected)) {
-            push("method", expected, method);
-        }
-        let path = plain_path(target.split('?').next().unwrap_or_default());
-        if let Some(expected) = self.path.filter(|expected| path != plain_path(expected)) {
-            push("path", expected, &path);
-        }
-        if let Some(expected) = self.status.filter(|expected| request.status != *expected) {
-            push("status", &expected.to_string(), &request.status.to_string());
-        }
-        if let Some(since) = self.since.filter(|since| request.at < *since) {
-            push("since", &time(since).0, &time(request.at).0);
-        }
-        if number < self.first {
-            push("since", "after the call", &time(request.at).0);
-        }
-        differs
-    }
-}
-
-/// An operation by its name. An unknown one is refused, because it would silently match nothing.
-pub(crate) fn operation_named(name: &str) -> Result<Operation, String> {
-    Operation::from_name(name).ok_or_else(|| {
-        let hint = match nearest(name, operation_names().into_iter()) {
-            Some(near) => format!("; did you mean `{near}`?"),
-            None => format!("; for example `{}`", Operation::SystemStatus.name()),
-        };
-        format!("operation: there is no `{}`{hint}", quoted(name))
-    })
-}
-
-/// A count that a call waits for.
-pub(super) fn checked_count(name: &str, count: Option<Integer<usize>>) -> Result<usize, ControlError> {
-    /// The default size of the journal.
-    const MAX: usize = 10_000;
-    match count.map_or(1, |Integer(count)| count) {
-        count @ 1..=MAX => Ok(count),
-        count => Err(ControlError::invalid(format!("{name}: expected 1 to {MAX}, found {count}"))),
     }
 }

@@ -20,8 +20,8 @@ use super::page::page;
 use super::reply::json;
 use super::{
     Control, ControlError, ControlReply, PREFIX, activation, clock, deliveries, delivery_wait, events, explain,
-    findings, openapi, profile, report, requests, run, scenarios, sign, snapshot, stream, subscriptions, system,
-    test_outcome, verdict,
+    findings, openapi, profile, report, request_wait, requests, run, scenarios, sign, snapshot, stream, subscriptions,
+    system, test_outcome, verdict,
 };
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
@@ -49,7 +49,7 @@ static CALLS: LazyLock<Vec<Call>> = LazyLock::new(|| {
         Query<requests::ListRequests>,
         Body<requests::ClearRequests>,
         requests::ShowRequest,
-        Body<requests::WaitForRequests>,
+        Body<request_wait::WaitForRequests>,
         Query<verdict::GetVerdict>,
         Query<findings::GetFindings>,
         Query<run::GetRun>,
