@@ -42,6 +42,9 @@ use crate::util::wording::counted;
 const KILL: u8 = 9;
 /// A shorter wait is not worth a note.
 const NOTED_AFTER: Duration = Duration::from_secs(1);
+/// By default, what is due within this time is awaited: after a command that failed, only what is under way.
+const SETTLE: Duration = Duration::from_secs(5);
+const SETTLE_FAILED: Duration = Duration::from_millis(500);
 /// Within this time several signals are one: `timeout` sends its signal to a process and to the group of the process.
 const SAME_SIGNAL: Duration = Duration::from_millis(200);
 
@@ -103,9 +106,10 @@ pub(super) struct ExecArgs {
     /// an HTTP archive if in `.har`, else JSON. The page and JSON contain the end of the command's output; `run view` shows them.
     #[arg(long, env, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
-    /// Before the verdict and the report, wait for planned events, deliveries and retries that are due within this time.
-    #[arg(long, env, default_value = "5s", value_name = "DURATION", value_parser = parse_wait)]
-    pub(super) settle: Duration,
+    /// Before the verdict and the report, wait for planned events, deliveries and retries that are due within this time: by default
+    /// 5s, or 0.5s if the command failed, because a retry after that explains nothing.
+    #[arg(long, env, value_name = "DURATION", value_parser = parse_wait)]
+    settle: Option<Duration>,
     /// Write the emulator's log to stderr.
     #[arg(long, env)]
     verbose: bool,
@@ -261,6 +265,11 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
 }
 
 impl ExecArgs {
+    /// How long to wait for what is due, once the command has ended with this status.
+    pub(super) fn settle(&self, ended: Option<u8>) -> Duration {
+        self.settle.unwrap_or(if ended == Some(0) { SETTLE } else { SETTLE_FAILED })
+    }
+
     pub(super) fn judging(&self) -> Result<Judging, Failure> {
         Judging::new(&self.fail_on, self.accept.as_deref(), self.allow_unused)
     }
@@ -354,9 +363,9 @@ async fn judge_run(
     let ci = Ci::from_environment();
     let is_needed = is_requested || waits_for_report;
     let waits = (is_needed || ci.is_some()) && ended.is_some();
-    let settle = if waits { args.settle } else { Duration::ZERO };
+    let settle = if waits { args.settle(ended) } else { Duration::ZERO };
     let reader = reader_of_report(args.report.as_deref());
-    let noting = !args.serve.quiet && !settle.is_zero();
+    let noting = !args.serve.quiet && settle > NOTED_AFTER;
     let noting = noting.then(|| tokio::spawn(note_wait(target.clone(), settle)));
     let asked = in_background(move || RunVerdict::ask(&target, "*", settle, &judging, reader)).await;
     if let Some(noting) = noting {

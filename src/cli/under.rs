@@ -170,7 +170,7 @@ async fn run_under(
     let signalled = signalled.or(interrupted);
     let judging = args.judging()?;
     facts.fail_on = judging.names();
-    let settle = if signalled.is_some() { Duration::ZERO } else { args.settle };
+    let settle = if signalled.is_some() { Duration::ZERO } else { args.settle(Some(exit_code(status))) };
     let (asked, reader) = (target.clone(), reader_of_report(args.report.as_deref()));
     let judged = in_background(move || RunVerdict::ask(&asked, "*", settle, &judging, reader));
     let (verdict, signalled) = tokio::select! {

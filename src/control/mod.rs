@@ -30,6 +30,7 @@ mod guard;
 mod judged;
 mod openapi;
 mod page;
+mod problems;
 mod profile;
 mod progress;
 mod refusal;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Control;
 use super::context::KeyScope;
-use super::verdict::CountedProblems;
+use super::problems::CountedProblems;
 use crate::redact::Redactor;
 use crate::scenario::rule_counters::RuleCounters;
 use crate::scenario::{EffectiveConfig, Rule, Scenario, ScenarioSnapshot, StoryProgress, Trigger};

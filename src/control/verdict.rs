@@ -21,7 +21,8 @@ use super::fields::{DurationInput, KeyFilter};
 use super::findings::Findings;
 use super::grid::{Coverage, GridRow, MetStatuses};
 use super::judged::{JudgedKey, judged_keys};
-use super::render::{Text, bytes_of, cell};
+use super::problems::{CountedProblems, MAX_SHOWN, ProblemWith};
+use super::render::{Text, cell};
 use super::test_runs::TestRuns;
 use super::unfinished::{Unfinished, configs, unfinished};
 use super::{Control, ControlError, deliveries, findings, requests, story};
@@ -114,19 +115,6 @@ pub(crate) struct ProblemCounts {
     pub(crate) forged: usize,
     pub(crate) unfinished: usize,
     pub(crate) unused: usize,
-}
-
-/// A request or delivery with a problem.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields, rename = "ProblemWith{T}")]
-pub(crate) struct ProblemWith<T> {
-    #[serde(flatten)]
-    pub(crate) row: T,
-    /// The problem.
-    pub(crate) message: String,
-    /// The first thing to check.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) remedy: Option<String>,
 }
 
 /// A kind of problem that had nothing to judge.
@@ -237,12 +225,8 @@ impl Text for Verdict {
     }
 }
 
-/// Maximum number of entries shown of each kind, the oldest first; `counts` counts all.
-pub(crate) const MAX_SHOWN: usize = 1_000;
 /// Maximum number of causes in a text; JSON has all.
 pub(crate) const MAX_IN_TEXT: usize = 10;
-/// Once the entries of a kind have so many bytes of JSON, no further one is shown.
-pub(super) const MAX_SHOWN_BYTES: usize = 1024 * 1024;
 /// How long attempts that became due during a wait may last beyond it.
 const LAST_ATTEMPTS: Duration = Duration::from_secs(1);
 
@@ -364,35 +348,6 @@ async fn wait_for_what_is_due(control: &Control, scope: &KeyScope, limit: Durati
     let settled = control.engine.while_time_passes(scope.0.clone(), settled);
     // An attempt that became due just before the limit may finish. What is pending after that is reported as undelivered.
     let _ = tokio::time::timeout(limit + limit.min(LAST_ATTEMPTS), settled).await;
-}
-
-/// The problems of a kind: the first, as they are shown, and how many there are. A full journal has ten times as many as are shown.
-pub(super) struct CountedProblems<T> {
-    shown: Vec<T>,
-    bytes: usize,
-    count: usize,
-}
-
-impl<T: Serialize> CountedProblems<T> {
-    pub(super) fn none() -> Self {
-        Self { shown: Vec::new(), bytes: 0, count: 0 }
-    }
-
-    fn of<R>(records: impl Iterator<Item = R>, shown: impl Fn(R) -> T) -> Self {
-        let mut problems = Self::none();
-        records.for_each(|record| problems.add(|| shown(record)));
-        problems
-    }
-
-    /// Counts one, and shows it if there is room.
-    pub(super) fn add(&mut self, shown: impl FnOnce() -> T) {
-        self.count += 1;
-        if self.shown.len() < MAX_SHOWN && self.bytes < MAX_SHOWN_BYTES {
-            let problem = shown();
-            self.bytes += bytes_of(&problem);
-            self.shown.push(problem);
-        }
-    }
 }
 
 /// Requests that matched no endpoint, oldest first.

@@ -376,6 +376,14 @@ fn a_long_wait_for_retries_is_said() {
     assert_eq!(waiting.output().status.code(), Some(143));
     let hurried = exec(&[&late[..], &["--settle", "0s"]].concat(), &script);
     assert!(!said(&hurried).contains("waiting"), "{hurried:?}");
+    // Once the command has failed, a retry after its end explains nothing.
+    let soon = ["--set", "webhooks.retry.schedule=[\"3s\"]"];
+    for (status, attempts) in [(3, 1), (0, 2)] {
+        let script = format!("{}; {}; exit {status}", subscribe("app"), fire("app", "[500]"));
+        let (_, document) = reported("run.json", &soon, &["sh", "-c", &script]);
+        let made = document.expect("a report")["deliveries"][0]["attempts"].as_array().map(Vec::len);
+        assert_eq!(made, Some(attempts), "exit {status}");
+    }
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn every_record_of_a_file_can_be_explained() {
         "[[rule]]\nname = 'full'\nwhen = { operation = 'system.status' }\nreply = { error = 'rate_limit_exceeded' }\n";
     forged(&["--scenario-text", full, "--report", &report], &late).exits(0);
     let from = |arguments: &[&str]| run(&[&["explain"], arguments, &["--from", &report]].concat());
-    let newest = from(&[]).exits(0).prints(&[
+    let newest = from(&["latest"]).exits(0).prints(&[
         "429 Too Many Requests because scenario `inline-1`, rule `full`",
         "  ▸ scenario ",
         "scenario `inline-1` (given as text, line 1), rule `full`, gave this answer",

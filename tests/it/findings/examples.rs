@@ -110,7 +110,7 @@ fn deliveries(code: &str) -> Example {
         "receiver-accepts-forged" => (r#"{"type":"workflow.completed","tamper":"signature"}"#, &[], &[200], &[401]),
         "receiver-accepts-stale" => (r#"{"type":"workflow.completed","tamper":"timestamp"}"#, &[], &[200], &[401]),
         "receiver-accepts-unsigned" => (r#"{"type":"workflow.completed","tamper":"headers"}"#, &[], &[204], &[400]),
-        "receiver-refuses-valid" => (PLAIN, &[ONCE], &[401], &[200]),
+        "receiver-refuses-valid" => (PLAIN, &[ONCE, "webhooks.timestamp=real"], &[401], &[200]),
         "receiver-refuses-duplicate" => {
             (r#"{"type":"workflow.completed","duplicate":2}"#, &[ONCE], &[200, 409], &[200, 200])
         }
