@@ -35,7 +35,7 @@ function cells(page, entry) {
     h('span.time', { title: `${day} ${time}${ownClock}` }, day === today ? [time.slice(0, 8), h('span.ms', null, time.slice(8))] : [h('span.ms', null, `${day} `), time.slice(0, 8)]), ' ', statusMark(entry), ' ',
     h('bdi', { title: entry.text }, what, event ? h('span.event', null, event) : null), ' ',
     why ? h('span.why', { title: reason }, why) : null, ' ',
-    h('span.who', { title: entry.key ?? '' }, foreign(entry.key ? shortKey(entry.key, page.store.keys()) : '')), ' ',
+    h('span.who', { title: entry.key ?? '' }, foreign(entry.key ? shortKey(entry.key, page.store.keys(), 18) : '')), ' ',
     h('span.took', null, entry.kind === 'request' || entry.kind === 'delivery' ? duration(entry.latency) : ''),
   ];
 }

@@ -181,19 +181,19 @@ export function timeline(page, entries, wide = page.width || 1000) {
   const isSmall = wide < 560;
   const isFolded = page.ui?.folded ?? isSmall;
   const tests = new Map((page.store.run?.keys ?? []).flatMap(({ key, test }) => (test ? [[key, nameOfTest(test.test)]] : [])));
-  const [left, right] = [isSmall || isFolded ? 4 : tests.size ? 184 : 112, isFolded ? 40 : 8];
-  const width = Math.max(240, Math.min(wide, 1600) - 32);
-  const times = shown.map((entry) => entry.at);
-  const { places, gaps } = placesOf(times, width - left - right);
   const keys = page.store.keys();
   const red = new Set((page.store.run?.keys ?? []).filter(({ test }) => test?.outcome === 'failed').map(({ key }) => key));
-  const lanes = lanesOf(shown, (key) => tests.get(key) ?? shortKey(key, keys), red);
+  const lanes = lanesOf(shown, (key) => tests.get(key) ?? shortKey(key, keys, Infinity), red);
   const laneOf = (/** @type {Entry} */ { key }) => (isFolded ? '' : lanes.get(key ?? '') ?? '');
   const names = isFolded ? [''] : [...new Set(lanes.values())];
   const height = isFolded ? FOLDED : names.length === 1 ? 56 : Math.max(isSmall ? 36 : 20, Math.min(40, Math.round(108 / names.length)));
   // Narrow, the names of lanes are above them.
   const label = isSmall && !isFolded ? 14 : 0;
-  const most = tests.size ? 25 : 15;
+  const most = isSmall ? 40 : names.some((name) => name.length > 15) ? 25 : 15;
+  const [left, right] = [isSmall || isFolded ? 4 : most * 8 - 14, isFolded ? 40 : 8];
+  const width = Math.max(240, Math.min(wide, 1600) - 32);
+  const times = shown.map((entry) => entry.at);
+  const { places, gaps } = placesOf(times, width - left - right);
   const bottom = names.length * height;
   /** @type {Map<string, Placed[]>} */
   const marks = new Map(names.map((name) => [name, []]));
@@ -219,7 +219,7 @@ export function timeline(page, entries, wide = page.width || 1000) {
       const place = left + x + (at - from) * scale;
       const text = tickText(at, step);
       // Where a stretch begins has its time, instead of the one before; at the right edge, to the left of it.
-      const start = Math.min(place, width - text.length * 7);
+      const start = Math.min(place, width - right - text.length * 7);
       const isClose = start - end < text.length * 7 + 12;
       const isNew = i > 0 && at === from;
       if (isNew ? isClose && ticks.length < 4 : isClose || start < place) continue;
@@ -240,7 +240,7 @@ export function timeline(page, entries, wide = page.width || 1000) {
   const isBroken = gaps.length ? `Shaded: ${jumps.length ? 'the clock was moved, or idle' : 'idle'}. ` : '';
   const svg = s('svg', { class: 'lanes', viewBox: `0 -6 ${width} ${bottom + AXIS + 6}`, width, height: bottom + AXIS + 6, role: 'img', 'aria-label': `Timeline: ${said}`, ...brush(page, width, timeAt) },
     breaks, ticks, s('rect', { class: 'brush', x: 0, y: 0, width: 0, height: bottom }),
-    names.map((name, i) => s('g', {}, s('line', { class: 'lane', x1: 0, x2: width, y1: (i + 1) * height, y2: (i + 1) * height }), lanePart(page, marks.get(name) ?? [], i * height + label, height - label, left, width), s('text', { x: isSmall ? left : 0, y: i * height + (isSmall ? 12 : height / 2 + 4) }, name.length > most ? `${name.slice(0, most - 1)}…` : name, s('title', {}, name)))));
+    names.map((name, i) => s('g', {}, s('line', { class: 'lane', x1: 0, x2: width, y1: (i + 1) * height, y2: (i + 1) * height }), lanePart(page, marks.get(name) ?? [], i * height + label, height - label, left, width), s('text', { x: isSmall ? left : 0, y: i * height + (isSmall ? 12 : height / 2 + 4) }, shortKey(name, [''], most), s('title', {}, name)))));
   const fold = () => {
     page.ui.folded = !isFolded;
     page.redraw();
