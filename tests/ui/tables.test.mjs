@@ -108,7 +108,7 @@ test("keys are sorted by what was clicked, and found by a part of their name or 
   const names = () => rows(drawn(keysView(one))).map(([name]) => name.replace("failed buys a ticket", ""));
   assert.deepEqual(names(), ["sk_c", "sk_a", "sk_b"], "the last seen first");
   const click = (head) => [...drawn(keysView(one)).querySelectorAll("thead button")].find((button) => button.textContent === head).onclick();
-  for (const [head, order] of [["Requests", "bac"], ["Requests", "cab"], ["Refused", "acb"], ["Key", "abc"], ["Quota", "cba"]]) {
+  for (const [head, order] of [["Requests", "bac"], ["Requests", "cab"], ["Refused", "acb"], ["Key", "abc"], ["Quota left", "cba"]]) {
     click(head);
     assert.deepEqual(names().map((name) => name.slice(-1)).join(""), order, head);
   }

@@ -14,7 +14,7 @@ const COLUMNS = [
   ['Key', ({ one }) => one.key, false],
   ['Requests', ({ one }) => one.requests ?? 0, true],
   ['Refused', ({ refused }) => refused, true],
-  ['Quota', ({ one: { quota } }) => (quota?.limit ? quota.remaining / quota.limit : 2), false],
+  ['Quota left', ({ one: { quota } }) => (quota?.limit ? quota.remaining / quota.limit : 2), false],
   ['Subscriptions', ({ one }) => one.subscriptions ?? 0, true],
   ['Last seen', ({ seen }) => seen, true],
 ];
@@ -64,7 +64,7 @@ export function keyPane(page) {
     h('h2', null, foreign(key), ' ', copyButton(page, key, 'the key')),
     test ? h('p', null, testMark(test)) : null,
     pairs([
-      ['Quota', h('span', null, quotaMeter(quota), quota?.resets_in_ms ? h('span.quiet', null, ` full again in ${duration(quota.resets_in_ms)}`) : null)],
+      ['Quota left', h('span', null, quotaMeter(quota), quota?.resets_in_ms ? h('span.quiet', null, ` full again in ${duration(quota.resets_in_ms)}`) : null)],
       ['Requests', link(page, { view: 'activity', key, filter: 'kind:request' }, NUMBERS.format(one.requests ?? 0))],
       ['Subscriptions', link(page, { view: 'subscriptions', key }, String(one.subscriptions ?? 0))],
       ['Scenarios', link(page, { view: 'scenarios', key }, one.scenarios?.join(', ') || 'none')],

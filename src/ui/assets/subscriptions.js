@@ -149,7 +149,7 @@ export function subscriptionPane(page) {
       ['Key', filterable(page, 'key', one.key)],
       ['Since', dateTime(one.created_at)],
     ]),
-    section('Last deliveries', deliveries.length ? h('ul.steps.last', null, deliveries.slice(0, 8).map((entry) => h('li', null, statusMark(entry), ' ', link(page, { view: 'deliveries', id: entry.id, filter: '' }, `${timeOfDay(entry.at).slice(0, 8)}${one.events.length > 1 ? ` ${entry.type}` : ''}`), foreign(` ${reasonOf(entry)}`)))) : h('p.quiet', null, 'Nothing was delivered yet.'),
+    section('Last deliveries', deliveries.length ? h('ul.steps.last', null, deliveries.slice(0, 8).map((entry) => h('li', null, statusMark(entry), h('span', null, link(page, { view: 'deliveries', id: entry.id, filter: '' }, `${timeOfDay(entry.at).slice(0, 8)}${one.events.length > 1 ? ` ${entry.type}` : ''}`), foreign(` ${reasonOf(entry)}`))))) : h('p.quiet', null, 'Nothing was delivered yet.'),
       deliveries.length > 8 ? link(page, { view: 'deliveries', id: '', filter: `subscription:${one.id}` }, `All ${deliveries.length}`) : null));
 }
 
@@ -164,7 +164,7 @@ function subscriptionRow(page, one) {
     h('td.late.wraps', null, foreign(one.events.length > 2 ? `${one.events[0]} and ${one.events.length - 1} more` : one.events.join(', '))),
     h('td.late', null, foreign(shortKey(one.key ?? '', page.store.keys()))),
     h('td.number.late', null, deliveries.length ? link(page, { view: 'deliveries', id: '', filter: `subscription:${one.id}` }, String(deliveries.length)) : h('span.quiet', null, '0')),
-    h('td.number.later', null, last ? [statusMark(last), ' ', timeOfDay(last.at).slice(0, 8)] : h('span.quiet', null, '–')));
+    h('td.number.late', null, last ? [statusMark(last), ' ', timeOfDay(last.at).slice(0, 8)] : h('span.quiet', null, '–')));
 }
 
 /** @param {Page} page @returns {Node} */
@@ -193,7 +193,7 @@ export function subscriptionsView(page) {
   return [
     h('div.title', null, h('h2', { tabindex: -1 }, 'Subscriptions'), h('span.quiet', null, all.length ? count(all.length, 'subscription') : null)),
     all.length ? scrolled('Subscriptions', h('table.rows', null,
-      h('thead', null, h('tr', null, ['Receiver', 'Health', 'Events', 'Key', 'Deliveries', 'Last'].map((head, i) => h(['th', 'th', 'th.late.wraps', 'th.late', 'th.number.late', 'th.number.later'][i], { scope: 'col' }, head)))),
+      h('thead', null, h('tr', null, ['Receiver', 'Health', 'Events', 'Key', 'Deliveries', 'Last'].map((head, i) => h(['th', 'th', 'th.late.wraps', 'th.late', 'th.number.late', 'th.number.late'][i], { scope: 'col' }, head)))),
       h('tbody', null, all.map((one) => guarded(() => subscriptionRow(page, one), one)))))
       : page.isDocument ? h('p.empty', null, 'There was no subscription.') : emptyState(page, 'No subscription. Create one below, or:', [page.cli(['subscriptions', 'create', 'https://demo.sink.localhost/hook', ...keyWords(page.route.key)])]),
     page.isDocument || !page.store.run ? null : fold('Subscribe a receiver', !all.length, subscribeForm(page)),
