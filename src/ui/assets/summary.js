@@ -128,7 +128,7 @@ const titleOf = ({ kind, name, sentence }) => h('span', null, kind === 'forged' 
 function causeRow(page, cause, isOpen) {
   const isFailure = cause.standing === 'failed';
   const tests = cause.tests.length;
-  return h('article', { key: cause.id }, opening(cause.id, isFailure ? 'bad' : 'warn', isFailure ? 'failed' : 'warning', titleOf(cause),
+  return h('article', { key: cause.id }, opening(cause.id, isFailure || cause.kind === 'forged' ? 'bad' : 'warn', isFailure ? 'failed' : 'warning', titleOf(cause),
     [h('span.quiet.small', null, [tests > 1 ? `${tests} tests` : '', cause.count > 1 ? `× ${NUMBERS.format(cause.count)}` : ''].filter(Boolean).join(' · '))], isOpen, causeFacts(page, cause)));
 }
 
@@ -297,6 +297,7 @@ export function summaryView(page) {
   const others = listedCauses.length - failed.length;
   // A running emulator has not failed: nobody asked it whether all is well.
   const problems = `${count(failed.length, 'problem')}${others ? `, and ${count(others, 'more thing')} to look at` : ''}`;
+  const said = isDocument || !failed.length ? sentence : problems;
   const isOfNoTest = isDocument && !run.keys?.some(({ test }) => isFailed(run, test));
   const isRed = run.exec?.exit_status || causes.some(({ standing }) => standing === 'failed');
   const { forgotten_entries: forgotten } = run.verification;
@@ -309,7 +310,7 @@ export function summaryView(page) {
   return [
     isDocument ? h('div', { key: 'head' }, h('h2', { tabindex: -1 }, foreign(headOf(run))), h('p.actions.small.quiet', null, h('span', null, dateTime(run.recorded_at).replace(/\.\d+/, '')), command ? h('span.id', null, foreign(command, 'code'), copyButton(page, command, 'the command')) : null))
       : h('div.title', { key: 'head' }, h('h2', { tabindex: -1 }, 'Summary'), h('button', { type: 'button', onclick: () => saveReport(page) }, key ? `Save the report of ${shortKey(key, [])}` : 'Save the report'), copyMenu(page, 'summary', [['Save the report: CLI', page.cli(['run', 'save', 'report.html', ...keyWords(key)])], ['Verdict: CLI', page.cli(['verdict', ...keyWords(key)])]])),
-    h(`p.verdict.${tone}`, null, prose(isDocument || !failed.length ? sentence : problems)),
+    h(`p.verdict.${tone}`, null, said.split(/(?<=^\w+)(?=: )/).map(prose)),
     key && !isDocument ? h('p.note', null, 'This covers all keys; the report that is saved covers this key.') : null,
     isOfNoTest ? failedPart : null,
     hasTests ? guarded(() => testsPart(page, run, causes), run.keys) : null,
