@@ -190,17 +190,17 @@ class App {
     this.redraw();
     try {
       const { ok, data } = await this.live.call(action.method, action.path, action.text ?? action.body);
-      results.set(action.id, { busy: false, ok, message: outcomeOf(data), data });
+      results.set(action.id, { busy: false, ok, message: outcomeOf(data, action.done), data });
     } catch (error) {
       results.set(action.id, { busy: false, ok: false, message: messageOf(error) });
     }
     this.live.refresh();
     // Advice in an open pane may have been followed.
     if (this.route.id.startsWith('req_')) this.load(this.route.id);
-    const said = `${action.label}: ${results.get(action.id).message}`;
+    const { ok, message } = results.get(action.id);
+    const said = ok && action.done ? message : `${action.label}: ${message}`;
     // What its button stands beside may be gone by then.
-    if (action.isSaid) this.say(said);
-    else this.announce(said);
+    this[action.isSaid ? 'say' : 'announce'](said);
     return results.get(action.id);
   }
 

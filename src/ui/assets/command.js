@@ -3,7 +3,7 @@
 import { commandOf, curl } from './shell.js';
 import { forKey, settingText } from './text.js';
 
-/** @typedef {{id: string, label: string, method: string, path: string, body?: Record<string, unknown>, cli: string[], danger?: string, about?: string, text?: string, isQuiet?: boolean, isSaid?: boolean}} Action */
+/** @typedef {{id: string, label: string, method: string, path: string, body?: Record<string, unknown>, cli: string[], danger?: string, about?: string, text?: string, done?: string, isQuiet?: boolean, isSaid?: boolean}} Action */
 
 export const DEFAULT_ORIGIN = 'http://127.0.0.1:9770';
 
@@ -237,16 +237,16 @@ export function trigger(form) {
   return { id: `trigger ${form.key}`, label: 'Trigger', method: 'POST', path: 'events?wait=5s', body, cli: [...cli, '--wait'] };
 }
 
-/** The message that the page shows for the answer to a call. @param {any} data @returns {string} */
-export function outcomeOf(data) {
+/** The message that the page shows for the answer to a call. @param {any} data @param {string} [done] @returns {string} */
+export function outcomeOf(data, done = 'Done.') {
   if (data?.error) {
     const more = data.diagnostics?.[0]?.message ?? '';
     return data.error.message.includes(more) ? data.error.message : `${data.error.message}: ${more}`;
   }
   if (data?.secret) return `The secret, shown once: ${data.secret}`;
   if (data?.changes) return [...data.changes, ...data.unchanged].join('; ') || 'Nothing changed.';
-  if (data?.own_lists?.length) return 'Done, except for keys with lists of their own.';
+  if (data?.own_lists?.length) return `${done.slice(0, -1)}, except for keys with lists of their own.`;
   if (data?.now) return `The clock is at ${data.now}.`;
   if (data?.events) return `${data.events.length} fired: ${(data.deliveries ?? []).map((/** @type {any} */ one) => `${one.url} ${one.forgery ? `forgery ${one.forgery} with ${one.last?.status}` : one.status}`).join(', ') || 'no outcome yet'}`;
-  return 'Done.';
+  return done;
 }

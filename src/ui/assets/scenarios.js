@@ -28,7 +28,7 @@ export function progress(page, name, most = MAX_KEYS) {
   if (!met.length) return activeSomewhere(page, name) ? h('p.quiet', null, 'No matching request yet.') : null;
   const cell = (/** @type {string} */ what, /** @type {number} */ done, /** @type {number | null} */ of) => h('td', null, of === null ? count(done, 'time') : [meter(`${what}: ${done} of ${of}`, done, of, 'info'), h('span', null, `${done} of ${of}`)]);
   const heads = ['Key', ...met[0].rules.map(({ rule }) => rule), ...met[0].emissions.map(({ emission }) => emission), ...(met.some((one) => one.step) ? ['Step'] : [])];
-  const rest = [met.length > most ? `${met.length - most} more keys met it` : '', all.length > met.length ? `${listedNames(all.filter((one) => !met.includes(one)).map(({ key }) => key ?? 'no key'))} met no rule yet` : ''].filter(Boolean);
+  const rest = [met.length > most ? `${met.length - most} more keys met it` : '', all.length > met.length ? `${listedNames(all.filter((one) => !met.includes(one)).map(({ key }) => key ?? 'requests without a key'))} met no rule yet` : ''].filter(Boolean);
   return h('div', null,
     scrolled(`Progress of ${name}`, h('table.grid.progress', null,
       h('thead', null, h('tr', null, heads.map((head) => h('th', { scope: 'col', title: head }, foreign(oneLine(head, 40)))))),
@@ -71,14 +71,14 @@ function playPart(page, name, look = '') {
     page.redraw();
   };
   return h('div.play', null,
-    actionButton(page, { ...activate([name], key, others.length ? 'Play instead for' : 'Play for'), id: `play ${name}`, about: `${key || 'all keys'}: ${name}`, isSaid: true }, false, look),
+    actionButton(page, { ...activate([name], key, others.length ? 'Play instead for' : 'Play for'), id: `play ${name} ${key}`, isQuiet: page.store.activeScenarios(key).includes(name), about: `${key || 'all keys'}: ${name}`, done: `${name} plays for ${key || 'all keys'}${others.length ? `, instead of ${listedNames(others)}` : ''}.`, isSaid: true }, false, look),
     page.route.key ? foreign(shortKey(key, page.store.keys())) : h('input', { type: 'search', list: 'keys', 'aria-label': `Key that plays ${name}`, placeholder: 'all keys', controlled: values.key, oninput: change, autocomplete: 'off', spellcheck: 'false' }));
 }
 
 /** Stopping it for everybody who plays it. @param {Page} page @param {string} name @returns {(Node | null)[]} */
 function stopParts(page, name) {
   const { store, route } = page;
-  const stop = (/** @type {string} */ key) => actionButton(page, { ...activate(store.activeScenarios(key).filter((one) => one !== name), key, `Stop${forKey(key)}`), id: `play ${name} ${key}`, about: name });
+  const stop = (/** @type {string} */ key) => actionButton(page, { ...activate(store.activeScenarios(key).filter((one) => one !== name), key, `Stop${forKey(key)}`), id: `play ${name} ${key}`, about: name, done: `${name} is stopped.` });
   if (store.activeScenarios(route.key).includes(name)) return [stop(route.key)];
   return (store.run?.keys ?? []).filter((one) => one.scenarios?.includes(name)).slice(0, 3).map(({ key }) => stop(key));
 }
@@ -95,10 +95,10 @@ function whole(page, one) {
   return h('article.halves', { key: one.name },
     h('div', null,
       h('div', null, h('div.title', null, h('h2', { tabindex: -1 }, foreign(one.title || one.name)), stateMark(page, one)), idPart(page, one.name)),
-      one.description ? h('p', null, foreign(one.description)) : null,
+      one.description ? h('p', null, prose(one.description)) : null,
       one.problem ? [diagnostic(one.problem), one.text ? h('p', null, `The file on disk has an error; the last good version, shown here, ${activeSomewhere(page, one.name) ? 'is still playing' : 'stays'}.`) : null] : null,
       h('div.actions', null,
-        page.isDocument ? null : isActive ? actionButton(page, toggle) : [one.text ? playPart(page, one.name, 'primary') : null, stopParts(page, one.name)].flat(),
+        page.isDocument ? null : isActive ? actionButton(page, { ...toggle, id: `play ${one.name} ${key}` }) : [one.text ? playPart(page, one.name, 'primary') : null, stopParts(page, one.name)].flat(),
         !isActive && others.length ? actionButton(page, activate([...others, one.name], key, `Add after ${listedNames(others)}`)) : null,
         isOwn ? link(page, { id: one.name, filter: 'edit' }, 'Edit') : null,
         page.isDocument || !one.text ? null : link(page, { id: one.name, filter: 'copy' }, 'Edit a copy'),
