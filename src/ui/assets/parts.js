@@ -231,14 +231,18 @@ export function keyOf(page, values) {
   return page.route.key || (known.length > 1 ? known.find((key) => key === values.key) ?? '' : known[0] ?? 'sk_test_local');
 }
 
+/** What takes what is typed. @param {Page} page @param {Record<string, any>} values @param {string} name */
+export function taking(page, values, name) {
+  return (/** @type {Event} */ event) => {
+    values[name] = /** @type {HTMLInputElement} */ (event.target).value;
+    page.redraw();
+  };
+}
+
 /** The field of a form that asks for the key, while the page is about all of them. @param {Page} page @param {{key?: string}} values @returns {Node | null} */
 export function keyChoice(page, values) {
   if (page.route.key || page.store.keys().length < 2) return null;
-  const change = (/** @type {Event} */ event) => {
-    values.key = /** @type {HTMLInputElement} */ (event.target).value;
-    page.redraw();
-  };
-  return h('label', null, 'Key', h('input', { type: 'search', list: 'keys', controlled: values.key ?? '', oninput: change, required: true, placeholder: 'Choose a key', autocomplete: 'off', spellcheck: 'false' }));
+  return h('label', null, 'Key', h('input', { type: 'search', list: 'keys', controlled: values.key ?? '', oninput: taking(page, values, 'key'), required: true, placeholder: 'Choose a key', autocomplete: 'off', spellcheck: 'false' }));
 }
 
 /** Saves what happened, to the chosen key or to all, as one file that any browser shows. @param {Page} page */

@@ -3,7 +3,7 @@
 
 import { activate, oneEvent, repeatLine } from './command.js';
 import { foreign, h, prose, s } from './element.js';
-import { actionButton, adviceList, bodyBlock, copyMenu, filterable, fold, headersTable, keptPart, link, mark, meter, pairs, paneHead, pre, section, statusMark } from './parts.js';
+import { actionButton, adviceList, bodyBlock, copyMenu, filterable, fold, headersTable, keptPart, link, mark, meter, pairs, paneHead, pre, section, statusMark, taking } from './parts.js';
 import { curl } from './shell.js';
 import { capital, count, dateTime, duration, literal, oneLine, sentence, visible } from './text.js';
 
@@ -125,13 +125,9 @@ function againPart(page, request) {
     page.redraw();
   };
   const statuses = [...new Set([status, request.status, ...Object.keys(ERRORS).map(Number), 503])].filter((one) => one >= 200).sort();
-  const change = (/** @type {Event} */ event) => {
-    form.status = /** @type {HTMLSelectElement} */ (event.target).value;
-    page.redraw();
-  };
   return section('Answer like this next time',
     h('div.actions', null,
-      h('label', null, 'Status ', h('select', { controlled: String(status), onchange: change }, statuses.map((one) => h('option', { value: String(one) }, String(one))))),
+      h('label', null, 'Status ', h('select', { controlled: String(status), onchange: taking(page, form, 'status') }, statuses.map((one) => h('option', { value: String(one) }, String(one))))),
       h('button', { type: 'button', onclick: write }, `Save as a scenario and activate it${key ? '' : ' for all keys'}`)),
     form.written === name ? h('div', null, h('p', null, `Active${key ? ` for ${key}, which now has its own list` : ' for all keys'}, for one request. Raise its times for more.`), keptPart(page, name, scenarioOf(request, status)), pre('The scenario', scenarioOf(request, status))) : null);
 }

@@ -3,7 +3,7 @@
 import { ONE_EVENT, enable, keyWords, oneEvent, rotate, subscribe, trigger, unsubscribe } from './command.js';
 import { stateOf } from './delivery.js';
 import { breakable, foreign, guarded, h } from './element.js';
-import { actionButton, commandsOf, copyButton, copyMenu, emptyState, filterable, fold, idPart, keyChoice, keyOf, link, mark, pairs, scrolled, section, statusMark } from './parts.js';
+import { actionButton, commandsOf, copyButton, copyMenu, emptyState, filterable, fold, idPart, keyChoice, keyOf, link, mark, pairs, scrolled, section, statusMark, taking } from './parts.js';
 import { count, dateTime, messageOf, oneLine, reasonOf, shortKey, timeOfDay } from './text.js';
 
 const TAMPERS = ['', 'body', 'signature', 'secret', 'old_secret', 'timestamp', 'future_timestamp', 'headers'];
@@ -170,10 +170,6 @@ function subscriptionRow(page, one) {
 /** @param {Page} page @returns {Node} */
 function subscribeForm(page) {
   const values = page.ui.forms.subscribe ??= { url: 'https://demo.sink.localhost/hook', events: '' };
-  const change = (/** @type {'url' | 'events'} */ name) => (/** @type {Event} */ event) => {
-    values[name] = /** @type {HTMLInputElement} */ (event.target).value;
-    page.redraw();
-  };
   const key = keyOf(page, values);
   const action = () => subscribe(values.url, values.events.split(/[\s,]+/).filter(Boolean), key);
   const submit = (/** @type {Event} */ event) => {
@@ -182,8 +178,8 @@ function subscribeForm(page) {
   };
   return h('form', { onsubmit: submit },
     keyChoice(page, values),
-    h('label', null, 'URL; https://NAME.sink.localhost/ is a receiver built into the emulator', h('input', { type: 'text', controlled: values.url, oninput: change('url'), required: true })),
-    h('label', null, 'Events; empty for all', h('input', { type: 'text', controlled: values.events, oninput: change('events'), placeholder: 'workflow.completed, reference.matched' })),
+    h('label', null, 'URL; https://NAME.sink.localhost/ is a receiver built into the emulator', h('input', { type: 'text', controlled: values.url, oninput: taking(page, values, 'url'), required: true })),
+    h('label', null, 'Events; empty for all', h('input', { type: 'text', controlled: values.events, oninput: taking(page, values, 'events'), placeholder: 'workflow.completed, reference.matched' })),
     key ? h('div.actions', null, actionButton(page, action(), true), h('span.quiet', null, 'for ', foreign(key)), copyMenu(page, 'subscribe', commandsOf(page, [action()]))) : h('p.quiet', null, 'Choose the key that subscribes.'));
 }
 

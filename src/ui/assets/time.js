@@ -2,7 +2,7 @@
 
 import { advance, clockMode, setClock } from './command.js';
 import { foreign, h } from './element.js';
-import { actionButton, commandsOf, copyMenu, fold, link, mark, section } from './parts.js';
+import { actionButton, commandsOf, copyMenu, fold, link, mark, section, taking } from './parts.js';
 import { count, dateTime, duration, milliseconds, oneLine } from './text.js';
 
 /** The clock as it runs: between two readings of the state the browser counts. @param {Page} page @param {string} key @returns {string} */
@@ -22,10 +22,6 @@ export function timeView(page) {
   const clock = page.store.clockOf(key) ?? run.clock;
   const moved = page.store.movedBy(key);
   const values = page.ui.forms.time ??= { by: '60s', set: '' };
-  const change = (/** @type {'by' | 'set'} */ name) => (/** @type {Event} */ event) => {
-    values[name] = /** @type {HTMLInputElement} */ (event.target).value;
-    page.redraw();
-  };
   const submit = (/** @type {() => import('./command.js').Action} */ action) => (/** @type {Event} */ event) => {
     event.preventDefault();
     page.perform(action());
@@ -50,12 +46,12 @@ export function timeView(page) {
           h('p.actions', null, state, h('span.quiet', null, [moved ? `${duration(Math.abs(moved))} ${moved > 0 ? 'ahead of' : 'behind'} real time` : clock.mode === 'real' ? 'real time' : '', clock.follows ? 'follows the emulator’s' : ''].filter(Boolean).join(', ')))),
         page.isDocument ? null : [
           h('div.card', null,
-            h('form.line', { onsubmit: submit(by), key: 'advance' }, h('label', null, 'Advance by, such as 60s, 5m or 72h', h('input', { type: 'text', controlled: values.by, oninput: change('by'), pattern: '(\\d+(\\.\\d+)?(ms|s|m|h|d))+' })), actionButton(page, by(), true)),
+            h('form.line', { onsubmit: submit(by), key: 'advance' }, h('label', null, 'Advance by, such as 60s, 5m or 72h', h('input', { type: 'text', controlled: values.by, oninput: taking(page, values, 'by'), pattern: '(\\d+(\\.\\d+)?(ms|s|m|h|d))+' })), actionButton(page, by(), true)),
             h('div.actions', null, step('1s', '+1 s'), step('1m', '+1 min'), step('1h', '+1 h'), toNext ? actionButton(page, { ...toNext, id: 'advance to next', label: 'To what is due next' }) : null),
             own ? h('p.quiet', null, `${count(own, 'key has a clock of its own and is', 'keys have clocks of their own and are')} not moved.`) : null,
             said && !said.busy && !said.ok ? h('p.bad', { role: 'alert' }, foreign(said.message)) : null),
           h('div', null, h('p.label', null, 'How it runs'), h('div.actions', null, modes.map((mode) => actionButton(page, mode)), key ? actionButton(page, clockMode('follow', key)) : null, moved ? actionButton(page, { ...setClock('now', key), id: 'real time', label: 'Back to real time' }) : null)),
-          fold('Set it to a time', false, h('form.line', { onsubmit: submit(set), key: 'set' }, h('label', null, 'Set to', h('input', { type: 'text', controlled: values.set, oninput: change('set'), placeholder: run.clock.now })), actionButton(page, set(), true, '')))]),
+          fold('Set it to a time', false, h('form.line', { onsubmit: submit(set), key: 'set' }, h('label', null, 'Set to', h('input', { type: 'text', controlled: values.set, oninput: taking(page, values, 'set'), placeholder: run.clock.now })), actionButton(page, set(), true, '')))]),
       section('What is due', due.length ? h('ol.agenda', null, due.slice(0, 50).map((one) => h('li', null, h('b', null, `in ${duration(one.in_ms)}`), h('span', null, one.delivery ? link(page, { view: 'deliveries', id: one.delivery, filter: '' }, oneLine(one.message)) : foreign(oneLine(one.message)), one.scenario ? foreign(` (scenario ${one.scenario})`) : ''))))
         : h('p.empty', null, 'Nothing waits for the clock.'))),
   ];
