@@ -182,7 +182,7 @@ export class Activity {
         waiting && !paused ? h('button.primary', { type: 'button', onclick: () => this.showNew() }, `${waiting} new`, icon('up')) : null),
       unknown ? h('p.message.warn', { role: 'status', key: 'unknown' }, unknown) : null,
       hasRows ? this.drawing() : null,
-      hasRows ? h(kind ? 'div.heads.deliveries' : 'div.heads', { 'aria-hidden': 'true', key: 'heads' }, h('span.cells', null, h('span', null, 'Time'), h('span', null, 'Status'), h('span', null, kind ? 'Delivery' : 'What'), h('span', null, kind ? 'Attempts' : 'Detail'), h('span.who', null, 'Key'), h('span.took', null, 'Took'))) : null,
+      hasRows ? h('div.heads', { 'aria-hidden': 'true', key: 'heads' }, h('span.cells', null, h('span', null, 'Time'), h('span', null, 'Status'), h('span', null, kind ? 'Delivery' : 'What'), h('span', null, kind ? 'Attempts' : 'Detail'), h('span.who', null, 'Key'), h('span.took', null, 'Took'))) : null,
       hasRows ? this.place() : h('div.nothing', { key: 'nothing' }, route.filter || route.key ? h('p.empty', null, `None of ${count(store.entries.length, 'row')} matches.`, this.uncounted()) : [this.empty(kind), ...matching.slice(0, shown).map((entry) => h('p.note', null, statusMark(entry), ' ', foreign(entry.text)))]),
       h('p.foot', null, `${count(shown, 'row')}${left.length ? ` · ${left.join(' · ')}` : ''}`),
     ];
