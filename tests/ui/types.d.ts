@@ -77,6 +77,14 @@ declare global {
     superseded: boolean;
   }
 
+  /** What a field's handler is given. */
+  type Typed<Field = HTMLInputElement> = Event & { target: Field };
+  type Nodes = (Node | null)[];
+  type Child = import('../../src/ui/assets/element.js').Child;
+  type Action = import('../../src/ui/assets/command.js').Action;
+  /** Where a link leads. */
+  type To = Partial<import('../../src/ui/assets/route.js').Route>;
+
   /** What views may use. */
   interface Page {
     store: import('../../src/ui/assets/store.js').Store;
@@ -93,13 +101,13 @@ declare global {
     readonly hasToken: boolean;
     readonly unread: number;
     cli(words: string[]): string;
-    address(to: Partial<import('../../src/ui/assets/route.js').Route>): string;
-    go(to: Partial<import('../../src/ui/assets/route.js').Route>, replace?: boolean): void;
+    address(to: To): string;
+    go(to: To, replace?: boolean): void;
     filterBy(name: string, value: string): void;
     announce(text: string): void;
     say(text: string): void;
     palette(open: boolean): void;
-    perform(action: import('../../src/ui/assets/command.js').Action): Promise<any>;
+    perform(action: Action): Promise<any>;
     redraw(): void;
     help(open: boolean): void;
   }

@@ -152,13 +152,13 @@ export class Activity {
     this.page.redraw();
   }
 
-  /** The view. @param {string} title @param {string} kind @returns {(Node | null)[]} */
+  /** The view. @param {string} title @param {string} kind @returns {Nodes} */
   view(title, kind) {
     const { page, matching, shown, paused } = this;
     const { store, route } = page;
     this.list.root.setAttribute('aria-label', `${title}, newest first`);
     const waiting = matching.length - shown;
-    const typed = (/** @type {Event} */ event) => page.go({ filter: /** @type {HTMLInputElement} */ (event.target).value }, true);
+    const typed = (/** @type {Typed} */ event) => page.go({ filter: event.target.value }, true);
     const suggestions = page.ui.filterFocused ? completions(route.filter, store.entries) : [];
     const unknown = problemOf(route.filter);
     const left = [store.dropped ? `${count(store.dropped, 'older row')} dropped here` : '', store.missed ? `${count(store.missed, 'entry', 'entries')} evicted from the journal` : ''].filter(Boolean);
@@ -176,10 +176,10 @@ export class Activity {
         h('label.filter', null, icon('find'), h('span.hidden', null, 'Filter'),
           h('input', { id: 'filter', type: 'search', list: 'completions', placeholder: 'Filter: 429 key:burst since:5m', autocomplete: 'off', spellcheck: 'false', controlled: route.filter, oninput: typed, onfocus: () => { page.ui.filterFocused = true; page.redraw(); } })),
         h('datalist', { id: 'completions' }, suggestions.map((text) => h('option', { value: text }))),
-        h('button.more', { type: 'button', 'aria-expanded': String(Boolean(page.ui.moreFilters)), onclick: more }, 'Filters'),
-        CHIPS.map(([name, word]) => (kind && word === 'kind:delivery' ? null : h('button', { type: 'button', class: 'late', 'aria-pressed': String(route.filter.split(/\s+/).includes(word)), onclick: () => page.go({ filter: toggled(route.filter, word) }) }, name))),
-        page.isDocument ? null : h('button', { type: 'button', class: 'plain late', 'aria-pressed': String(paused), onclick: () => this.pause() }, icon(paused ? 'play' : 'pause'), paused ? `Paused${waiting ? ` · ${waiting} new` : ''}` : 'Pause'),
-        waiting && !paused ? h('button.primary', { type: 'button', onclick: () => this.showNew() }, `${waiting} new`, icon('up')) : null),
+        h('button.more', { 'aria-expanded': String(Boolean(page.ui.moreFilters)), onclick: more }, 'Filters'),
+        CHIPS.map(([name, word]) => (kind && word === 'kind:delivery' ? null : h('button', { class: 'late', 'aria-pressed': String(route.filter.split(/\s+/).includes(word)), onclick: () => page.go({ filter: toggled(route.filter, word) }) }, name))),
+        page.isDocument ? null : h('button', { class: 'plain late', 'aria-pressed': String(paused), onclick: () => this.pause() }, icon(paused ? 'play' : 'pause'), paused ? `Paused${waiting ? ` · ${waiting} new` : ''}` : 'Pause'),
+        waiting && !paused ? h('button.primary', { onclick: () => this.showNew() }, `${waiting} new`, icon('up')) : null),
       unknown ? h('p.message.warn', { role: 'status', key: 'unknown' }, unknown) : null,
       hasRows ? this.drawing() : null,
       hasRows ? h('div.heads', { 'aria-hidden': 'true', key: 'heads' }, h('span.cells', null, h('span', null, 'Time'), h('span', null, 'Status'), h('span', null, kind ? 'Delivery' : 'What'), h('span', null, kind ? 'Attempts' : 'Detail'), h('span.who', null, 'Key'), h('span.took', null, 'Took'))) : null,

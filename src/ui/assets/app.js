@@ -20,7 +20,7 @@ import { summaryView } from './summary.js';
 import { dateTime, messageOf, timeOfId } from './text.js';
 import { timeView } from './time.js';
 
-/** The views that are rendered from the state alone. @type {Record<string, (page: Page) => (Node | null)[]>} */
+/** The views that are rendered from the state alone. @type {Record<string, (page: Page) => Nodes>} */
 const STATE_VIEWS = {
   summary: summaryView, review: reviewView, subscriptions: subscriptionsView, scenarios: scenariosView, time: timeView, keys: keysView, settings: settingsView,
   trigger: triggerView, check: checkView,
@@ -86,6 +86,7 @@ class App {
     }
     addEventListener('hashchange', () => this.moved());
     addEventListener('resize', () => this.redraw());
+    document.addEventListener('submit', (event) => event.preventDefault());
     document.addEventListener('visibilitychange', () => this.redraw());
     document.addEventListener('keydown', (event) => this.key(event));
     document.addEventListener('click', (event) => {
@@ -114,13 +115,13 @@ class App {
     return cliLine(words, this.base);
   }
 
-  /** @param {Partial<import('./route.js').Route>} to @returns {string} */
+  /** @param {To} to @returns {string} */
   address(to) {
     const elsewhere = to.view !== undefined && to.view !== this.route.view;
     return formatRoute({ ...this.route, ...(elsewhere ? { id: '', filter: '' } : {}), ...to });
   }
 
-  /** @param {Partial<import('./route.js').Route>} to @param {boolean} [replace] without a step of the history */
+  /** @param {To} to @param {boolean} [replace] without a step of the history */
   go(to, replace) {
     const address = this.address(to);
     if (replace) history.replaceState(null, '', address);
@@ -137,7 +138,7 @@ class App {
     }
     if (before.view !== this.route.view || before.id !== this.route.id) this.ui.results = new Map();
     if (before.key !== this.route.key && !this.isDocument) {
-      this.store.findings = null;
+      this.store.findings = this.store.verdict = null;
       this.isJudging = false;
       // What was done and typed concerned the other key; what is still on its way is put into the old map.
       this.ui.results = new Map();
@@ -180,7 +181,7 @@ class App {
     this.redraw();
   }
 
-  /** @param {import('./command.js').Action} action */
+  /** @param {Action} action */
   async perform(action) {
     const { results } = this.ui;
     this.ui.asked = '';
@@ -238,9 +239,10 @@ class App {
     if (this.isJudging || this.judged === about || store.phase !== 'live') return;
     this.isJudging = true;
     this.judged = about;
+    const of = `?key=${encodeURIComponent(key || '*')}`;
     try {
-      const { ok, data } = await this.live.call('GET', `findings?key=${encodeURIComponent(key || '*')}`);
-      const verdict = await this.live.call('GET', 'verdict');
+      const { ok, data } = await this.live.call('GET', `findings${of}`);
+      const verdict = await this.live.call('GET', `verdict${of}`);
       // Another key may have been chosen meanwhile.
       if (about === this.judged) {
         Object.assign(store, { findings: ok ? data : null, problem: ok ? '' : data.error?.message, verdict: verdict.ok ? verdict.data : null });
@@ -324,15 +326,11 @@ class App {
     this.observer.observe(main);
   }
 
-  /** The content of main part or pane; if nothing changed, an island that leaves it alone. @param {string} name @param {boolean} isNew @param {() => (Node | null)[]} make */
+  /** The content of main part or pane; if nothing changed, an island that leaves it alone. @param {string} name @param {boolean} isNew @param {() => Nodes} make */
   part(name, isNew, make) {
-    if (!isNew) {
-      const old = /** @type {import('./element.js').Built | null} */ (document.getElementById(name));
-      if (old) old.island = 'same';
-      return h(`div.${name}`, { id: name, island: 'same', key: name });
-    }
     const old = /** @type {import('./element.js').Built | null} */ (document.getElementById(name));
-    if (old) old.island = undefined;
+    if (old) old.island = isNew ? undefined : 'same';
+    if (!isNew) return h(`div.${name}`, { id: name, island: 'same', key: name });
     const content = guarded(() => {
       const all = document.createDocumentFragment();
       all.append(.../** @type {Node[]} */ (make().filter(Boolean)));
@@ -356,7 +354,7 @@ class App {
 
   /** @param {Node} content @returns {Node} */
   inPane(content) {
-    return h('div', { key: this.route.id }, h('button.close.plain', { type: 'button', onclick: () => this.close() }, icon('cross'), h('span', null, 'Close')), content);
+    return h('div', { key: this.route.id }, h('button.close.plain', { onclick: () => this.close() }, icon('cross'), h('span', null, 'Close')), content);
   }
 
   /** Closes the pane; the keyboard is where it was opened. */

@@ -33,7 +33,7 @@ export function connectPanel(page) {
     h('section.card', null,
       h('h3', null, 'Connect'),
       pairs([['Base URL', h('span', null, h('code', null, url), ' ', copyButton(page, url, 'the base URL'))], ['API key', h('span', null, h('code', null, KEY), ' or any other that begins with ', h('code', null, 'sk_test_'))]]),
-      h('div.choices', { role: 'group', 'aria-label': 'Language of the example' }, all.map(([name]) => h('button', { type: 'button', 'aria-pressed': String(name === chosen), onclick: choose(name) }, name))),
+      h('div.choices', { role: 'group', 'aria-label': 'Language of the example' }, all.map(([name]) => h('button', { 'aria-pressed': String(name === chosen), onclick: choose(name) }, name))),
       commandLine(page, text, 'the example'),
       h('h4', null, 'Webhooks to a program of yours on port 3000'),
       commandLine(page, page.cli(['listen', '--forward-to', 'localhost:3000/hooks']), 'the command'),

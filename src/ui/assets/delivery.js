@@ -3,7 +3,7 @@
 
 import { advance, attemptLine, redeliver } from './command.js';
 import { foreign, h, prose } from './element.js';
-import { actionButton, adviceList, bodyBlock, commandLine, copyMenu, filterable, fold, headersTable, link, mark, pairs, paneHead, section } from './parts.js';
+import { actionButton, adviceList, bodyBlock, commandLine, copyMenu, filterable, fold, headersTable, link, mark, pairs, paneHead, section, taking } from './parts.js';
 import { SCHEMES, checkSignature, difference, headerOf, schemesOf, signatureHeaders, takenApart } from './signature.js';
 import { bytesText, dateTime, duration, isRefused, isUnreached, oneLine, sentence, timeOfDay } from './text.js';
 
@@ -22,7 +22,7 @@ export function differs(label, one, other, names = ['signed', 'sent']) {
   return h('div.signed', { tabindex: 0, role: 'region', 'aria-label': label }, line(names[0], parts.one), line(names[1], parts.other));
 }
 
-/** @param {AttemptDetail} attempt @returns {(Node | null)[]} */
+/** @param {AttemptDetail} attempt @returns {Nodes} */
 function tamperedParts(attempt) {
   const { headers } = attempt.request;
   const [name] = schemesOf(headers);
@@ -139,21 +139,17 @@ export function deliveryPane(page, explanation) {
     ]));
 }
 
-/** @param {Page} page @returns {(Node | null)[]} */
+/** @param {Page} page @returns {Nodes} */
 export function checkView(page) {
   const values = page.ui.forms.check ??= { headers: '', body: '', secret: '', result: null };
-  const change = (/** @type {'headers' | 'body' | 'secret'} */ name) => (/** @type {Event} */ event) => {
-    values[name] = /** @type {HTMLInputElement} */ (event.target).value;
-  };
-  const submit = async (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const submit = async () => {
     values.result = await checkSignature(values.headers, values.body, values.secret, Date.now());
     page.announce(values.result.summary);
   };
   const { result } = values;
   const recent = page.store.entries.filter((entry) => entry.kind === 'delivery').slice(-20).reverse();
-  const use = async (/** @type {Event} */ event) => {
-    const id = /** @type {HTMLSelectElement} */ (event.target).value;
+  const use = async (/** @type {Typed} */ event) => {
+    const id = event.target.value;
     const { ok, data } = await page.live.call('GET', `deliveries/${encodeURIComponent(id)}`);
     const attempt = ok ? data.attempts.at(-1) : null;
     if (!attempt) return page.say('This delivery has no attempt.');
@@ -163,13 +159,13 @@ export function checkView(page) {
     page.redraw();
   };
   return [
-    h('h2', { tabindex: -1 }, 'Check a signature'),
+    h('h2', null, 'Check a signature'),
     h('div.halves', { key: 'check' },
       h('form', { onsubmit: submit },
         recent.length && !page.isDocument ? h('label', null, 'Use a recent delivery', h('select', { controlled: values.delivery ?? '', onchange: use }, h('option', { value: '' }, 'none'), recent.map((one) => h('option', { value: one.id }, oneLine(`${timeOfDay(one.at)} ${one.text}`, 80))))) : null,
-        h('label', null, 'Headers: one per line, a raw request, curl -v, HAR or JSON', h('textarea', { controlled: values.headers, oninput: change('headers'), spellcheck: 'false', required: true, placeholder: 'webhook-id: evt_…\nwebhook-timestamp: 1700000000\nwebhook-signature: v1,…' })),
-        h('label', null, 'Body, exactly as received, unless included above', h('textarea', { controlled: values.body, oninput: change('body'), spellcheck: 'false' })),
-        h('label', null, 'Secret; without it only the format is checked', h('input', { type: 'password', controlled: values.secret, oninput: change('secret'), autocomplete: 'off', placeholder: 'whsec_…' })),
+        h('label', null, 'Headers: one per line, a raw request, curl -v, HAR or JSON', h('textarea', { controlled: values.headers, oninput: taking(page, values, 'headers'), spellcheck: 'false', required: true, placeholder: 'webhook-id: evt_…\nwebhook-timestamp: 1700000000\nwebhook-signature: v1,…' })),
+        h('label', null, 'Body, exactly as received, unless included above', h('textarea', { controlled: values.body, oninput: taking(page, values, 'body'), spellcheck: 'false' })),
+        h('label', null, 'Secret; without it only the format is checked', h('input', { type: 'password', controlled: values.secret, oninput: taking(page, values, 'secret'), autocomplete: 'off', placeholder: 'whsec_…' })),
         h('button.primary', { type: 'submit' }, 'Check')),
       h('div', null,
         result ? section('Result',

@@ -38,6 +38,9 @@ export function h(tag, props, ...children) {
   const [name, ...classes] = tag.split('.');
   const node = /** @type {Built} */ (document.createElement(name));
   if (classes.length) node.className = classes.join(' ');
+  // Unless it says otherwise.
+  if (name === 'button') node.setAttribute('type', 'button');
+  if (name === 'h2') node.setAttribute('tabindex', '-1');
   for (const [prop, value] of Object.entries(props ?? {})) {
     if (HANDLERS.includes(prop)) /** @type {any} */ (node)[prop] = value ?? null;
     else if (prop === 'key') node.nodeKey = String(value);

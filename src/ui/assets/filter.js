@@ -29,12 +29,15 @@ const MARKS = /** @type {Record<string, (entry: Entry) => boolean>} */ ({
 /** A status, a class of them, or several. */
 const STATUS = /^[1-5](\d\d|xx)(,[1-5](\d\d|xx))*$/i;
 
+/** Whether a word has this name. @param {string} name */
+const isName = (name) => name in FILTER_NAMES || ['is', 'since', 'until'].includes(name);
+
 /** The words of a filter; a word with spaces is in double quotes. @param {string} text @returns {Word[]} */
 export function parseFilter(text) {
   return [...text.matchAll(/(-?)(?:([a-z]+):)?(?:"([^"]*)"|(\S+))/g)].map((found) => {
     const [whole, not, name, inQuotes, bare] = found;
     const value = inQuotes ?? bare;
-    const known = name !== undefined && (name in FILTER_NAMES || name === 'is' || name === 'since' || name === 'until');
+    const known = name !== undefined && isName(name);
     if (known) return { not: not === '-', name, value };
     if (name === undefined && STATUS.test(value)) return { not: not === '-', name: 'status', value };
     return { not: not === '-', name: '', value: name === undefined ? value : whole.slice(not.length).replace(/"/g, '') };
@@ -43,7 +46,7 @@ export function parseFilter(text) {
 
 /** Names in a filter that are not those of a field: typing mistakes, or text with a colon. @param {string} text @returns {string[]} */
 export function unknownNames(text) {
-  return [...text.matchAll(/(?:^|\s)-?([a-z]+):(?!\/)/g)].map(([, name]) => name).filter((name) => !(name in FILTER_NAMES) && !['is', 'since', 'until'].includes(name));
+  return [...text.matchAll(/(?:^|\s)-?([a-z]+):(?!\/)/g)].map(([, name]) => name).filter((name) => !isName(name));
 }
 
 /** The problem of a filter, if it has one. @param {string} text @returns {string} */

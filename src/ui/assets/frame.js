@@ -13,7 +13,7 @@ const MAX_SHOWN_TARGETS = 18;
 /** Views whose symbol has another name. @type {Record<string, any>} */
 export const SYMBOL_OF = { deliveries: 'send', trigger: 'bolt', check: 'check_signature' };
 
-/** Label, kind, and destination or action. @typedef {[string, string, Partial<import('./route.js').Route> | (() => unknown)]} Target */
+/** Label, kind, and destination or action. @typedef {[string, string, To | (() => unknown)]} Target */
 
 /** What can be done at once to the chosen key, or to all. Nothing that asks first. @param {Page} page @returns {Target[]} */
 function doings(page) {
@@ -22,7 +22,7 @@ function doings(page) {
   if (page.isDocument || !run) return [];
   /** @type {Target[]} */
   const all = [['Save the report', 'action', () => saveReport(page)]];
-  const add = (/** @type {import('./command.js').Action} */ action, name = action.label) => all.push([name, 'action', async () => {
+  const add = (/** @type {Action} */ action, name = action.label) => all.push([name, 'action', async () => {
     const { message } = await page.perform({ ...action, label: name });
     page.say(`${name}. ${message}`);
   }]);
@@ -67,7 +67,7 @@ export function found(page, text) {
 }
 
 /** The symbol of a view. @param {Target[2]} to */
-const iconOf = (to) => { const { view = '' } = /** @type {Partial<import('./route.js').Route>} */ (to); return SYMBOL_OF[view] ?? view; };
+const iconOf = (to) => { const { view = '' } = /** @type {To} */ (to); return SYMBOL_OF[view] ?? view; };
 
 /** The dialog, which the page opens. Its list is brought up to date as one types. @param {Page} page @returns {Node} */
 export function palette(page) {
@@ -133,15 +133,15 @@ function header(page) {
   const [phase, colour] = { live: ['live', 'ok'], connecting: ['connecting', 'quiet'], lost: ['connection lost', 'bad'], token: ['needs a token', 'warn'], document: ['recorded', 'info'] }[store.phase];
   const known = store.keys();
   const { forms } = page.ui;
-  const typed = (/** @type {Event} */ event) => {
-    const { value } = /** @type {HTMLInputElement} */ (event.target);
+  const typed = (/** @type {Typed} */ event) => {
+    const { value } = event.target;
     forms.key = value;
     // One that is chosen from the list is whole.
     if (!value || known.includes(value)) chosen(event);
   };
   const shown = innerWidth < 900 ? shortKey(route.key, known) : route.key;
-  const chosen = (/** @type {Event} */ event) => {
-    const typedKey = /** @type {HTMLInputElement} */ (event.target).value.trim();
+  const chosen = (/** @type {Typed} */ event) => {
+    const typedKey = event.target.value.trim();
     const value = typedKey === shown ? route.key : typedKey;
     const like = known.filter((key) => key.includes(value));
     delete forms.key;
@@ -158,14 +158,14 @@ function header(page) {
   const state = (/** @type {string} */ what, /** @type {string} */ text, /** @type {'scenarios' | 'time'} */ view, more = '') =>
     h(`a.${what}${/^(none|real)/.test(text) || isDocument ? '.usual' : ''}`, { href: page.address({ view, id: '', filter: '' }), title: `${what} ${text}` }, icon(view), h('span', null, `${what} `), h('b', null, foreign(text)), h('span', null, more));
   return h('header', null,
-    h('button.menu.plain.only', { type: 'button', 'aria-label': 'Menu', 'aria-expanded': String(page.ui.menu), 'aria-controls': 'rail', onclick: menu }, icon('menu')),
+    h('button.menu.plain.only', { 'aria-label': 'Menu', 'aria-expanded': String(page.ui.menu), 'aria-controls': 'rail', onclick: menu }, icon('menu')),
     h('div.brand', null, h('h1', null, 'wrs-emulator'), h('span.port', null, isDocument ? foreign(oneLine(run?.viewing ?? 'report', 80)) : port(page)), h(`span.phase.${colour}`, { title: phase }, h('span', null, phase))),
     h('label.key', null, h('span', null, 'key '), h('input', { id: 'key', type: 'search', list: 'keys', 'aria-label': 'key', placeholder: 'all keys', autocomplete: 'off', spellcheck: 'false', controlled: forms.key ?? shown, oninput: typed, onchange: chosen }),
       h('datalist', { id: 'keys' }, known.map((key) => h('option', { value: key })))),
     state('scenario', names.length ? oneLine(names.join(', '), 80) : 'none', 'scenarios', !route.key && run?.keys?.some((one) => String(one.scenarios) !== String(names)) ? ', some keys have others' : ''),
     state('clock', clockText(page), 'time'),
-    h('button.find.plain', { type: 'button', onclick: () => page.palette(true) }, icon('find'), h('span', null, 'Go to'), ' ', h('kbd', null, 'Ctrl K')),
-    h('button.map.plain.only', { type: 'button', 'aria-label': 'Keyboard map', onclick: () => page.help(true) }, h('span', null, '?')));
+    h('button.find.plain', { onclick: () => page.palette(true) }, icon('find'), h('span', null, 'Go to'), ' ', h('kbd', null, 'Ctrl K')),
+    h('button.map.plain.only', { 'aria-label': 'Keyboard map', onclick: () => page.help(true) }, h('span', null, '?')));
 }
 
 /** @param {Page} page @returns {Node} */
@@ -181,8 +181,7 @@ function rail(page) {
 
 /** @param {Page} page @returns {Node} */
 function tokenForm(page) {
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const submit = () => {
     page.live.token = /** @type {HTMLInputElement} */ (document.getElementById('token')).value.trim();
     page.live.start();
   };
@@ -196,14 +195,14 @@ function tokenForm(page) {
 
 /** @param {Page} page @returns {Node} */
 function helpDialog(page) {
-  const toggle = (/** @type {Event} */ event) => {
-    page.ui.shortcuts = /** @type {HTMLInputElement} */ (event.target).checked;
+  const toggle = (/** @type {Typed} */ event) => {
+    page.ui.shortcuts = event.target.checked;
   };
   const dialog = h('dialog', { id: 'help', key: 'help', 'aria-labelledby': 'help-title' },
     h('h2', { id: 'help-title' }, 'Keyboard'),
     h('dl', null, SHORTCUTS.map(([key, what]) => h('div', null, h('dt', null, h('kbd', null, key)), h('dd', null, what)))),
     h('label.check', null, h('input', { type: 'checkbox', checked: page.ui.shortcuts, onchange: toggle }), ' use these single-key shortcuts'),
-    h('button', { type: 'button', autofocus: true, onclick: () => page.help(false) }, 'Close'));
+    h('button', { autofocus: true, onclick: () => page.help(false) }, 'Close'));
   // Opened by the browser, which adds attributes that must stay.
   dialog.island = 'help';
   return dialog;
@@ -217,7 +216,7 @@ function messages(page) {
     page.redraw();
   };
   const lost = store.phase === 'lost' ? [h('p.message.bad', { role: 'alert', key: 'lost' }, icon('cross'), ' The connection is lost; trying again. ', foreign(store.message))] : [];
-  const notice = ui.notice ? [h('p.message.info', { role: 'status', key: 'notice' }, ui.notice, h('button', { type: 'button', onclick: dismiss }, 'OK'))] : [];
+  const notice = ui.notice ? [h('p.message.info', { role: 'status', key: 'notice' }, ui.notice, h('button', { onclick: dismiss }, 'OK'))] : [];
   return [...lost, ...notice];
 }
 

@@ -75,7 +75,7 @@ export function keyPane(page) {
     page.isDocument ? null : h('div.actions', null, actionButton(page, resetOf(key)), copyMenu(page, key, commandsOf(page, [resetOf(key)]))));
 }
 
-/** @param {Page} page @returns {(Node | null)[]} */
+/** @param {Page} page @returns {Nodes} */
 export function keysView(page) {
   const { route, ui } = page;
   const sort = ui.forms.keys ??= { by: 'Last seen', isMost: true };
@@ -94,14 +94,14 @@ export function keysView(page) {
       Object.assign(sort, isBy ? { isMost: !sort.isMost } : { by: name, isMost });
       page.redraw();
     };
-    return h(i > 3 ? 'th.number.late' : i === 3 ? 'th.wide' : i ? 'th.number' : 'th', { scope: 'col', 'aria-sort': isBy ? (sort.isMost ? 'descending' : 'ascending') : null }, h('button.plain', { type: 'button', onclick: choose }, name, isBy ? icon(sort.isMost ? 'down' : 'rise') : null));
+    return h(i > 3 ? 'th.number.late' : i === 3 ? 'th.wide' : i ? 'th.number' : 'th', { scope: 'col', 'aria-sort': isBy ? (sort.isMost ? 'descending' : 'ascending') : null }, h('button.plain', { onclick: choose }, name, isBy ? icon(sort.isMost ? 'down' : 'rise') : null));
   };
   const more = found.length - MAX_ROWS_OF_KEYS;
   return [
-    h('div.title', null, h('h2', { tabindex: -1 }, 'Keys'),
+    h('div.title', null, h('h2', null, 'Keys'),
       searchBox(page, 'A part of a key or test; is:failed'),
       h('span.quiet', null, words.length ? `${found.length} of ${count(all.length, 'key')}` : count(all.length, 'key')),
-      page.isDocument ? null : actionButton(page, resetOf('*', page.store.run?.scenarios.filter(({ origin }) => origin === 'inline').map(({ name }) => name)))),
+      actionButton(page, resetOf('*', page.store.run?.scenarios.filter(({ origin }) => origin === 'inline').map(({ name }) => name)))),
     found.length ? scrolled('Keys', h('table.rows', null, h('thead', null, h('tr', null, COLUMNS.map(head))),
       h('tbody', null, found.slice(0, MAX_ROWS_OF_KEYS).map((known) => guarded(() => keyRow(page, known), known.one)))))
       : all.length ? h('p.empty', null, 'No key matches.') : emptyState(page, 'No key was used yet. Any key that begins with sk_test_ will do:', [exampleLine(page.base)]),

@@ -4,7 +4,7 @@ import { actionOf, cliLine, commandOfAdvice, curlLine, optionOfAdvice } from './
 import { breakable, foreign, h, icon, prose, s } from './element.js';
 import { bytesText, capital, count, duration, messageOf, oneLine, prettyBody, statusOf } from './text.js';
 
-/** A heading with what is below it. @param {string} title @param {...(import('./element.js').Child | import('./element.js').Child[])} children */
+/** A heading with what is below it. @param {string} title @param {...(Child | Child[])} children */
 export function section(title, ...children) {
   return h('section', null, h('h3', null, title), ...children);
 }
@@ -23,7 +23,7 @@ export async function copyText(page, text, what = '') {
 /** A button that copies text and announces it. @param {Page} page @param {string} text @param {string} what @returns {Node} */
 export function copyButton(page, text, what) {
   const isDone = page.ui.copied === text;
-  return h('button.plain.only', { type: 'button', 'aria-label': `Copy ${what}`, title: isDone ? 'Copied' : 'Copy', onclick: () => copyText(page, text) }, icon(isDone ? 'check' : 'copy'));
+  return h('button.plain.only', { 'aria-label': `Copy ${what}`, title: isDone ? 'Copied' : 'Copy', onclick: () => copyText(page, text) }, icon(isDone ? 'check' : 'copy'));
 }
 
 /** The one menu of what can be copied: it copies at once and says so. @param {Page} page @param {string} id @param {[string, string][]} items what it is called, and the text */
@@ -42,11 +42,11 @@ export function copyMenu(page, id, items) {
     copyText(page, text, name);
   };
   return h('div.drop', { key: `menu ${id}` },
-    h('button.plain', { type: 'button', 'aria-expanded': String(isOpen), onclick: toggle }, icon('copy'), h('span', null, 'Copy as…')),
-    isOpen ? h(ui.isMenuLeft ? 'div.sheet.left' : 'div.sheet', null, items.map(([name, text]) => h('button', { type: 'button', onclick: () => copy(name, text) }, name))) : null);
+    h('button.plain', { 'aria-expanded': String(isOpen), onclick: toggle }, icon('copy'), h('span', null, 'Copy as…')),
+    isOpen ? h(ui.isMenuLeft ? 'div.sheet.left' : 'div.sheet', null, items.map(([name, text]) => h('button', { onclick: () => copy(name, text) }, name))) : null);
 }
 
-/** Actions as commands, to copy. @param {Page} page @param {import('./command.js').Action[]} actions @returns {[string, string][]} */
+/** Actions as commands, to copy. @param {Page} page @param {Action[]} actions @returns {[string, string][]} */
 export function commandsOf(page, actions) {
   return actions.flatMap((action) => {
     const name = actions.length > 1 ? `${action.label}: ` : '';
@@ -63,7 +63,7 @@ export function idPart(page, id) {
 export function paneHead(page, title, key, id, state, when = '') {
   return h('div', null, h('h2', null, breakable(title)),
     h('p.actions.small', null, state, when ? h('span.quiet', null, when) : null, key ? filterable(page, 'key', key) : null),
-    h('p.actions', null, idPart(page, id), page.isDocument ? null : h('button.plain.small', { type: 'button', onclick: () => copyText(page, new URL(page.address({}), page.base).href, 'link') }, 'Copy link')));
+    h('p.actions', null, idPart(page, id), page.isDocument ? null : h('button.plain.small', { onclick: () => copyText(page, new URL(page.address({}), page.base).href, 'link') }, 'Copy link')));
 }
 
 /** A command with a button that copies it. @param {Page} page @param {string} line @param {string} what @returns {Node} */
@@ -96,7 +96,7 @@ export function testButton(page) {
       page.say(messageOf(error));
     }
   };
-  return h('button.primary', { type: 'button', onclick: send }, 'Send a test request');
+  return h('button.primary', { onclick: send }, 'Send a test request');
 }
 
 /** What to show where there is nothing yet. @param {Page} page @param {string} text @param {string[]} lines */
@@ -106,7 +106,7 @@ export function emptyState(page, text, lines) {
 
 /**
  * A button that makes one call. `look` is its class; one that submits is the button of a form, and the primary one.
- * @param {Page} page @param {import('./command.js').Action} action @param {boolean} [submits] @param {string} [look]
+ * @param {Page} page @param {Action} action @param {boolean} [submits] @param {string} [look]
  */
 export function actionButton(page, action, submits, look = submits ? 'primary' : '') {
   if (page.isDocument) return null;
@@ -127,9 +127,9 @@ export function actionButton(page, action, submits, look = submits ? 'primary' :
     asks
       ? h('div.confirm', { role: 'group', 'aria-label': 'Are you sure?' },
         h('p', null, action.danger),
-        h('button.danger', { type: 'button', onclick: () => page.perform(action) }, `Yes, ${action.label.toLowerCase()}`),
-        h('button', { type: 'button', onclick: no }, 'Cancel'))
-      : h('button', { type: submits ? 'submit' : 'button', class: look || null, disabled: isBusy, onclick: submits ? null : press }, action.label, action.about ? h('span.hidden', null, ` ${action.about}`) : null),
+        h('button.danger', { onclick: () => page.perform(action) }, `Yes, ${action.label.toLowerCase()}`),
+        h('button', { onclick: no }, 'Cancel'))
+      : h('button', { type: submits ? 'submit' : null, class: look || null, disabled: isBusy, onclick: submits ? null : press }, action.label, action.about ? h('span.hidden', null, ` ${action.about}`) : null),
     said && !said.busy && !action.isQuiet ? h(`p.result.${said.ok ? 'ok' : 'bad'}`, null, icon(said.ok ? 'check' : 'cross'), ' ', foreign(said.message), said.ok ? null : (said.data?.advice ?? []).map((/** @type {Advice} */ one) => adviceDone(page, one, null))) : null);
 }
 
@@ -159,9 +159,12 @@ export function mark(text, colour) {
   return h(`span.status.${colour}`, null, icon(SYMBOLS_OF[colour]), text);
 }
 
+/** Says what nobody could check. @param {number} number of entries */
+export const forgottenNote = (number) => (number ? h('p.note', null, `${count(number, 'entry', 'entries')} had been evicted from the journal and could not be checked.`) : null);
+
 /** The search of a view; its text is in the address. @param {Page} page @param {string} placeholder @returns {Node} */
 export function searchBox(page, placeholder) {
-  const search = (/** @type {Event} */ event) => page.go({ filter: /** @type {HTMLInputElement} */ (event.target).value }, true);
+  const search = (/** @type {Typed} */ event) => page.go({ filter: event.target.value }, true);
   return h('label.filter', null, icon('find'), h('span.hidden', null, 'Search'), h('input', { id: 'filter', type: 'search', controlled: page.route.filter, placeholder, oninput: search }));
 }
 
@@ -170,7 +173,7 @@ export function scrolled(label, content) {
   return h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': label }, content);
 }
 
-/** Names and values. @param {[string, import('./element.js').Child | import('./element.js').Child[]][]} pairs */
+/** Names and values. @param {[string, Child | Child[]][]} pairs */
 export function pairs(pairs) {
   return h('dl', null, pairs.map(([name, value]) => h('div', null, h('dt', null, name), h('dd', null, value))));
 }
@@ -178,7 +181,7 @@ export function pairs(pairs) {
 /** A value that can be made part of the filter. @param {Page} page @param {string} name @param {string | null | undefined} value */
 export function filterable(page, name, value) {
   if (!value) return h('span.quiet', null, 'none');
-  return h('button.value', { type: 'button', title: 'Show only these', 'aria-label': `Filter by ${name} ${oneLine(value, 80)}`, onclick: () => page.filterBy(name, value) }, foreign(oneLine(value)));
+  return h('button.value', { title: 'Show only these', 'aria-label': `Filter by ${name} ${oneLine(value, 80)}`, onclick: () => page.filterBy(name, value) }, foreign(oneLine(value)));
 }
 
 /** @param {string} label @param {[string, string][] | undefined} headers @param {string[]} [marked] names of headers that stand out */
@@ -199,21 +202,21 @@ export function pre(label, text) {
   return h('pre', { tabindex: 0, role: 'region', 'aria-label': label }, text);
 }
 
-/** What opens on demand. @param {string} title @param {boolean} open @param {...(import('./element.js').Child | import('./element.js').Child[])} children */
+/** What opens on demand. @param {string} title @param {boolean} open @param {...(Child | Child[])} children */
 export function fold(title, open, ...children) {
   return h('details', { open, key: `fold ${title}` }, h('summary', null, h('h3', null, title)), ...children);
 }
 
 /**
  * A row that opens in place.
- * @param {string} id @param {'bad' | 'warn' | 'ok' | 'info' | 'quiet'} colour @param {string} word what the colour means @param {import('./element.js').Child} title
- * @param {import('./element.js').Child[]} about @param {boolean} isOpen @param {import('./element.js').Child[]} content
+ * @param {string} id @param {'bad' | 'warn' | 'ok' | 'info' | 'quiet'} colour @param {string} word what the colour means @param {Child} title
+ * @param {Child[]} about @param {boolean} isOpen @param {Child[]} content
  */
 export function opening(id, colour, word, title, about, isOpen, content) {
   return h('details.cause', { open: isOpen }, h('summary.go', { 'data-id': id }, h(`span.${colour}`, null, icon(SYMBOLS_OF[colour]), h('span.hidden', null, `${word}: `)), h('h4', null, title), about), h('div.facts', null, content));
 }
 
-/** A link within the page. @param {Page} page @param {Partial<import('./route.js').Route>} to @param {string} text @returns {Node} */
+/** A link within the page. @param {Page} page @param {To} to @param {string} text @returns {Node} */
 export function link(page, to, text) {
   return h(/^(req|evt|dlv|sub|ws)_/.test(text) ? 'a.id' : 'a', { href: page.address(to) }, foreign(text));
 }
@@ -232,12 +235,10 @@ export function keyOf(page, values) {
 }
 
 /** What takes what is typed. @param {Page} page @param {Record<string, any>} values @param {string} name */
-export function taking(page, values, name) {
-  return (/** @type {Event} */ event) => {
-    values[name] = /** @type {HTMLInputElement} */ (event.target).value;
-    page.redraw();
-  };
-}
+export const taking = (page, values, name) => (/** @type {Typed} */ event) => {
+  values[name] = event.target.value;
+  page.redraw();
+};
 
 /** The field of a form that asks for the key, while the page is about all of them. @param {Page} page @param {{key?: string}} values @returns {Node | null} */
 export function keyChoice(page, values) {
@@ -258,11 +259,11 @@ export async function saveReport(page) {
   }
 }
 
-/** Where a scenario written on the page is, and how to keep it. @param {Page} page @param {string} name @param {string} text @returns {Node} */
-export function keptPart(page, name, text) {
+/** Where a scenario without a file is, and how to keep it. @param {Page} page @param {string} name @param {string} text @returns {Node} */
+export function keptPart(page, name, text, where = ['It ends with the emulator, unless that was started with ', h('code', null, '--state'), '.']) {
   const [folder = './scenarios'] = page.store.run?.emulator?.scenario_folders ?? [];
-  return h('p.note', null, 'It ends with the emulator, unless that was started with ', h('code', null, '--state'), '. To keep it, save it in ', foreign(folder, 'code'), ', where the emulator finds it: ',
-    h('button', { type: 'button', onclick: () => save(`${name}.toml`, text) }, `Save ${name}.toml`), ' ', copyButton(page, text, 'the scenario'));
+  return h('p.note', null, where, ' To keep it, save it in ', foreign(folder, 'code'), ', where the emulator finds it: ',
+    h('button', { onclick: () => save(`${name}.toml`, text) }, `Save ${name}.toml`), ' ', copyButton(page, text, 'the scenario'));
 }
 
 /** Offers a text as a file to save. @param {string} name @param {string | Blob} text */

@@ -128,16 +128,14 @@ function againPart(page, request) {
   return section('Answer like this next time',
     h('div.actions', null,
       h('label', null, 'Status ', h('select', { controlled: String(status), onchange: taking(page, form, 'status') }, statuses.map((one) => h('option', { value: String(one) }, String(one))))),
-      h('button', { type: 'button', onclick: write }, `Save as a scenario and activate it${key ? '' : ' for all keys'}`)),
+      h('button', { onclick: write }, `Save as a scenario and activate it${key ? '' : ' for all keys'}`)),
     form.written === name ? h('div', null, h('p', null, `Active${key ? ` for ${key}, which now has its own list` : ' for all keys'}, for one request. Raise its times for more.`), keptPart(page, name, scenarioOf(request, status)), pre('The scenario', scenarioOf(request, status))) : null);
 }
 
 /** @param {string} verdict @returns {Node} */
 function stepMark(verdict) {
-  const [text, colour] = /** @type {Record<string, [string, 'ok' | 'bad' | 'warn' | 'info' | 'quiet']>} */ ({
-    passed: ['passed', 'ok'], failed: ['failed', 'bad'], decided: ['decided', 'info'], not_reached: ['not reached', 'quiet'],
-  })[verdict] ?? [oneLine(verdict, 40), 'quiet'];
-  return mark(text, colour);
+  const colours = /** @type {Record<string, 'ok' | 'bad' | 'info'>} */ ({ passed: 'ok', failed: 'bad', decided: 'info' });
+  return mark(oneLine(verdict, 40).replace('_', ' '), colours[verdict] ?? 'quiet');
 }
 
 /** The checks that a record went through, in words; those that passed say little. @param {StepRow[] | undefined} steps */
@@ -187,7 +185,7 @@ export function requestPane(page, explanation) {
   const request = /** @type {RequestDetail} */ (explanation.request);
   const status = request.status ? String(request.status) : 'connection broken';
   const colour = request.reason === 'scripted' ? 'info' : request.status >= 500 || !request.status ? 'bad' : request.status >= 400 ? 'warn' : 'ok';
-  const copies = /** @type {[string, string][]} */ ([['curl', repeatLine(request, page.base)], ['CLI: explain', page.cli(['explain', request.id])], ...testsOf(request).map(([name, text]) => [name === 'curl' ? 'Test: curl' : `Test: ${name}`, text]), ...(request.status >= 200 ? [['Scenario', scenarioOf(request, request.status)]] : [])]);
+  const copies = /** @type {[string, string][]} */ ([['curl', repeatLine(request, page.base)], ['CLI: explain', page.cli(['explain', request.id])], ...testsOf(request).map(([name, text]) => [`Test: ${name}`, text]), ...(request.status >= 200 ? [['Scenario', scenarioOf(request, request.status)]] : [])]);
   const { scenario } = request;
   const active = page.store.activeScenarios(request.key ?? '');
   // Where a scenario answered, it can be stopped.
@@ -217,12 +215,13 @@ export function requestPane(page, explanation) {
 export function eventPane(page, explanation) {
   const event = /** @type {EventRow} */ (explanation.event);
   const deliveries = event.deliveries ?? [];
-  const again = oneEvent(event.type, event.workspace ? page.store.keyOfWorkspace.get(event.workspace) ?? '' : '');
+  const key = page.store.keyOfWorkspace.get(event.workspace ?? '') ?? '';
+  const again = oneEvent(event.type, key);
   return h('article', null,
-    paneHead(page, event.type, event.workspace ? page.store.keyOfWorkspace.get(event.workspace) : null, event.id, mark('event', 'info'), dateTime(event.created_at)),
+    paneHead(page, event.type, key, event.id, mark('event', 'info'), dateTime(event.created_at)),
     h('p.sentence', null, prose(sentence(explanation.summary))),
     event.damage ? h('p.note', null, prose(event.damage)) : null,
-    h('div.actions', null, page.isDocument ? null : actionButton(page, { ...again, id: `again ${event.id}`, label: 'Trigger another' }), copyMenu(page, event.id, [['CLI', page.cli(again.cli)], ['CLI: explain', page.cli(['explain', event.id])]])),
+    h('div.actions', null, actionButton(page, { ...again, id: `again ${event.id}`, label: 'Trigger another' }), copyMenu(page, event.id, [['CLI', page.cli(again.cli)], ['CLI: explain', page.cli(['explain', event.id])]])),
     h('section', null, h('h3', null, 'Where it went'), deliveries.length
       ? h('ul.steps', null, deliveries.map((one) => {
         const last = page.store.decidingAttempt.get(one.id);

@@ -2,7 +2,7 @@
 
 import { commandOfAdvice, exampleLine, keyWords } from './command.js';
 import { foreign, guarded, h, prose } from './element.js';
-import { commandLine, emptyState, link, mark, meter, opening, pairs, section } from './parts.js';
+import { commandLine, emptyState, forgottenNote, link, mark, meter, opening, pairs, section } from './parts.js';
 import { capital, count, oneLine } from './text.js';
 
 /** The worst first. @type {Record<string, 'bad' | 'warn' | 'info' | 'quiet'>} */
@@ -56,11 +56,11 @@ function progressPart({ rules, not_exercised: idle, data }) {
   return h('div', { key: 'progress' }, meter(words, judged, rules, 'info'), h('p.quiet.small', null, `${words}.`));
 }
 
-/** @param {Page} page @returns {(Node | null)[]} */
+/** @param {Page} page @returns {Nodes} */
 export function reviewView(page) {
   const { findings, problem } = page.store;
   const { id, key } = page.route;
-  const heading = h('h2', { tabindex: -1 }, 'Review');
+  const heading = h('h2', null, 'Review');
   if (!findings) return [heading, h('p.empty', null, page.isDocument ? 'No findings are in this file: it was saved with a limit.' : foreign(problem || 'Loading…'))];
   const isShown = (/** @type {FindingRow} */ one) => !id || one.code === id;
   const wrong = failing(findings);
@@ -72,7 +72,7 @@ export function reviewView(page) {
     heading,
     h('p.sentence', null, readiness(findings)),
     progressPart(findings),
-    findings.forgotten_entries ? h('p.note', null, `${count(findings.forgotten_entries, 'entry', 'entries')} had been evicted from the journal and could not be checked.`) : null,
+    forgottenNote(findings.forgotten_entries),
     key && page.isDocument ? h('p.note', null, 'These findings cover every key in the file.') : null,
     id ? h('p', { key: 'back' }, link(page, { id: '' }, 'The whole review')) : null,
     h('div.summary', { key: 'findings' },

@@ -2,7 +2,7 @@
 
 import { changeSetting } from './command.js';
 import { foreign, guarded, h, icon, prose } from './element.js';
-import { commandsOf, copyMenu, documentLinks, mark, pairs, searchBox } from './parts.js';
+import { commandsOf, copyMenu, documentLinks, mark, pairs, searchBox, taking } from './parts.js';
 import { wordsOf } from './settings_words.js';
 import { capital, count, forKey, oneLine, settingText } from './text.js';
 
@@ -59,11 +59,11 @@ function settingControl(page, setting, row) {
     page.redraw();
   };
   if (typeof value === 'boolean') {
-    return h('input', { type: 'checkbox', role: 'switch', 'aria-label': name, checked: value, onchange: (/** @type {Event} */ event) => set(/** @type {HTMLInputElement} */ (event.target).checked) });
+    return h('input', { type: 'checkbox', role: 'switch', 'aria-label': name, checked: value, onchange: (/** @type {Typed} */ event) => set(event.target.checked) });
   }
   const choices = choicesOf(row?.values);
   if (choices) {
-    const chosen = (/** @type {Event} */ event) => set(choices[/** @type {HTMLSelectElement} */ (event.target).selectedIndex]);
+    const chosen = (/** @type {Typed<HTMLSelectElement>} */ event) => set(choices[event.target.selectedIndex]);
     return h('select', { 'aria-label': name, controlled: settingText(value), onchange: chosen }, choices.map((one) => h('option', { value: settingText(one) }, settingText(one) || 'none')));
   }
   const lines = linesOf(value);
@@ -72,12 +72,8 @@ function settingControl(page, setting, row) {
   const initial = isPlain ? lines.text : value === null ? '' : settingText(value);
   const text = forms.settings[settingName] ?? initial;
   const isLong = typeof value === 'object' && value !== null;
-  const change = (/** @type {Event} */ event) => {
-    forms.settings[settingName] = /** @type {HTMLInputElement} */ (event.target).value;
-    page.redraw();
-  };
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const change = taking(page, forms.settings, settingName);
+  const submit = () => {
     // What was typed last may not be drawn yet.
     const typed = forms.settings[settingName] ?? text;
     set(isPlain ? lines.parse(typed) : typeof value === 'string' ? typed : typed === '' ? null : typedValue(typed));
@@ -104,14 +100,14 @@ function settingPart(page, setting, row) {
     page.perform({ ...changeSetting(settingName, null, page.route.key), label: 'Undo the change' });
   };
   const said = page.ui.results.get(`set ${settingName}`);
-  const toggle = (/** @type {Event} */ event) => {
-    const isNow = /** @type {HTMLDetailsElement} */ (event.target).open;
+  const toggle = (/** @type {Typed<HTMLDetailsElement>} */ event) => {
+    const isNow = event.target.open;
     if (isNow !== (page.route.id === settingName) && (isNow || page.route.id === settingName)) page.go({ id: isNow ? settingName : '' }, true);
   };
   return h(isOpen ? 'div.setting.chosen' : 'div.setting', { key: settingName },
     h('div', null,
       h('p.actions', null, h('b', null, foreign(title)), isChanged ? mark(source === 'control API' ? (isOwn ? 'changed' : 'changed for all keys') : `from ${oneLine(source, 60)}`, 'info') : null,
-        isChanged && isOwn && !page.isDocument ? h('button.plain.value', { type: 'button', 'aria-label': `Undo the change of ${settingName}`, onclick: undo }, icon('undo'), 'Undo') : null),
+        isChanged && isOwn && !page.isDocument ? h('button.plain.value', { 'aria-label': `Undo the change of ${settingName}`, onclick: undo }, icon('undo'), 'Undo') : null),
       effect ? h('p.quiet', null, foreign(effect)) : null,
       h('details', { name: 'setting', open: isOpen, ontoggle: toggle },
         h('summary.small.quiet.go', { 'data-id': settingName }, h('code', null, foreign(settingName))),
@@ -145,7 +141,7 @@ function markSection() {
   document.querySelectorAll('.sections button').forEach((one, i) => one.ariaCurrent = String(i === read));
 }
 
-/** @param {Page} page @returns {(Node | null)[]} */
+/** @param {Page} page @returns {Nodes} */
 export function settingsView(page) {
   const { run } = page.store;
   const { filter, id, key } = page.route;
@@ -173,11 +169,11 @@ export function settingsView(page) {
       rare.length ? h('details.rare', { key: 'rare' }, h('summary.quiet', null, `${rare.length} rarely changed`), parts(rare)) : null);
   };
   return [
-    h('div.title', { key: 'title' }, h('h2', { tabindex: -1 }, 'Settings', key ? foreign(` of ${oneLine(key, 40)}`) : null),
+    h('div.title', { key: 'title' }, h('h2', null, 'Settings', key ? foreign(` of ${oneLine(key, 40)}`) : null),
       searchBox(page, 'Search; “changed” finds changed settings'),
       h('span.quiet', null, `${found.length} of ${count(all.length, 'setting')}`)),
     h('div.sided', { key: 'settings' },
-      h('ul.sections', { 'aria-label': 'Sections' }, groups.map(([title, group]) => h('li', { key: title }, h('button.plain', { type: 'button', onclick: () => document.getElementById(`section-${title}`)?.scrollIntoView() }, title, h('span.count', null, String(group.length)))))),
+      h('ul.sections', { 'aria-label': 'Sections' }, groups.map(([title, group]) => h('li', { key: title }, h('button.plain', { onclick: () => document.getElementById(`section-${title}`)?.scrollIntoView() }, title, h('span.count', null, String(group.length)))))),
       h('div', null, groups.length ? null : h('p.empty', null, 'No setting matches.'), groups.map(([title, group]) => groupPart(title, group)), page.isDocument ? null : documentLinks(page))),
   ];
 }

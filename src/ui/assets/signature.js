@@ -36,7 +36,7 @@ export function signatureHeaders(scheme, headers) {
   const id = headerOf(headers, scheme.id) ?? '';
   const fields = value.split(/[\s,]+/).filter(Boolean);
   const time = headerOf(headers, scheme.time) ?? fields.find((field) => field.startsWith('t='))?.slice(2) ?? '';
-  const signatures = value.split(/[\s,]+/).filter((field) => field && !/^(t=.*|v\d+a?)$/.test(field)).map((field) => field.replace(/^(v\d+|sha256)=(?=.)/, ''));
+  const signatures = fields.filter((field) => !/^(t=.*|v\d+a?)$/.test(field)).map((field) => field.replace(/^(v\d+|sha256)=(?=.)/, ''));
   return { id, time, signatures };
 }
 

@@ -251,11 +251,11 @@ export class Store {
     this.changed();
   }
 
-  /** The emulator's time, as far as known. @param {number} browserTime @returns {number} */
-  now(browserTime) {
-    if (!this.run) return browserTime;
-    const since = this.run.clock.mode === 'real' && this.phase !== 'document' ? browserTime - this.runAt : 0;
-    return instant(this.run.clock.now) + since;
+  /** The time of a key, or the emulator's, as far as known: between two readings of the state the browser counts. @param {number} browserTime @param {string} [key] @returns {number} */
+  now(browserTime, key = '') {
+    const clock = this.clockOf(key);
+    if (!clock) return browserTime;
+    return instant(clock.now) + (clock.mode === 'real' && this.phase !== 'document' ? browserTime - this.runAt : 0);
   }
 
   /** The clock of a key, or else the emulator's. @param {string} key */

@@ -31,13 +31,13 @@ export function outcome(page, id) {
   return h('section.next', { role: 'status' }, h('h3', null, `${count(events.length, 'event')} fired`), rows.length ? h('ul.steps', null, rows) : h('p.quiet', null, 'No delivery yet.'), deliveries.length > 20 ? h('p.quiet', null, `and ${deliveries.length - 20} more`) : null);
 }
 
-/** @param {Page} page @returns {(Node | null)[]} */
+/** @param {Page} page @returns {Nodes} */
 export function triggerView(page) {
   const known = types(page);
   const values = page.ui.forms.trigger ??= { ...ONE_EVENT };
   const type = values.type || known[0] || 'workflow.completed';
-  const change = (/** @type {string} */ name) => (/** @type {Event} */ event) => {
-    const input = /** @type {HTMLInputElement} */ (event.target);
+  const change = (/** @type {string} */ name) => (/** @type {Typed} */ event) => {
+    const input = event.target;
     values[name] = input.type === 'checkbox' ? input.checked : input.type === 'number' ? Number(input.value) || 1 : input.value;
     page.redraw();
   };
@@ -46,7 +46,6 @@ export function triggerView(page) {
   const choice = (/** @type {string} */ name, /** @type {string} */ label, /** @type {[string, string][]} */ options, /** @type {string} */ value) =>
     h('label', null, label, h('select', { controlled: value, onchange: change(name) }, options.map(([option, text]) => h('option', { value: option }, text))));
   const check = (/** @type {string} */ name, /** @type {string} */ label) => h('label.check', null, h('input', { type: 'checkbox', onchange: change(name), checked: values[name] }), ` ${label}`);
-  const active = (page.store.run?.subscriptions ?? []).filter((one) => one.status === 'active');
   const key = keyOf(page, values);
   const subscriptions = (page.store.run?.subscriptions ?? []).filter((one) => one.key === key);
   // One of another key would be refused.
@@ -60,16 +59,12 @@ export function triggerView(page) {
   } catch (error) {
     problem = `Data: ${messageOf(error)}`;
   }
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    if (action && key) page.perform(make());
-  };
-  const isTaken = active.some((one) => one.key === key);
+  const isTaken = subscriptions.some((one) => one.status === 'active');
   const matching = subscriptions.filter((one) => one.status === 'active' && (one.events.includes(type) || !one.events.length));
   return [
-    h('h2', { tabindex: -1 }, 'Trigger an event'),
+    h('h2', null, 'Trigger an event'),
     h('div.halves', { key: 'trigger' },
-      h('form', { onsubmit: submit },
+      h('form', { onsubmit: () => action && key && page.perform(make()) },
         h('div.fields', null, keyChoice(page, values), choice('type', 'Type', (known.length ? known : [type]).map((one) => [one, oneLine(one, 80)]), type),
           key ? choice('subscription', 'Receivers', [['', `all that match (${matching.length})`], .../** @type {[string, string][]} */ (subscriptions.map((one) => [one.id, oneLine(one.url, 90)]))], subscription) : null,
           choice('tamper', 'Forge on purpose', TAMPERS.map((one) => [one, one === 'timestamp' ? 'old timestamp' : one.replace('_', ' ') || 'nothing']), values.tamper)),
@@ -100,7 +95,7 @@ function health({ status }, deliveries) {
   return last ? last.failed ? mark('failing', 'bad') : mark('healthy', 'ok') : mark('not used yet', 'info');
 }
 
-/** One event to this subscription alone. @param {SubscriptionRow} one @returns {import('./command.js').Action} */
+/** One event to this subscription alone. @param {SubscriptionRow} one @returns {Action} */
 function testEvent(one) {
   return { ...oneEvent(one.events[0], one.key ?? '', one.id), id: `test ${one.id}`, label: 'Send a test event', isQuiet: true };
 }
@@ -127,7 +122,7 @@ function secretPart(page, one) {
   const known = secrets[one.id];
   const grace = /** @type {any} */ (page.store.run?.profile?.data.find(({ setting }) => setting === 'webhooks.rotation_grace'));
   return h('span.actions', null, known ? h('code', null, known) : h('span.quiet', { 'aria-hidden': 'true' }, 'whsec_••••••••'),
-    known ? [h('button.plain', { type: 'button', onclick: hide }, 'Hide'), copyButton(page, known, 'the secret')] : h('button.plain', { type: 'button', onclick: reveal }, 'Reveal'),
+    known ? [h('button.plain', { onclick: hide }, 'Hide'), copyButton(page, known, 'the secret')] : h('button.plain', { onclick: reveal }, 'Reveal'),
     actionButton(page, { ...rotate(one.id, grace?.value), label: 'Rotate' }, false, 'plain'), one.signing_secrets > 1 ? h('span.quiet.small', null, 'the old one still signs') : null);
 }
 
@@ -172,22 +167,18 @@ function subscribeForm(page) {
   const values = page.ui.forms.subscribe ??= { url: 'https://demo.sink.localhost/hook', events: '' };
   const key = keyOf(page, values);
   const action = () => subscribe(values.url, values.events.split(/[\s,]+/).filter(Boolean), key);
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    if (key) page.perform(action());
-  };
-  return h('form', { onsubmit: submit },
+  return h('form', { onsubmit: () => key && page.perform(action()) },
     keyChoice(page, values),
     h('label', null, 'URL; https://NAME.sink.localhost/ is a receiver built into the emulator', h('input', { type: 'text', controlled: values.url, oninput: taking(page, values, 'url'), required: true })),
     h('label', null, 'Events; empty for all', h('input', { type: 'text', controlled: values.events, oninput: taking(page, values, 'events'), placeholder: 'workflow.completed, reference.matched' })),
     key ? h('div.actions', null, actionButton(page, action(), true), h('span.quiet', null, 'for ', foreign(key)), copyMenu(page, 'subscribe', commandsOf(page, [action()]))) : h('p.quiet', null, 'Choose the key that subscribes.'));
 }
 
-/** @param {Page} page @returns {(Node | null)[]} */
+/** @param {Page} page @returns {Nodes} */
 export function subscriptionsView(page) {
   const all = (page.store.run?.subscriptions ?? []).filter((one) => !page.route.key || one.key === page.route.key);
   return [
-    h('div.title', null, h('h2', { tabindex: -1 }, 'Subscriptions'), h('span.quiet', null, all.length ? count(all.length, 'subscription') : null)),
+    h('div.title', null, h('h2', null, 'Subscriptions'), h('span.quiet', null, all.length ? count(all.length, 'subscription') : null)),
     all.length ? scrolled('Subscriptions', h('table.rows', null,
       h('thead', null, h('tr', null, ['Receiver', 'Health', 'Events', 'Key', 'Deliveries', 'Last'].map((head, i) => h(['th', 'th', 'th.late.wraps', 'th.late', 'th.number.late', 'th.number.late'][i], { scope: 'col' }, head)))),
       h('tbody', null, all.map((one) => guarded(() => subscriptionRow(page, one), one)))))

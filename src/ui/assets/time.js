@@ -5,16 +5,7 @@ import { foreign, h } from './element.js';
 import { actionButton, commandsOf, copyMenu, fold, link, mark, section, taking } from './parts.js';
 import { count, dateTime, duration, milliseconds, oneLine } from './text.js';
 
-/** The clock as it runs: between two readings of the state the browser counts. @param {Page} page @param {string} key @returns {string} */
-function runningClock(page, key) {
-  const clock = page.store.clockOf(key);
-  if (!clock) return '';
-  const since = clock.mode === 'real' && !page.isDocument ? Date.now() - page.store.runAt : 0;
-  const at = new Date(Date.parse(clock.now) + since);
-  return Number.isNaN(at.getTime()) ? clock.now : dateTime(at.toISOString().replace(/\.\d+Z$/, 'Z'));
-}
-
-/** @param {Page} page @returns {(Node | null)[]} */
+/** @param {Page} page @returns {Nodes} */
 export function timeView(page) {
   const { run } = page.store;
   if (!run) return [h('h2', null, 'Time')];
@@ -39,10 +30,10 @@ export function timeView(page) {
   const state = { frozen: mark('frozen', 'warn'), auto: mark('moves while a call waits', 'info'), real: mark('runs', 'ok') }[clock.mode];
   const modes = /** @type {const} */ (['real', 'frozen', 'auto']).filter((mode) => mode !== clock.mode).map((mode) => clockMode(mode, key));
   return [
-    h('div.title', null, h('h2', { tabindex: -1 }, 'Time'), page.isDocument ? null : copyMenu(page, 'time', commandsOf(page, [by(), ...modes, ...(toNext ? [{ ...toNext, label: 'To what is due next' }] : [])]))),
+    h('div.title', null, h('h2', null, 'Time'), page.isDocument ? null : copyMenu(page, 'time', commandsOf(page, [by(), ...modes, ...(toNext ? [{ ...toNext, label: 'To what is due next' }] : [])]))),
     h('div.halves', { key: 'time' },
       h('div', null,
-        h('div', null, h('p.label', null, key ? foreign(`The clock of ${oneLine(key, 60)}`) : 'The emulator’s clock'), h('p.now', null, runningClock(page, key)),
+        h('div', null, h('p.label', null, key ? foreign(`The clock of ${oneLine(key, 60)}`) : 'The emulator’s clock'), h('p.now', null, dateTime(new Date(page.store.now(Date.now(), key)).toISOString().replace(/\.\d+Z$/, 'Z'))),
           h('p.actions', null, state, h('span.quiet', null, [moved ? `${duration(Math.abs(moved))} ${moved > 0 ? 'ahead of' : 'behind'} real time` : clock.mode === 'real' ? 'real time' : '', clock.follows ? 'follows the emulator’s' : ''].filter(Boolean).join(', ')))),
         page.isDocument ? null : [
           h('div.card', null,
