@@ -2,7 +2,7 @@
 
 import { exampleLine, keyWords } from './command.js';
 import { breakable, foreign, guarded, h, icon, prose } from './element.js';
-import { adviceDone, commandLine, copyButton, copyMenu, emptyState, fold, link, opening, pairs, pre, saveReport, scrolled, section, testButton } from './parts.js';
+import { adviceDone, commandLine, copyButton, copyMenu, emptyState, fold, forgottenNote, link, opening, pairs, pre, saveReport, scrolled, section, testButton } from './parts.js';
 import { failing, readiness } from './review.js';
 import { commandOf } from './shell.js';
 import { NUMBERS, capital, count, dateTime, distance, duration, isRefused, listed, nameOfTest, oneLine, settingText, shortKey, timeOfDay } from './text.js';
@@ -21,8 +21,6 @@ const MAX_SENTENCES = 200;
 const MAX_NAMED = 12;
 const MAX_TESTS = 1000;
 const MAX_UNFINISHED = 5;
-/** The margin beside the drawing, as in the style. */
-const MARGIN = 24;
 
 /** Whether a test failed. Its runner may have expected it: then the command succeeded. @param {RunDocument} run @param {KeyRow['test']} test */
 export function isFailed(run, test) {
@@ -62,18 +60,17 @@ function shownBy({ store }, cause, key) {
   return Object.assign({}, cause, { tests: cause.tests.filter(isOwn), keys: [key], records: entries.map(({ id }) => id), count: entries.length, entries });
 }
 
-/** The four numbers, each with the filter that shows what it counts. @param {Page} page @param {RunDocument} run */
-function fourNumbers(page, run) {
-  const { store } = page;
+/** The four numbers, each with the filter that shows what it counts. @param {Page} page @param {RunDocument} run @param {Entry[]} entries */
+function fourNumbers(page, run, entries) {
   const tests = (run.keys ?? []).filter((one) => one.test);
   // Not every key may be in the document.
   const all = Math.max(run.verification.tests ?? 0, tests.length);
   const red = run.exec?.exit_status === 0 ? 0 : Math.max(run.verification.failed_tests ?? 0, tests.filter((one) => isFailed(run, one.test)).length);
-  const refused = store.entries.filter((entry) => entry.kind === 'request' && (entry.status >= 400 || !entry.status));
-  const deliveries = store.entries.filter((entry) => entry.kind === 'delivery' && !entry.superseded);
+  const refused = entries.filter((entry) => entry.kind === 'request' && (entry.status >= 400 || !entry.status));
+  const deliveries = entries.filter((entry) => entry.kind === 'delivery' && !entry.superseded);
   const lost = deliveries.filter((entry) => entry.failed).length;
   const refusedForgeries = deliveries.filter((entry) => entry.forged && isRefused(entry)).length;
-  const cell = (/** @type {number} */ number, /** @type {string} */ name, /** @type {string} */ many, /** @type {string} */ bad, /** @type {string} */ more, /** @type {Partial<import('./route.js').Route>} */ to) =>
+  const cell = (/** @type {number} */ number, /** @type {string} */ name, /** @type {string} */ many, /** @type {string} */ bad, /** @type {string} */ more, /** @type {To} */ to) =>
     h('li', null, h('a', { href: page.address(to) }, h('b', null, NUMBERS.format(number)), h('span', null, number === 1 ? name : many, bad ? [' · ', h('span.bad', null, bad)] : null, more ? ` · ${more}` : null)));
   /** @type {Map<number | string, number>} */
   const statuses = new Map();
@@ -94,7 +91,7 @@ function commandFor(page, words) {
   return commandOf(['wrs-emulator', ...words, '--from', /\.(html?|json)$/.test(file) ? file : 'report.html']);
 }
 
-/** What is known of a cause, and what to do. @param {Page} page @param {Cause} cause @param {boolean} [isOfTest] whether it stands under the name of its test @returns {(Node | null)[]} */
+/** What is known of a cause, and what to do. @param {Page} page @param {Cause} cause @param {boolean} [isOfTest] whether it stands under the name of its test @returns {Nodes} */
 function causeFacts(page, cause, isOfTest) {
   const { sentence, outcome, remedy, also, tests, records, entries, findings } = cause;
   const { run } = page.store;
@@ -267,7 +264,7 @@ function readingsPart(exec) {
 /** @param {Page} page @param {RunDocument} run */
 function environment(page, run) {
   const { emulator } = run;
-  /** @type {[string, import('./element.js').Child][]} */
+  /** @type {[string, Child][]} */
   const facts = [
     ['Version', foreign(emulator.version)],
     ['Address', foreign(emulator.base_url ?? page.base)],
@@ -281,12 +278,17 @@ function environment(page, run) {
   return section('Environment', pairs(facts));
 }
 
-/** @param {Page} page @returns {(Node | null)[]} */
+/** @param {Page} page @returns {Nodes} */
 export function summaryView(page) {
-  const { run, entries, findings, verdict } = page.store;
-  const { isDocument, route: { key } } = page;
-  if (!run?.verification) return [h('h2', { tabindex: -1 }, 'Summary'), h('p.empty', null, 'Loading…')];
-  const verification = verdict ?? run.verification;
+  const { run: all, findings, verdict, problem } = page.store;
+  const { isDocument, route } = page;
+  // A file has one verdict, of all keys.
+  const key = isDocument ? '' : route.key;
+  const verification = verdict ?? (key ? null : all?.verification);
+  if (!all || !verification) return [h('h2', null, 'Summary'), h('p.empty', null, problem || 'Loading…')];
+  const isOf = (/** @type {{key: string | null}} */ one) => !key || one.key === key;
+  const run = key ? { ...all, key, keys: all.keys?.filter(isOf), verification } : all;
+  const entries = page.store.entries.filter(isOf);
   const causes = causesOf({ verification }, entries);
   const { tone = 'quiet', sentence = '' } = verification.headline ?? {};
   const hasTests = isDocument && run.keys?.some((one) => one.test);
@@ -300,23 +302,21 @@ export function summaryView(page) {
   const said = isDocument || !failed.length ? sentence : problems;
   const isOfNoTest = isDocument && !run.keys?.some(({ test }) => isFailed(run, test));
   const isRed = run.exec?.exit_status || causes.some(({ standing }) => standing === 'failed');
-  const { forgotten_entries: forgotten } = run.verification;
   const unused = run.verification.unused.filter(({ message }) => !causes.some((cause) => cause.sentence === message));
   const omitted = Object.entries(run.omitted ?? {}).filter(([, number]) => number > 0).map(([kind, number]) => `${number} ${kind.replace(/_/g, ' ')}`);
-  const isEmpty = !entries.length && !isDocument;
+  const isEmpty = !page.store.entries.length && !isDocument;
   const command = run.exec?.command.length ? commandOf(run.exec.command.map(String)) : '';
-  const width = (page.width || 1000) - 2 * MARGIN;
-  const drawing = isEmpty ? null : guarded(() => timeline(page, entries, width + 32), null);
+  const drawing = isEmpty ? null : guarded(() => timeline(page, entries, (page.width || 1000) - 16), null);
   return [
-    isDocument ? h('div', { key: 'head' }, h('h2', { tabindex: -1 }, foreign(headOf(run))), h('p.actions.small.quiet', null, h('span', null, dateTime(run.recorded_at).replace(/\.\d+/, '')), command ? h('span.id', null, foreign(command, 'code'), copyButton(page, command, 'the command')) : null))
-      : h('div.title', { key: 'head' }, h('h2', { tabindex: -1 }, 'Summary'), h('button', { type: 'button', onclick: () => saveReport(page) }, key ? `Save the report of ${shortKey(key, [])}` : 'Save the report'), copyMenu(page, 'summary', [['Save the report: CLI', page.cli(['run', 'save', 'report.html', ...keyWords(key)])], ['Verdict: CLI', page.cli(['verdict', ...keyWords(key)])]])),
+    isDocument ? h('div', { key: 'head' }, h('h2', null, foreign(headOf(run))), h('p.actions.small.quiet', null, h('span', null, dateTime(run.recorded_at).replace(/\.\d+/, '')), command ? h('span.id', null, foreign(command, 'code'), copyButton(page, command, 'the command')) : null))
+      : h('div.title', { key: 'head' }, h('h2', null, 'Summary'), h('button', { onclick: () => saveReport(page) }, key ? `Save the report of ${shortKey(key, [])}` : 'Save the report'), copyMenu(page, 'summary', [['Save the report: CLI', page.cli(['run', 'save', 'report.html', ...keyWords(key)])], ['Verdict: CLI', page.cli(['verdict', ...keyWords(key)])]])),
     h(`p.verdict.${tone}`, null, said.split(/(?<=^\w+)(?=: )/).map(prose)),
-    key && !isDocument ? h('p.note', null, 'This covers all keys; the report that is saved covers this key.') : null,
+    route.key && isDocument ? h('p.note', null, 'This covers all keys.') : null,
     isOfNoTest ? failedPart : null,
     hasTests ? guarded(() => testsPart(page, run, causes), run.keys) : null,
-    fourNumbers(page, run),
+    fourNumbers(page, run, entries),
     omitted.length && isDocument ? h('p.note', null, `Left out of this file, the oldest first: ${listed(omitted)}.`) : null,
-    forgotten ? h('p.note', null, `${count(forgotten, 'entry', 'entries')} had been evicted from the journal and could not be checked.`) : null,
+    forgottenNote(run.verification.forgotten_entries),
     isEmpty ? h('div', null, testButton(page)) : null,
     isEmpty ? emptyState(page, 'Send a request, or run your tests against the emulator:', [exampleLine(page.base)]) : drawing,
     h('div.summary', { key: 'summary' },
