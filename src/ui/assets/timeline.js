@@ -57,6 +57,14 @@ export function lanesOf(entries, nameOf, failed = new Set()) {
   return new Map([...lanes, ...others.map((key) => /** @type {[string, string]} */ ([key, 'others']))]);
 }
 
+/** A test's name, after what differs of its file where others have the same. @param {string} test @param {string[]} all */
+function ownName(test, all) {
+  const name = nameOfTest(test);
+  const alike = all.filter((one) => one !== test && nameOfTest(one) === name);
+  for (let i = 0; alike.length; i++) if (alike.some((one) => one[i] !== test[i])) return test.slice(test.lastIndexOf('/', i) + 1);
+  return name;
+}
+
 /** Marks gathered into buckets of pixels. A stretch of buckets that is full is a band; other marks stay alone. @param {Placed[]} marks @returns {{single: Placed[], bands: Placed[][][]}} */
 export function banded(marks) {
   /** @type {Map<number, Placed[]>} */
@@ -180,10 +188,10 @@ export function timeline(page, entries, wide = page.width || 1000) {
   if (!shown.length) return h('p.quiet', null, 'Nothing happened.');
   const isSmall = wide < 560;
   const isFolded = page.ui?.folded ?? isSmall;
-  const tests = new Map((page.store.run?.keys ?? []).flatMap(({ key, test }) => (test ? [[key, nameOfTest(test.test)]] : [])));
+  const tests = new Map((page.store.run?.keys ?? []).flatMap(({ key, test }) => (test ? [[key, test.test]] : [])));
   const keys = page.store.keys();
   const red = new Set((page.store.run?.keys ?? []).filter(({ test }) => test?.outcome === 'failed').map(({ key }) => key));
-  const lanes = lanesOf(shown, (key) => tests.get(key) ?? shortKey(key, keys, Infinity), red);
+  const lanes = lanesOf(shown, (key) => (tests.has(key) ? ownName(tests.get(key) ?? '', [...tests.values()]) : shortKey(key, keys, Infinity)), red);
   const laneOf = (/** @type {Entry} */ { key }) => (isFolded ? '' : lanes.get(key ?? '') ?? '');
   const names = isFolded ? [''] : [...new Set(lanes.values())];
   const height = isFolded ? FOLDED : names.length === 1 ? 56 : Math.max(isSmall ? 36 : 20, Math.min(40, Math.round(108 / names.length)));
@@ -246,7 +254,7 @@ export function timeline(page, entries, wide = page.width || 1000) {
     page.redraw();
   };
   return h(isFolded ? 'figure.timeline.folded' : 'figure.timeline', { key: 'timeline' }, svg,
-    h('button.plain.only', { type: 'button', 'aria-expanded': String(!isFolded), 'aria-label': isFolded ? 'Unfold the timeline' : 'Fold the timeline', onclick: fold }, icon(isFolded ? 'down' : 'rise')),
+    h('button.plain.only', { 'aria-expanded': String(!isFolded), 'aria-label': isFolded ? 'Unfold the timeline' : 'Fold the timeline', onclick: fold }, icon(isFolded ? 'down' : 'rise')),
     isFolded ? null : h('figcaption.legend', null,
       LEGEND.filter(([, , , drawn]) => svg.querySelector(drawn)).map(([colour, name, shape]) => h('span', null, s('svg', { viewBox: '0 0 12 12', 'aria-hidden': 'true' }, s('path', { class: colour, d: shape })), ` ${name}`)),
       h('span', null, foreign(`${isBroken}${svg.querySelector('g g g rect') ? 'Bars: many requests. ' : ''}Drag to filter.`))));
