@@ -96,7 +96,7 @@ test("what an action led to is said as the page shows it", () => {
   const row = { url: "https://a/", status: "exhausted", forgery: null };
   assert.equal(outcomeOf({ events: [{}], deliveries: [row] }), "1 fired: https://a/ exhausted");
   assert.equal(outcomeOf({ events: [{}], deliveries: [{ ...row, forgery: "refused", last: { status: 401 } }] }), "1 fired: https://a/ forgery refused with 401");
-  assert.equal(outcomeOf({ active: [], own_lists: [{ key: "sk_test_a", active: ["burst"] }] }), "Done, except for keys with lists of their own.");
+  assert.equal(outcomeOf({ active: [], own_lists: [{ key: "sk_test_a", active: ["burst"] }] }), "Off for all keys except those with a list of their own: sk_test_a.");
   assert.equal(outcomeOf({ active: [], own_lists: [] }), "Done.");
 });
 

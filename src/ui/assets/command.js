@@ -1,7 +1,7 @@
 // Every action as a call of the control API and as the two commands that do the same. Pure.
 
 import { commandOf, curl } from './shell.js';
-import { forKey, settingText } from './text.js';
+import { forKey, oneLine, settingText } from './text.js';
 
 /** @typedef {{id: string, label: string, method: string, path: string, body?: Record<string, unknown>, cli: string[], danger?: string, about?: string, text?: string, done?: string, isQuiet?: boolean, isSaid?: boolean}} Action */
 
@@ -74,9 +74,9 @@ export function setClock(time, key) {
   return { id: `set clock ${key}`, label: 'Set', method: 'POST', path: 'clock', body: { set: time, ...keyField(key) }, cli: ['clock', 'set', time, ...keyWords(key)] };
 }
 
-/** @param {string[]} names @param {string} key @param {string} label @returns {Action} */
+/** @param {string[] | null} names null for those of all keys @param {string} key @param {string} label @returns {Action} */
 export function activate(names, key, label) {
-  const cli = names.length ? ['scenarios', 'use', ...names] : ['scenarios', 'off'];
+  const cli = ['scenarios', ...(names?.length ? ['use', ...names] : [names ? 'off' : 'follow'])];
   return { id: `activate ${label}`, label, method: 'POST', path: 'scenarios/active', body: { active: names, ...keyField(key) }, cli: [...cli, ...keyWords(key)] };
 }
 
@@ -156,8 +156,6 @@ export function commandOfAdvice(advice, base) {
       return cliLine(['scenarios', 'follow', ...keyWords(advice.key ?? '')], base);
     case 'list_scenarios':
       return cliLine(['scenarios', 'list'], base);
-    case 'forward':
-      return cliLine(['forwards', 'add', `${advice.url}=${advice.to}`], base);
     case 'subscribe':
       return cliLine(['subscriptions', 'create', advice.url, ...keyWords(advice.key ?? '')], base);
     case 'listen':
@@ -245,7 +243,7 @@ export function outcomeOf(data, done = 'Done.') {
   }
   if (data?.secret) return `The secret, shown once: ${data.secret}`;
   if (data?.changes) return [...data.changes, ...data.unchanged].join('; ') || 'Nothing changed.';
-  if (data?.own_lists?.length) return `${done.slice(0, -1)}, except for keys with lists of their own.`;
+  if (data?.own_lists?.length) return `${data.active.join(', ') || 'Off'} for all keys except those with a list of their own: ${oneLine(data.own_lists.map((/** @type {any} */ one) => one.key).join(', '))}.`;
   if (data?.now) return `The clock is at ${data.now}.`;
   if (data?.events) return `${data.events.length} fired: ${(data.deliveries ?? []).map((/** @type {any} */ one) => `${one.url} ${one.forgery ? `forgery ${one.forgery} with ${one.last?.status}` : one.status}`).join(', ') || 'no outcome yet'}`;
   return done;

@@ -2,7 +2,7 @@
 
 import { activate } from './command.js';
 import { foreign, guarded, h, prose } from './element.js';
-import { actionButton, commandsOf, copyMenu, idPart, keptPart, link, mark, meter, scrolled, section } from './parts.js';
+import { actionButton, commandsOf, copyMenu, idPart, keptPart, link, mark, meter, scrolled, section, taking } from './parts.js';
 import { count, forKey, messageOf, oneLine, shortKey } from './text.js';
 
 /** @param {DiagnosticRow} problem @returns {Node} */
@@ -25,10 +25,10 @@ export function progress(page, name, most = MAX_KEYS) {
   const all = page.store.run?.scenarios.find((one) => one.name === name)?.progress ?? [];
   const weight = (/** @type {typeof all[0]} */ { rules, emissions }) => rules.reduce((sum, rule) => sum + rule.applied, 0) + emissions.reduce((sum, each) => sum + each.fired + each.planned, 0);
   const met = all.filter((one) => weight(one) > 0).sort((a, b) => weight(b) - weight(a));
-  if (!met.length) return activeSomewhere(page, name) ? h('p.quiet', null, 'No matching request yet.') : null;
+  if (!met.length) return activeSomewhere(page, name) ? h('p.quiet', null, 'None of its rules has applied yet.') : null;
   const cell = (/** @type {string} */ what, /** @type {number} */ done, /** @type {number | null} */ of) => h('td', null, of === null ? count(done, 'time') : [meter(`${what}: ${done} of ${of}`, done, of, 'info'), h('span', null, `${done} of ${of}`)]);
   const heads = ['Key', ...met[0].rules.map(({ rule }) => rule), ...met[0].emissions.map(({ emission }) => emission), ...(met.some((one) => one.step) ? ['Step'] : [])];
-  const rest = [met.length > most ? `${met.length - most} more keys met it` : '', all.length > met.length ? `${listedNames(all.filter((one) => !met.includes(one)).map(({ key }) => key ?? 'requests without a key'))} met no rule yet` : ''].filter(Boolean);
+  const rest = [met.length > most ? `${met.length - most} more keys met it` : '', all.length > met.length ? `no rule has applied yet for ${listedNames(all.filter((one) => !met.includes(one)).map(({ key }) => key ?? 'no key'))}` : ''].filter(Boolean);
   return h('div', null,
     scrolled(`Progress of ${name}`, h('table.grid.progress', null,
       h('thead', null, h('tr', null, heads.map((head) => h('th', { scope: 'col', title: head }, foreign(oneLine(head, 40)))))),
@@ -64,18 +64,14 @@ function sourceLines(text, problems) {
 /** Playing a scenario: for the chosen key, or for one that is typed, or for all. @param {Page} page @param {string} name @param {string} [look] @returns {Node} */
 function playPart(page, name, look = '') {
   const values = page.ui.forms.play ??= { key: '' };
-  const key = page.route.key || values.key;
+  const key = page.route.key || values.key.trim();
   const others = page.store.activeScenarios(key).filter((one) => one !== name);
-  const change = (/** @type {Event} */ event) => {
-    values.key = /** @type {HTMLInputElement} */ (event.target).value.trim();
-    page.redraw();
-  };
   return h('div.play', null,
     actionButton(page, { ...activate([name], key, others.length ? 'Play instead for' : 'Play for'), id: `play ${name} ${key}`, isQuiet: page.store.activeScenarios(key).includes(name), about: `${key || 'all keys'}: ${name}`, done: `${name} plays for ${key || 'all keys'}${others.length ? `, instead of ${listedNames(others)}` : ''}.`, isSaid: true }, false, look),
-    page.route.key ? foreign(shortKey(key, page.store.keys())) : h('input', { type: 'search', list: 'keys', 'aria-label': `Key that plays ${name}`, placeholder: 'all keys', controlled: values.key, oninput: change, autocomplete: 'off', spellcheck: 'false' }));
+    page.route.key ? foreign(shortKey(key, page.store.keys())) : h('input', { type: 'search', list: 'keys', 'aria-label': `Key that plays ${name}`, placeholder: 'all keys', controlled: values.key, oninput: taking(page, values, 'key'), autocomplete: 'off', spellcheck: 'false' }));
 }
 
-/** Stopping it for everybody who plays it. @param {Page} page @param {string} name @returns {(Node | null)[]} */
+/** Stopping it for everybody who plays it. @param {Page} page @param {string} name @returns {Nodes} */
 function stopParts(page, name) {
   const { store, route } = page;
   const stop = (/** @type {string} */ key) => actionButton(page, { ...activate(store.activeScenarios(key).filter((one) => one !== name), key, `Stop${forKey(key)}`), id: `play ${name} ${key}`, about: name, done: `${name} is stopped.` });
@@ -92,11 +88,15 @@ function whole(page, one) {
   const whom = forKey(key, ' for all keys');
   const toggle = isActive ? activate(others, key, `Stop${whom}`) : activate([one.name], key, `Play${whom}`);
   const isOwn = one.origin === 'inline' && !page.isDocument;
+  const last = `the last good version, shown here, is ${activeSomewhere(page, one.name) ? 'still' : 'not'} playing.`;
+  // The list has the first error alone.
+  const id = `errors ${one.problem?.message}`;
+  const errors = page.ui.results.get(id)?.data?.diagnostics?.filter((/** @type {DiagnosticRow} */ each) => each.file === one.problem?.file);
   return h('article.halves', { key: one.name },
     h('div', null,
-      h('div', null, h('div.title', null, h('h2', { tabindex: -1 }, foreign(one.title || one.name)), stateMark(page, one)), idPart(page, one.name)),
+      h('div', null, h('div.title', null, h('h2', null, foreign(one.title || one.name)), stateMark(page, one)), idPart(page, one.name)),
       one.description ? h('p', null, prose(one.description)) : null,
-      one.problem ? [diagnostic(one.problem), one.text ? h('p', null, `The file on disk has an error; the last good version, shown here, ${activeSomewhere(page, one.name) ? 'is still playing' : 'stays'}.`) : null] : null,
+      one.problem ? [...(errors ?? [one.problem]).map(diagnostic), errors || !/ more err/.test(one.problem.message) ? null : actionButton(page, { id, label: 'Show all errors', method: 'GET', path: 'scenarios', cli: [] }), one.text ? h('p', null, `The file on disk has an error; ${last}`) : null] : null,
       h('div.actions', null,
         page.isDocument ? null : isActive ? actionButton(page, { ...toggle, id: `play ${one.name} ${key}` }) : [one.text ? playPart(page, one.name, 'primary') : null, stopParts(page, one.name)].flat(),
         !isActive && others.length ? actionButton(page, activate([...others, one.name], key, `Add after ${listedNames(others)}`)) : null,
@@ -104,8 +104,8 @@ function whole(page, one) {
         page.isDocument || !one.text ? null : link(page, { id: one.name, filter: 'copy' }, 'Edit a copy'),
         page.isDocument ? null : copyMenu(page, one.name, [...commandsOf(page, [toggle]), ['Scenario', one.text ?? '']])),
       activeSomewhere(page, one.name) || one.progress?.length ? section('Progress', progress(page, one.name, 200)) : null,
-      isOwn ? keptPart(page, one.name, one.text ?? '') : null,
-      ['inline', 'built-in'].includes(one.origin) || page.isDocument ? null : h('p.note', null, 'This is a file: edit ', foreign(one.origin, 'code'), ' and save it; it is loaded again at once.')),
+      page.isDocument || one.origin === 'built-in' ? null : isOwn ? keptPart(page, one.name, one.text ?? '')
+        : one.state === 'deleted' ? keptPart(page, one.name, one.text ?? '', ['The file ', foreign(one.origin, 'code'), ` was deleted; ${last}`]) : h('p.note', null, 'This is a file: edit ', foreign(one.origin, 'code'), ' and save it; it is loaded again at once.')),
     section(`Text, ${one.origin}`, h('pre.source', { tabindex: 0, role: 'region', 'aria-label': 'Text of the scenario' }, sourceLines(one.text ?? '', []))));
 }
 
@@ -178,12 +178,12 @@ function editor(page, one, from) {
     form.timer = setTimeout(() => send(false), 300);
     page.redraw();
   };
-  const change = (/** @type {'name' | 'text'} */ field) => (/** @type {Event} */ event) => {
-    form[field] = /** @type {HTMLInputElement} */ (event.target).value;
+  const change = (/** @type {'name' | 'text'} */ field) => (/** @type {Typed} */ event) => {
+    form[field] = event.target.value;
     check();
   };
-  const begin = (/** @type {Event} */ event) => {
-    const found = page.store.run?.scenarios.find(({ name }) => name === /** @type {HTMLSelectElement} */ (event.target).value);
+  const begin = (/** @type {Typed} */ event) => {
+    const found = page.store.run?.scenarios.find(({ name }) => name === event.target.value);
     if (!found) return;
     Object.assign(form, { text: found.text ?? '', name: form.name || copyName(found.name) });
     check();
@@ -195,42 +195,44 @@ function editor(page, one, from) {
     if (isPlayed) await page.perform(activate([name], key, 'Play'));
     page.go({ id: name, filter: '' });
   };
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    save(true);
-  };
   const isMisnamed = form.name && !isNamed();
   const isWrong = form.problems.some((/** @type {DiagnosticRow} */ problem) => problem.severity === 'error');
   const disabled = isMisnamed || isWrong;
   const shipped = (page.store.run?.scenarios ?? []).filter(({ text }) => text);
-  return h('form.editor', { onsubmit: submit, key: 'editor' },
-    h('div.title', null, h('h2', { tabindex: -1 }, one ? foreign(`Edit ${one.name}`) : 'New scenario')),
+  return h('form.editor', { onsubmit: () => save(true), key: 'editor' },
+    h('div.title', null, h('h2', null, one ? foreign(`Edit ${one.name}`) : 'New scenario')),
     one ? null : h('div.fields', null,
       h('label', null, 'Name', h('input', { type: 'text', controlled: form.name, oninput: change('name'), required: true, placeholder: 'my-burst', spellcheck: 'false' })),
       h('label', null, 'Start from…', h('select', { controlled: '', onchange: begin }, h('option', { value: '' }, from ? from.name : 'this example'), shipped.map(({ name, title }) => h('option', { value: name }, oneLine(title ? `${name}: ${title}` : name, 80)))))),
     isMisnamed ? h('p.bad', { role: 'alert' }, 'A name has 1 to 100 of the characters A-Z a-z 0-9 - _ and dots.') : null,
     h('div.halves', null, h('div', null, h('label', null, 'Text', h('div.paper', null,
       h('pre.source', { 'aria-hidden': 'true' }, sourceLines(form.text, form.problems)),
-      h('textarea', { controlled: form.text, oninput: change('text'), spellcheck: 'false', autocapitalize: 'off' }))), h('div.actions', null, h('button.primary', { type: 'submit', disabled }, `Save and play${forKey(key, ' for all keys')}`), h('button', { type: 'button', disabled, onclick: () => save(false) }, 'Save'), link(page, { id: (one ?? from)?.name ?? '', filter: '' }, 'Cancel'))),
+      h('textarea', { controlled: form.text, oninput: change('text'), spellcheck: 'false', autocapitalize: 'off' }))), h('div.actions', null, h('button.primary', { type: 'submit', disabled }, `Save and play${forKey(key, ' for all keys')}`), h('button', { disabled, onclick: () => save(false) }, 'Save'), link(page, { id: (one ?? from)?.name ?? '', filter: '' }, 'Cancel'))),
       h('div', null, h('p', { role: 'status', class: isWrong ? 'bad' : 'quiet' }, form.said || 'Checked as you type. Saved, it is in memory; the scenario’s page makes it a file.'),
       form.problems.map((/** @type {DiagnosticRow} */ problem) => guarded(() => diagnostic(problem), problem)),
       h('p', null, h('a', { href: 'docs/scenario-language.md', target: '_blank' }, 'The language of scenarios')))));
 }
 
-/** @param {Page} page @returns {(Node | null)[]} */
+/** @param {Page} page @returns {Nodes} */
 export function scenariosView(page) {
   const all = page.store.run?.scenarios ?? [];
   const { id, filter, key } = page.route;
   const chosen = all.find((one) => one.name === id);
+  // What a change for all keys left alone.
+  const [said] = page.ui.results.values();
+  const own = said?.data?.own_lists ?? [];
+  const follow = async () => { for (const one of own) await page.perform({ ...activate(null, one.key, 'Follow all keys'), isSaid: true }); };
+  const left = own.length ? h('p.note', null, foreign(said.message), ' ', h('button', { onclick: follow }, 'Let these follow')) : null;
   const back = h('p', { key: 'back' }, link(page, { id: '', filter: '' }, 'All scenarios'));
   if (!page.isDocument && (filter === 'new' || ['edit', 'copy'].includes(filter) && chosen)) return [back, editor(page, filter === 'edit' ? chosen : undefined, filter === 'copy' ? chosen : undefined)];
-  if (chosen) return [back, guarded(() => whole(page, chosen), chosen)];
+  if (chosen) return [back, left, guarded(() => whole(page, chosen), chosen)];
   const isPlaying = (/** @type {ScenarioDetail} */ one) => activeSomewhere(page, one.name);
   const others = all.filter((one) => !isPlaying(one));
   const groups = /** @type {const} */ ([['Playing', all.filter(isPlaying)], ['Yours', others.filter((one) => groupOf(one) === 'Yours')], ['Shipped', GROUP_ORDER.flatMap((name) => others.filter((one) => groupOf(one) === name))]]);
   return [
-    h('div.title', { key: 'title' }, h('h2', { tabindex: -1 }, 'Scenarios'), page.store.activeScenarios(key).length ? actionButton(page, activate([], key, `Turn all off${forKey(key)}`)) : null, page.isDocument ? null : h('button.primary', { type: 'button', onclick: () => page.go({ id: '', filter: 'new' }) }, 'New scenario')),
-    id ? h('p.empty', null, 'There is no scenario ', foreign(id), '.') : null,
+    h('div.title', { key: 'title' }, h('h2', null, 'Scenarios'), page.store.activeScenarios(key).length ? actionButton(page, activate([], key, `Turn all off${forKey(key)}`)) : null, page.isDocument ? null : h('button.primary', { onclick: () => page.go({ id: '', filter: 'new' }) }, 'New scenario')),
+    left,
+    id ? h('p.empty', null, 'There is no scenario ', foreign(id), '. If its file was deleted, it plays no more.') : null,
     all.length ? h('div.groups', null, groups.filter(([, group]) => group.length).map(([name, group]) => h('section', { key: name }, h('h3', null, name),
       h(name === 'Playing' ? 'div.tiles.wide' : 'div.tiles', null, group.map((one) => guarded(() => scenarioCard(page, one), one)))))) : h('p.empty', null, 'No scenarios.'),
   ];
