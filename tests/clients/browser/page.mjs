@@ -14,7 +14,7 @@ const wanted = process.argv.slice(4);
 const parts = [];
 const lively = ["activity", "menus", "delivery", "subscriptions", "scenarios", "time", "settings", "trigger", "followed", "brushed", "check", "summary", "again", "review", "history", "pause", "keyboard", "resume", "acted", "keys"];
 for (const name of lively) parts.push([name, (emulator) => walks[name](emulator)]);
-parts.push(["odd record", oddRecord], ["axe", axe], ["hostile", hostile], ["report", report], ["forbidden", forbidden], ["viewed", viewed], ["hostile report", hostileReport], ["below a path", walks.belowPath], ["restart", walks.restart], ["broken scenario", walks.brokenScenario], ["empty", walks.empty], ["test request", walks.testRequest], ["linked", walks.linked], ["write scenario", walks.writeScenario], ["token", walks.token]);
+parts.push(["odd record", oddRecord], ["axe", axe], ["hostile", hostile], ["report", report], ["forbidden", forbidden], ["viewed", viewed], ["hostile report", hostileReport], ["below a path", walks.belowPath], ["restart", walks.restart], ["broken scenario", walks.brokenScenario], ["own lists", walks.ownLists], ["lanes", walks.lanes], ["empty", walks.empty], ["test request", walks.testRequest], ["linked", walks.linked], ["write scenario", walks.writeScenario], ["token", walks.token]);
 
 const load = [["full journal", fullJournal], ["thousand a second", thousandASecond]];
 

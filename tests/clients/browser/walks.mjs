@@ -294,6 +294,10 @@ export async function trigger(emulator) {
   await main.getByText("1 event fired").waitFor();
   await main.getByRole("link", { name: /orders.sink.localhost/ }).click();
   await page.getByRole("region", { name: "Details" }).getByText(/<b>walk<\/b>/).first().waitFor();
+  // What an action led to is not said again when one comes back.
+  await visit(page, "Trigger");
+  await main.getByRole("button", { name: "Trigger", exact: true }).waitFor();
+  assert.equal(await main.getByText("1 event fired").count(), 0);
   await verify();
 }
 
@@ -319,7 +323,7 @@ export async function check(emulator) {
 
 /** The summary leads to its evidence. */
 export async function summary(emulator) {
-  const { page, verify } = await openTab(`${emulator.page}#/summary`);
+  const { page, verify } = await openTab(`${emulator.page}#/summary`, { expected: [/404/] });
   const main = page.getByRole("main");
   // A report that is saved now begins with the same sentence.
   const { verification } = await emulator.control("GET", "run");
@@ -333,6 +337,17 @@ export async function summary(emulator) {
   await cause.locator("summary").first().click();
   await cause.getByRole("link", { name: /req_/ }).first().click();
   await page.getByRole("region", { name: "Details" }).getByText(/no endpoint/).first().waitFor();
+  // Of a key that is chosen, it has what that key did.
+  await emulator.client("/v1/system/status", { headers: { authorization: "Bearer sk_test_once" } });
+  await page.goto(`${emulator.page}#/summary`);
+  await main.getByRole("article").filter({ hasText: "statuss: no endpoint" }).waitFor();
+  await page.getByRole("combobox", { name: "key", exact: true }).fill("sk_test_once");
+  await main.getByRole("list", { name: "Numbers" }).getByRole("link", { name: "1 request", exact: true }).waitFor();
+  await main.getByRole("img", { name: /^Timeline: 1 mark / }).waitFor();
+  assert.equal(await main.getByText("statuss: no endpoint").count(), 0);
+  await page.goto(`${emulator.page}#/summary?key=wrong`);
+  await main.getByText(/is not an API key/).waitFor();
+  await emulator.control("POST", "reset", { key: "sk_test_once" });
   await verify();
 }
 
@@ -418,7 +433,9 @@ export async function keyboard(emulator) {
   await press(page, "/");
   await page.keyboard.type("404");
   await until(page, () => [...document.querySelectorAll("[role=option]")].every((row) => row.textContent.includes("404")));
-  await press(page, "Escape", "j", "Enter");
+  await press(page, "Enter");
+  assert.ok(await page.getByRole("listbox").evaluate((node) => node === document.activeElement), "Enter goes from the filter to the list");
+  await press(page, "j", "Enter");
   await details.getByRole("heading", { name: /statuss/ }).waitFor();
   await tabTo(page, details.getByRole("button", { name: "Copy as…" }));
   await press(page, "Enter");
@@ -839,11 +856,75 @@ export async function brokenScenario() {
   const { x: edge } = await right.boundingBox();
   const over = await left.locator("*").evaluateAll((all, most) => all.filter((node) => !node.closest(".scroll *, svg") && node.getBoundingClientRect().right > most).map((node) => node.outerHTML.slice(0, 80)), edge);
   assert.deepEqual(over, [], "parts lie over the text");
+  // Of several errors each is shown with its line, once they are asked for.
+  writeFileSync(file, `${text("1000000")}\n[[rul]]\nx = 1\n`);
+  await main.getByText("(and 1 more error)").waitFor();
+  assert.equal(await main.getByText("unknown key rul in a scenario").count(), 0);
+  await main.getByRole("button", { name: "Show all errors" }).click();
+  await main.getByText("unknown key rul in a scenario").waitFor();
+  await main.getByText(/line 5, column/).first().waitFor();
+  await main.getByText(/line 22, column/).waitFor();
   writeFileSync(file, text("501"));
   await until(page, () => !document.querySelector("main").textContent.includes("broken"));
+  await main.getByText(/^This is a file: edit /).waitFor();
+  // One that was deleted plays on until it is stopped.
+  rmSync(file);
+  await main.getByText(/^The file .*mine\.toml was deleted; the last good version, shown here, is still playing\. To keep it, save it in /).waitFor();
+  assert.equal(await main.getByText(/^This is a file: edit /).count(), 0);
+  const [download] = await Promise.all([page.waitForEvent("download"), main.getByRole("button", { name: "Save mine.toml" }).click()]);
+  assert.match(readFileSync(await download.path(), "utf8"), /status = 501/);
+  await main.getByRole("button", { name: "Stop for all keys" }).click();
+  await main.getByText(/last good version, shown here, is not playing\./).waitFor();
   await verify();
   await emulator.stop();
   rmSync(folder, { recursive: true });
+}
+
+/** What a change for all keys leaves alone is named, and follows on demand. */
+export async function ownLists() {
+  const emulator = await Emulator.start();
+  const keys = ["sk_test_a", "sk_test_b"];
+  for (const key of keys) await emulator.control("POST", "scenarios/active", { active: ["always-429"], key });
+  await emulator.control("PUT", "scenarios/third", { rule: [{ skip: 2, reply: { status: 503 } }] });
+  await emulator.control("POST", "scenarios/active", { active: ["third"] });
+  await emulator.client("/v1/system/status");
+  const { page, verify } = await openTab(`${emulator.page}#/scenarios`);
+  const main = page.getByRole("main");
+  const card = main.getByRole("article").filter({ hasText: "third" });
+  // A request that a rule skipped did match.
+  await card.getByText("None of its rules has applied yet.").waitFor();
+  await main.getByRole("button", { name: "Turn all off" }).click();
+  const left = main.getByText("Off for all keys except those with a list of their own: sk_test_a, sk_test_b.");
+  await left.first().waitFor();
+  await main.getByRole("button", { name: "Let these follow" }).click();
+  await until(page, () => !document.querySelector("main").textContent.includes("except those"));
+  await main.getByRole("heading", { name: "Playing" }).waitFor({ state: "detached" });
+  assert.deepEqual((await emulator.control("GET", "scenarios")).active_by_key, []);
+  await page.goto(`${emulator.page}#/scenarios/nothing`);
+  await main.getByText("There is no scenario nothing. If its file was deleted, it plays no more.").waitFor();
+  await verify();
+  await emulator.stop();
+}
+
+/** Tests of one name in two files have lanes of their own, which name the files. */
+export async function lanes() {
+  const emulator = await Emulator.start();
+  const files = { sk_test_a: "tests/orders/test_api.py", sk_test_b: "tests/bills/test_api.py" };
+  for (const [key, file] of Object.entries(files)) {
+    await emulator.control("POST", "outcome", { key, test: `${file}::test_refund`, outcome: "passed" });
+    await emulator.client("/v1/hello", { headers: { authorization: `Bearer ${key}` } });
+    await emulator.client("/v1/system/status", { headers: { authorization: `Bearer ${key}` } });
+  }
+  const { page, verify } = await openTab(emulator.page);
+  const names = () => page.locator("svg.lanes text title").allTextContents();
+  for (const view of ["activity", "summary"]) {
+    await page.goto(`${emulator.page}#/${view}`);
+    await page.getByRole("img", { name: /^Timeline: / }).waitFor();
+    await until(page, () => document.querySelectorAll("svg.lanes text title").length === 2);
+    assert.deepEqual(await names(), ["bills/test_api.py::test_refund", "orders/test_api.py::test_refund"], view);
+  }
+  await verify();
+  await emulator.stop();
 }
 
 /** Below a path of another server. */
