@@ -37,12 +37,12 @@ test("certain findings of at least medium severity fail a review", () => {
 test("the first sentence says whether it is ready and why", () => {
   const all = { not_exercised: [] };
   for (const [of, sentence] of [
-    [findings([finding()]), "Not ready: 1 finding to fix: A request matches no endpoint."],
-    [findings([finding(), finding()]), "Not ready: 2 findings to fix. The worst: A request matches no endpoint."],
+    [findings([finding()]), "1 finding to fix: A request matches no endpoint."],
+    [findings([finding(), finding()]), "2 findings to fix. The worst: A request matches no endpoint."],
     [findings([], { judged_requests: 0, judged_deliveries: 0 }), "Not tested: no requests and no deliveries."],
-    [findings([]), "Ready, as far as the traffic shows: no finding in 2 requests and 1 delivery; 2 checks not tested."],
-    [findings([finding({ severity: "low" })], all), "Ready, with 1 finding to look at, none of them certain and severe, in 2 requests and 1 delivery."],
-    [findings([finding({ confidence: "likely" })], all), "Ready, with 1 finding to look at, none of them certain and severe, in 2 requests and 1 delivery."],
+    [findings([]), "Nothing to fix: no finding in 2 requests and 1 delivery; 2 checks not tested."],
+    [findings([finding({ severity: "low" })], all), "Nothing to fix: 1 finding to look at, none certain and severe, in 2 requests and 1 delivery."],
+    [findings([finding({ confidence: "likely" })], all), "Nothing to fix: 1 finding to look at, none certain and severe, in 2 requests and 1 delivery."],
   ]) assert.equal(readiness(of).textContent, sentence);
 });
 

@@ -58,7 +58,7 @@ test("a scenario's text has a line for each line, in colours, and marks what is 
   const broken = { name: "odd", title: "Odd", origin: "scenarios/odd.toml", state: "broken", problem, text, progress: [] };
   const shown = page({ scenarios: [broken], active: ["odd"] }, [], { id: "odd" });
   assert.deepEqual(linesOf(scenariosView(shown)).map((line) => line.className), ["", "", ""]);
-  assert.match(drawn(scenariosView(shown)).textContent, /The file on disk has an error; the last good version, shown here, is still playing\./);
+  assert.match(drawn(scenariosView(shown)).textContent, / lists all that is wrong; the last good version, shown here, is still playing\./);
   const never = page({ scenarios: [{ ...broken, text: "" }] }, [], { id: "odd" });
   assert.doesNotMatch(drawn(scenariosView(never)).textContent, /last good version/);
 });

@@ -160,7 +160,7 @@ export function mark(text, colour) {
 }
 
 /** Says what nobody could check. @param {number} number of entries */
-export const forgottenNote = (number) => (number ? h('p.note', null, `${count(number, 'entry', 'entries')} had been evicted from the journal and could not be checked.`) : null);
+export const forgottenNote = (number) => (number ? h('p.note', null, `${count(number, 'entry', 'entries')} were evicted from the journal, unchecked.`) : null);
 
 /** The search of a view; its text is in the address. @param {Page} page @param {string} placeholder @returns {Node} */
 export function searchBox(page, placeholder) {

@@ -16,17 +16,17 @@ export function failing(findings) {
   return (findings?.data ?? []).filter((one) => one.confidence === 'certain' && isAtLeast(one.severity, 'medium'));
 }
 
-/** Whether an integration is ready, in a sentence. @param {Findings} findings @returns {Node} */
+/** Whether anything has to be fixed, in a sentence. @param {Findings} findings @returns {Node} */
 export function readiness(findings) {
   const { data, not_exercised: idle, judged_requests: requests, judged_deliveries: deliveries } = findings;
   const wrong = failing(findings);
   const said = (/** @type {string} */ head, /** @type {string} */ rest, /** @type {Parameters<typeof mark>[1]} */ colour) => h('span', null, mark(head, colour), rest);
-  if (wrong.length) return said('Not ready', `: ${count(wrong.length, 'finding')} to fix${wrong.length > 1 ? '. The worst' : ''}: ${wrong[0].title}.`, SEVERITIES[wrong[0].severity]);
+  if (wrong.length) return said(`${count(wrong.length, 'finding')} to fix`, `${wrong.length > 1 ? '. The worst' : ''}: ${wrong[0].title}.`, SEVERITIES[wrong[0].severity]);
   if (!requests && !deliveries) return said('Not tested', ': no requests and no deliveries.', 'warn');
-  const found = data.length ? `with ${count(data.length, 'finding')} to look at, none of them certain and severe,` : 'as far as the traffic shows: no finding';
+  const found = data.length ? `${count(data.length, 'finding')} to look at, none certain and severe,` : 'no finding';
   const judged = `${found} in ${count(requests, 'request')} and ${count(deliveries, 'delivery', 'deliveries')}`;
   const isGrave = data.some((one) => isAtLeast(one.severity, 'medium'));
-  return said('Ready', `, ${judged}${idle.length ? `; ${count(idle.length, 'check')} not tested` : ''}.`, isGrave ? 'warn' : 'ok');
+  return said('Nothing to fix', `: ${judged}${idle.length ? `; ${count(idle.length, 'check')} not tested` : ''}.`, isGrave ? 'warn' : 'ok');
 }
 
 /** One finding with its number in the whole list. @param {Page} page @param {FindingRow} one @param {number} number @returns {Node} */

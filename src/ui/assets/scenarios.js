@@ -89,14 +89,11 @@ function whole(page, one) {
   const toggle = isActive ? activate(others, key, `Stop${whom}`) : activate([one.name], key, `Play${whom}`);
   const isOwn = one.origin === 'inline' && !page.isDocument;
   const last = `the last good version, shown here, is ${activeSomewhere(page, one.name) ? 'still' : 'not'} playing.`;
-  // The list has the first error alone.
-  const id = `errors ${one.problem?.message}`;
-  const errors = page.ui.results.get(id)?.data?.diagnostics?.filter((/** @type {DiagnosticRow} */ each) => each.file === one.problem?.file);
   return h('article.halves', { key: one.name },
     h('div', null,
       h('div', null, h('div.title', null, h('h2', null, foreign(one.title || one.name)), stateMark(page, one)), idPart(page, one.name)),
       one.description ? h('p', null, prose(one.description)) : null,
-      one.problem ? [...(errors ?? [one.problem]).map(diagnostic), errors || !/ more err/.test(one.problem.message) ? null : actionButton(page, { id, label: 'Show all errors', method: 'GET', path: 'scenarios', cli: [] }), one.text ? h('p', null, `The file on disk has an error; ${last}`) : null] : null,
+      one.problem ? [diagnostic(one.problem), h('p', null, prose(`\`wrs-emulator check ${one.problem.file}\` lists all that is wrong${one.text ? `; ${last}` : '.'}`))] : null,
       h('div.actions', null,
         page.isDocument ? null : isActive ? actionButton(page, { ...toggle, id: `play ${one.name} ${key}` }) : [one.text ? playPart(page, one.name, 'primary') : null, stopParts(page, one.name)].flat(),
         !isActive && others.length ? actionButton(page, activate([...others, one.name], key, `Add after ${listedNames(others)}`)) : null,

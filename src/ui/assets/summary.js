@@ -3,7 +3,7 @@
 import { exampleLine, keyWords } from './command.js';
 import { breakable, foreign, guarded, h, icon, prose } from './element.js';
 import { adviceDone, commandLine, copyButton, copyMenu, emptyState, fold, forgottenNote, link, opening, pairs, pre, saveReport, scrolled, section, testButton } from './parts.js';
-import { failing, readiness } from './review.js';
+import { readiness } from './review.js';
 import { commandOf } from './shell.js';
 import { NUMBERS, capital, count, dateTime, distance, duration, isRefused, listed, nameOfTest, oneLine, settingText, shortKey, timeOfDay } from './text.js';
 import { timeline } from './timeline.js';
@@ -311,7 +311,6 @@ export function summaryView(page) {
     isDocument ? h('div', { key: 'head' }, h('h2', null, foreign(headOf(run))), h('p.actions.small.quiet', null, h('span', null, dateTime(run.recorded_at).replace(/\.\d+/, '')), command ? h('span.id', null, foreign(command, 'code'), copyButton(page, command, 'the command')) : null))
       : h('div.title', { key: 'head' }, h('h2', null, 'Summary'), h('button', { onclick: () => saveReport(page) }, key ? `Save the report of ${shortKey(key, [])}` : 'Save the report'), copyMenu(page, 'summary', [['Save the report: CLI', page.cli(['run', 'save', 'report.html', ...keyWords(key)])], ['Verdict: CLI', page.cli(['verdict', ...keyWords(key)])]])),
     h(`p.verdict.${tone}`, null, said.split(/(?<=^\w+)(?=: )/).map(prose)),
-    route.key && isDocument ? h('p.note', null, 'This covers all keys.') : null,
     isOfNoTest ? failedPart : null,
     hasTests ? guarded(() => testsPart(page, run, causes), run.keys) : null,
     fourNumbers(page, run, entries),
@@ -329,7 +328,7 @@ export function summaryView(page) {
         guarded(() => gridPart(page, run.verification) ?? h('div', null), run.verification.grid),
         isRed ? null : outputPart(run)),
       h('div', null,
-        section('Review', h('p.sentence', null, findings ? !isRed || failing(findings).length ? readiness(findings) : `${count(findings.data.length, 'finding')} to look at.` : null, ' ', link(page, { view: 'review' }, 'The review'))),
+        section('Review', h('p.sentence', null, findings ? readiness(findings) : null, ' ', link(page, { view: 'review' }, 'The review'))),
         unused.length ? section('Not tested yet', h('ul', null, unused.map((one) => h('li', null, foreign(one.message))))) : null,
         changed(page, run),
         environment(page, run))),

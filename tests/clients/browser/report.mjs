@@ -40,7 +40,7 @@ async function walk(tab) {
   await main.getByRole("heading", { name: "Report" }).waitFor();
   // The review, from the summary: ready or not, a finding, its evidence.
   await main.getByRole("link", { name: "The review" }).click();
-  await main.getByText(/^\W*Not ready: /).waitFor();
+  await main.getByText(/^\W*\d+ findings? to fix/).waitFor();
   await main.getByRole("heading", { name: "Not tested yet" }).waitFor();
   assert.deepEqual(await objections(page), []);
   await main.locator("summary[data-id=wrong-path]").click();
