@@ -50,6 +50,7 @@ pub enum Advice {
         event_type: String,
         tamper: Option<String>,
         duplicate: Option<u32>,
+        key: Option<String>,
     },
     /// Ask why a request or a delivery went as it did.
     Explain { id: String },
@@ -233,7 +234,7 @@ impl Advice {
     }
 
     pub fn fire(event_type: &str) -> Self {
-        Self::Fire { event_type: event_type.to_owned(), tamper: None, duplicate: None }
+        Self::Fire { event_type: event_type.to_owned(), tamper: None, duplicate: None, key: None }
     }
 
     pub fn explain(id: impl Into<String>) -> Self {
@@ -316,9 +317,10 @@ impl Advice {
             Self::EnableSubscription { id } => vec!["subscriptions", "enable", id],
             Self::ShowSecret { id } => vec!["subscriptions", "show", id, "--secret"],
             Self::Redeliver { id } => vec!["deliveries", "redeliver", id],
-            Self::Fire { event_type, tamper, duplicate } => {
+            Self::Fire { event_type, tamper, duplicate, key } => {
                 flags.extend(tamper.clone().map(|tamper| ("--tamper", tamper)));
                 flags.extend(duplicate.map(|copies| ("--duplicate", copies.to_string())));
+                flags.extend(key.clone().map(|key| ("--key", key)));
                 vec!["trigger", event_type]
             }
             Self::Explain { id } => vec!["explain", id],
@@ -354,8 +356,8 @@ impl Advice {
             Self::UseScenarios { active, key } => ("play_scenario", json!({ "key": key, "active": active })),
             Self::ListScenarios {} => ("status", json!({})),
             Self::Subscribe { url, key } => ("subscribe", json!({ "key": key, "url": url })),
-            Self::Fire { event_type, tamper, duplicate } => {
-                ("fire_event", json!({ "type": event_type, "tamper": tamper, "duplicate": duplicate }))
+            Self::Fire { event_type, tamper, duplicate, key } => {
+                ("fire_event", json!({ "type": event_type, "tamper": tamper, "duplicate": duplicate, "key": key }))
             }
             Self::Explain { id } | Self::ShowDelivery { id } => ("explain", json!({ "id": id })),
             Self::ListRequests { key } => ("find_requests", json!({ "key": key })),

@@ -59,7 +59,7 @@ class ControlError extends Error {
   }
 }
 
-const NO_DELIVERY = "no event of this key was sent; trigger one that a subscription of the key is for";
+const NO_DELIVERY = "no event was sent for this key";
 const NO_REQUEST = "no request carried this key; does your code read WRS_BASE_URL, and send `wrs.key`?";
 
 /** The error of an invalid argument. */
@@ -178,7 +178,8 @@ class Emulator {
       checkDuration("POST events", "timeout", timeout);
       return (await this.control("POST", `events?wait=${timeout}`, { key: this.key, type, ...event })).deliveries;
     } catch (error) {
-      if (error.code === "no_match") {
+      // A key with subscriptions, for other events say, is told which.
+      if (error.body?.advice?.some(({ advice }) => advice?.do === "subscribe")) {
         error.reason = `no subscription of this test's key is for ${type}: let the client under test subscribe first, ` +
           "or subscribe for it with `await wrs.post(\"subscriptions\", { url: wrs.sinkUrl })`";
         error.message = error.told = error.reason;

@@ -190,7 +190,8 @@ impl Judge<'_> {
         if let Some(call) = waited.filter(|_| run.requests.is_empty()) {
             let remedy =
                 (call.status == 408).then(|| "trigger what the test waits for, or wait for what came".to_owned());
-            return Cause { remedy, ..Cause::plain(CauseKind::Runner, run.test.test.clone(), said) };
+            return unfired(run, &said)
+                .unwrap_or_else(|| Cause { remedy, ..Cause::plain(CauseKind::Runner, run.test.test.clone(), said) });
         }
         if are_all_silent && is_silent {
             return Cause::silent();
@@ -201,6 +202,9 @@ impl Judge<'_> {
         }
         if !is_silent {
             let made = counted(run.requests.len(), "request");
+            if let Some(cause) = unfired(run, &said) {
+                return cause;
+            }
             let sentence = match run.requests.len() {
                 0 => said,
                 _ if is_survived => {
@@ -209,12 +213,11 @@ impl Judge<'_> {
                 1 => format!("{said}; its request was answered as the contract says"),
                 _ => format!("{said}; its {made} were answered as the contract says"),
             };
-            return unfired(run, sentence.clone())
-                .unwrap_or_else(|| Cause::plain(CauseKind::Runner, run.test.test.clone(), sentence));
+            return Cause::plain(CauseKind::Runner, run.test.test.clone(), sentence);
         }
         if foreign.is_none()
             && runs.strangers_to(run).is_empty()
-            && let Some(cause) = unfired(run, format!("{said}; the test made no request with its key"))
+            && let Some(cause) = unfired(run, &format!("{said}; the test made no request with its key"))
         {
             return cause;
         }
@@ -261,13 +264,13 @@ impl Judge<'_> {
 }
 
 /// The cause of a test that subscribed, and for which no event was fired: it may wait for one in its own code.
-fn unfired(run: &TestRun, sentence: String) -> Option<Cause> {
+fn unfired(run: &TestRun, said: &str) -> Option<Cause> {
     let event_type = {
         let state = run.workspace.lock();
         let subscription = state.subscriptions.iter().find(|it| !it.disabled).filter(|_| run.fired_nothing())?;
         subscription.events.first()?.clone()
     };
-    let sentence = format!("{sentence}; no event was fired for its subscription");
+    let sentence = format!("no event was fired for the test's subscription: {said}");
     let plain = Cause::plain(CauseKind::Runner, run.test.test.clone(), sentence);
     let remedy =
         format!("if the test waits for a webhook, fire the event: `wrs.trigger(\"{event_type}\")`, or `POST events`");

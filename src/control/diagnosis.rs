@@ -3,16 +3,19 @@
 //! Steps report each attempt; advice names what to check or run next, with a command to paste.
 
 use std::borrow::Cow;
+use std::iter;
 use std::time::Duration;
 
 use hyper::header::CONTENT_TYPE;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use super::{Control, story};
 use crate::advice::{Advice, Hint};
 use crate::clock::{Instant, machine};
 use crate::contract::keys::SAMPLE_KEY;
+use crate::contract::nearest;
 use crate::contract::signature::{KeyReading, SchemeName, TOLERANCE_SECONDS, Verified, verify};
 use crate::redact::{Redactor, visible};
 use crate::settings::Profile;
@@ -23,6 +26,7 @@ use crate::state::workspace::{
 };
 use crate::util::duration::{DurationText, duration_text};
 use crate::util::html;
+use crate::webhook::client::NO_ANSWER;
 use crate::webhook::signed::{DELIVERY, signing_keys, signs_by_clock};
 
 /// One check on the way to an answer, or one attempt.
@@ -63,6 +67,9 @@ const MAX_PASTED: usize = 4096;
 /// Maximum number of keys whose forwards are searched for one failed delivery: a verdict has thousands of both.
 const MAX_KEYS_SEARCHED: usize = 200;
 pub(super) const OWN_LOG: &str = "what does the receiver's own log say?";
+/// What to ask about a refusal of a correct signature.
+const SECRET: &str = "does your receiver use the secret of this subscription, verify the body as received, and answer this only to a wrong signature?";
+const GENERATED: &str = "does your receiver use the secret that was generated for this subscription (its own is passed as `secret`), verify the body as received, and answer this only to a wrong signature?";
 /// Statuses with which receivers refuse a signature.
 const REFUSALS: [u16; 4] = [400, 401, 403, 422];
 
@@ -198,11 +205,10 @@ impl<'a> Diagnosis<'a> {
             return Some("should the test wait for this event?");
         }
         if self.is_under_way() {
-            return Some("does the receiver's handler always send an answer?");
+            return Some(NO_ANSWER);
         }
         let secret = || {
-            self.refused_attempt()
-                .map(|_| "does your receiver use the secret of this subscription, and verify the body as received?")
+            self.refused_attempt().map(|attempt| if self.has_generated_secret(attempt) { GENERATED } else { SECRET })
         };
         match clock {
             Some(OffClock::Emulator(_)) => Some(
@@ -213,6 +219,15 @@ impl<'a> Diagnosis<'a> {
             ),
             None => self.question().or_else(secret),
         }
+    }
+
+    /// True if the emulator made the secret, which a receiver with a secret of its own does not know.
+    fn has_generated_secret(&self, attempt: &AttemptRecord) -> bool {
+        let workspace = self.control.engine.registry.find(&self.delivery.event.workspace);
+        workspace.is_some_and(|workspace| {
+            let state = workspace.lock();
+            state.subscriptions.get(&attempt.delivery.subscription).is_some_and(|record| record.has_generated_secret)
+        })
     }
 
     /// True if the first attempt has begun, and has not ended.
@@ -265,7 +280,7 @@ impl<'a> Diagnosis<'a> {
     /// What to ask about a receiver that broke down.
     fn own_log(&self) -> Option<&'static str> {
         let attempt = self.delivery.deciding_attempt().filter(|attempt| !attempt.is_by_sink())?;
-        matches!(attempt.outcome, AttemptOutcome::Answered { status: 500.., .. }).then_some(OWN_LOG)
+        own_log(&attempt.outcome)
     }
 
     /// The forward of another key alone that would have led the URL of a delivery elsewhere.
@@ -286,12 +301,15 @@ impl<'a> Diagnosis<'a> {
         Some(Hint::new(text, Advice::Forward { url, to }))
     }
 
-    /// Which forward nearly covers the URL of a delivery that failed there.
+    /// Which forward nearly covers the URL of a delivery that failed there, or what its forward should lead to.
     fn near_miss(&self) -> Option<String> {
         let attempt = self.delivery.deciding_attempt().filter(|attempt| !attempt.outcome.is_success())?;
         let url = &attempt.delivery.url;
         if is_elsewhere(url.as_str(), &attempt.dialled) {
-            return None;
+            let dialled: Url = attempt.dialled.parse().ok()?;
+            let host = dialled.host_str().filter(|host| attempt.outcome.is_unreached() && !host.contains('.'))?;
+            let near = nearest(host, iter::once("localhost")).filter(|near| host != *near)?;
+            return Some(format!("it was forwarded to `{host}`; did you mean `{near}`?"));
         }
         let profile = self.control.engine.profile_for(Some(&self.delivery.event.workspace));
         let near = profile.webhooks.forwards.near_miss(url.parsed())?;
@@ -440,6 +458,15 @@ fn verified(attempt: &AttemptRecord, workspace: &Workspace, profile: &Profile) -
     let header = |name: &str| attempt.headers.get(&name.to_ascii_lowercase()).map(Cow::into_owned);
     let now = attempt.at.as_second();
     verify(&scheme, &keys, &header, attempt.delivery.url.as_str(), &attempt.body, now, i64::MAX).ok()
+}
+
+/// What to ask about a receiver that answered that it broke down: frameworks in development answer with the stack.
+pub(super) fn own_log(outcome: &AttemptOutcome) -> Option<&'static str> {
+    let AttemptOutcome::Answered { status: 500.., body, .. } = outcome else { return None };
+    let body = String::from_utf8_lossy(body);
+    let has_stack =
+        ["    at ", "&nbsp; at ", "Traceback (most recent call last)"].iter().any(|part| body.contains(part));
+    Some(if has_stack { "did its handler throw an exception? The answer shows where" } else { OWN_LOG })
 }
 
 /// True for the words with which Go, nginx, Apache, Tomcat and others refuse plain HTTP on a port for TLS.

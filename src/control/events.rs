@@ -351,17 +351,33 @@ fn no_match(
     let whose = format!("key `{}` (workspace {})", redactor.key(workspace.name()), workspace.id());
     let key = (workspace.name().as_ref() != SAMPLE_KEY).then(|| key_to_name(workspace, redactor));
     let (message, advice) = match (skipped.len(), disabled) {
-        (0, _) => (
-            format!(
-                "no subscription for {whose}; {}subscribe first, or let a program of your own listen, or name another key",
-                elsewhere(control, redactor, workspace, event_type)
-            ),
-            vec![
-                Advice::Subscribe { url: BUILT_IN_RECEIVER.to_owned(), key: key.clone() },
-                Advice::Listen { url: "localhost:3000/hooks".to_owned(), key },
-            ],
-        ),
-        (all, 0) => (format!("none of the {all} subscriptions for {whose} is for {event_type}"), Vec::new()),
+        (0, _) => {
+            let others = subscribed_elsewhere(control, workspace, event_type);
+            let there = named_elsewhere(&others, redactor);
+            let message = format!(
+                "no subscription for {whose}; {there}subscribe first, or let a program of your own listen, or name another key"
+            );
+            let of_other = others.first().map(|other| Advice::Fire {
+                event_type: event_type.to_owned(),
+                tamper: None,
+                duplicate: None,
+                key: Some(key_to_name(other, redactor)),
+            });
+            let subscribe = Advice::Subscribe { url: BUILT_IN_RECEIVER.to_owned(), key: key.clone() };
+            let listen = Advice::Listen { url: "localhost:3000/hooks".to_owned(), key };
+            (message, of_other.into_iter().chain([subscribe, listen]).collect())
+        }
+        (all, 0) => {
+            let events: BTreeSet<String> =
+                workspace.lock().subscriptions.iter().flat_map(|record| record.events.clone()).collect();
+            let for_others = events.into_iter().collect::<Vec<_>>().join(" and ");
+            let which =
+                if all == 1 { "the subscription".to_owned() } else { format!("each of the {all} subscriptions") };
+            let message = format!(
+                "{which} of {whose} is for {for_others} alone: fire that, or subscribe for {event_type} as well"
+            );
+            (message, Vec::new())
+        }
         (all, gone) => (
             format!(
                 "none of the {all} subscriptions for {whose} is for {event_type}: {gone} disabled, by a 410 of the receiver or by a call"
@@ -379,20 +395,18 @@ fn no_match(
 }
 
 /// Other keys that would have received the event: the caller may have named the wrong one.
-fn elsewhere(control: &Control, redactor: Redactor<'_>, workspace: &Arc<Workspace>, event_type: &str) -> String {
-    const MAX_NAMED: usize = 3;
+fn subscribed_elsewhere(control: &Control, workspace: &Arc<Workspace>, event_type: &str) -> Vec<Arc<Workspace>> {
     let subscribes = |other: &Arc<Workspace>| {
         let state = other.lock();
         let mut active = state.subscriptions.iter().filter(|record| !record.disabled);
         active.any(|record| record.events.iter().any(|event| event == event_type))
     };
-    let others: Vec<Arc<Workspace>> = control
-        .engine
-        .registry
-        .all()
-        .into_iter()
-        .filter(|other| !Arc::ptr_eq(other, workspace) && subscribes(other))
-        .collect();
+    let all = control.engine.registry.all().into_iter();
+    all.filter(|other| !Arc::ptr_eq(other, workspace) && subscribes(other)).collect()
+}
+
+fn named_elsewhere(others: &[Arc<Workspace>], redactor: Redactor<'_>) -> String {
+    const MAX_NAMED: usize = 3;
     let named: Vec<String> = others
         .iter()
         .take(MAX_NAMED)

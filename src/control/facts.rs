@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Control;
 use super::cause::{Cause, CauseKind, FailedTest};
-use super::diagnosis::{Diagnosis, OWN_LOG};
+use super::diagnosis::{Diagnosis, OWN_LOG, own_log};
 use super::refusal;
 use super::render::cell;
 use super::story::{self, AFTER_429};
@@ -286,9 +286,8 @@ fn first_step(delivery: &DeliveryRecord) -> &'static str {
         }
         Answered { status: 404 | 405, .. } => "does the receiver accept POST at this path?",
         Answered { status: 413, .. } => "is the receiver's limit for bodies large enough?",
-        Answered { status: 500.., .. }
-        | Failed { reason: FailureReason::ConnectionReset | FailureReason::InvalidAnswer, .. } => OWN_LOG,
-        Answered { .. } => "why does the receiver refuse it?",
+        Failed { reason: FailureReason::ConnectionReset | FailureReason::InvalidAnswer, .. } => OWN_LOG,
+        Answered { .. } => own_log(&attempt.outcome).unwrap_or("why does the receiver refuse it?"),
         Failed { .. } => "what keeps the emulator from sending it?",
     }
 }

@@ -81,11 +81,16 @@ pub(super) const CHECKS: [Check; 7] = [
 ];
 
 fn forged(tamper: &str) -> Advice {
-    Advice::Fire { event_type: WORKFLOW_COMPLETED.to_owned(), tamper: Some(tamper.to_owned()), duplicate: None }
+    Advice::Fire {
+        event_type: WORKFLOW_COMPLETED.to_owned(),
+        tamper: Some(tamper.to_owned()),
+        duplicate: None,
+        key: None,
+    }
 }
 
 fn twice() -> Vec<Advice> {
-    vec![Advice::Fire { event_type: WORKFLOW_COMPLETED.to_owned(), tamper: None, duplicate: Some(2) }]
+    vec![Advice::Fire { event_type: WORKFLOW_COMPLETED.to_owned(), tamper: None, duplicate: Some(2), key: None }]
 }
 
 /// A slower receiver does its work before it acknowledges.

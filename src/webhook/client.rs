@@ -59,6 +59,8 @@ pub struct Post {
 
 /// How often idle connections are swept. One that was already idle at the last sweep is closed, so each is kept for at most twice
 /// as long: less than the 5 s after which Node and uvicorn close it.
+/// What to ask about a receiver that keeps a connection and sends nothing.
+pub const NO_ANSWER: &str = "does the receiver's handler always send an answer, also when it throws?";
 const SWEEP_INTERVAL: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -455,7 +457,7 @@ fn broken(error: &hyper::Error, target: &DialTarget, link: &Link, held: Duration
     } else if link.first.is_empty() && held >= HANDLED {
         let detail = "the receiver took the request, and closed the connection without an answer after a while";
         let problem = DialProblem::new(FailureReason::ConnectionReset, detail);
-        return problem.with_hint(Some(Hint::from("does the receiver's handler always send an answer?")));
+        return problem.with_hint(Some(Hint::from(NO_ANSWER)));
     } else if link.first.is_empty() {
         let detail = "the receiver closed the connection before it answered, without a byte: did it crash, or does it not speak HTTP there?";
         let problem = DialProblem::new(FailureReason::ConnectionReset, detail);

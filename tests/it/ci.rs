@@ -164,7 +164,7 @@ fn a_receiver_that_ended_with_the_command_is_judged_by_its_answer() {
     receiver.join().expect("it answered");
     let said = text(&output.stderr);
     let cause = "the receiver answered 401: bad signature; only 2xx accepts an event; \
-                 does your receiver use the secret of this subscription, and verify the body as received?";
+                 does your receiver use the secret that was generated for this subscription (its own is passed as `secret`), verify the body as received, and answer this only to a wrong signature?";
     let error = said.lines().find(|line| line.starts_with("::error "));
     assert!(error.is_some_and(|error| error.contains(cause) && error.contains("; dlv_")), "{said}");
     let sentence = "the receiver answered 401: bad signature; only 2xx accepts an event";
@@ -172,13 +172,14 @@ fn a_receiver_that_ended_with_the_command_is_judged_by_its_answer() {
     assert!(said.contains("✗ undelivered: 1 delivery failed\n"), "{said}");
     let written = std::fs::read_to_string(&summary).expect("a summary");
     assert!(
-        written.contains("does your receiver use the secret of this subscription, and verify the body as received?"),
+        written.contains("does your receiver use the secret that was generated for this subscription (its own is passed as `secret`), verify the body as received, and answer this only to a wrong signature?"),
         "{written}"
     );
     let run: serde_json::Value = serde_json::from_slice(&std::fs::read(&report).expect("a report")).expect("JSON");
     let lost = &run["verification"]["undelivered"][0];
     assert_eq!(
-        lost["remedy"], "does your receiver use the secret of this subscription, and verify the body as received?",
+        lost["remedy"],
+        "does your receiver use the secret that was generated for this subscription (its own is passed as `secret`), verify the body as received, and answer this only to a wrong signature?",
         "{lost}"
     );
     let shown = run["deliveries"][0]["summary"].as_str().expect("a sentence");

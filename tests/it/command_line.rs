@@ -125,7 +125,11 @@ fn a_remedy_is_a_command_that_works_at_once() {
         ),
         "{nobody}"
     );
-    let create = [&command_in(&nobody)[..2], &["https://a.sink.localhost/x", "--key", "sk_test_new"]].concat();
+    let (other, _) = nobody.split_once("`wrs-emulator subscriptions").expect("a command that subscribes");
+    let of_other = "hint: `wrs-emulator trigger workflow.completed --key ";
+    assert!(other.contains(of_other), "the same for a key that has a subscription: {other}");
+    let create =
+        [&command_in(&nobody[other.len()..])[..2], &["https://a.sink.localhost/x", "--key", "sk_test_new"]].concat();
     served.said(&create);
     served.said(&["trigger", "workflow.completed", "--key", "sk_test_new", "--wait"]);
 }

@@ -98,7 +98,7 @@ fn a_receiver_that_is_gone_by_the_next_attempt_is_explained_by_its_answer() {
     let verdict = text(&served.call(&["verdict"]).stdout);
     assert!(
         verdict.contains(
-            "        does your receiver use the secret of this subscription, and verify the body as received?\n        \
+            "        does your receiver use the secret of this subscription, verify the body as received, and answer this only to a wrong signature?\n        \
              attempt 1 failed and another is due; attempt 2 found no receiver\n"
         ),
         "{verdict}"
@@ -197,7 +197,7 @@ fn a_page_of_html_is_read_and_asked_about_its_framework() {
             500,
             page("Error", "<pre>KEY is undefined<br> &nbsp; at x</pre>"),
             ": Error: KEY is undefined; at x",
-            &["the receiver's own log say?"],
+            &["did its handler throw an exception? The answer shows where"],
         ),
     ] {
         let answer =

@@ -208,6 +208,11 @@ fn a_forward_of_another_key_and_a_receivers_own_address_are_named() {
     let explained = served.said(&["explain"]);
     let places: Vec<_> = [near, named, "to deliver to your own machine:"].map(|hint| explained.find(hint)).into();
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{explained}");
+    // One that leads to a host that is mistyped.
+    served.said(&["forwards", "add", "https://cart.invalid=http://locahost:3939"]);
+    served.said(&["subscriptions", "create", "https://cart.invalid/in", "--key", "sk_test_third"]);
+    served.call(&["trigger", "workflow.completed", "--wait", "--key", "sk_test_third"]).exits(1);
+    served.call(&["explain"]).prints(&["it was forwarded to `locahost`; did you mean `localhost`?"]);
     let refused = served.fails(&["subscriptions", "create", "http://127.0.0.1:3939/naive"], 2);
     assert!(refused.contains("then subscribe https://app.example.com/naive"), "{refused}");
     let hint = "hint: `wrs-emulator forwards add https://app.example.com=http://127.0.0.1:3939 --url ";

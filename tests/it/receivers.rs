@@ -284,7 +284,8 @@ async fn a_connection_that_is_closed_after_a_while_asks_about_the_handler() {
     let outcome = time.passes_until(attempt(&emulator, "held")).await;
     assert_eq!(outcome["failure"], "connection_reset", "{outcome}");
     assert!(outcome["detail"].as_str().is_some_and(|detail| detail.contains("without an answer after a while")));
-    let hint = json!({ "text": "does the receiver's handler always send an answer?", "advice": null });
+    let hint =
+        json!({ "text": "does the receiver's handler always send an answer, also when it throws?", "advice": null });
     assert_eq!(outcome["hint"], hint, "{outcome}");
 }
 

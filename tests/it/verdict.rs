@@ -364,8 +364,7 @@ async fn a_test_that_subscribed_and_fired_nothing_is_told_so() {
     let failed = json!({ "key": "sk_test_a", "test": "waits", "outcome": "failed", "message": "Timed out in 5000ms." });
     ask(&emulator, "POST", "outcome", &failed).await;
     let cause = verdict(&emulator, "").await["causes"][0].clone();
-    let sentence =
-        "Timed out in 5000ms; its request was answered as the contract says; no event was fired for its subscription";
+    let sentence = "no event was fired for the test's subscription: Timed out in 5000ms";
     assert_eq!(cause["sentence"], sentence, "the client subscribed by the API");
     let remedy =
         "if the test waits for a webhook, fire the event: `wrs.trigger(\"workflow.completed\")`, or `POST events`";
@@ -376,7 +375,7 @@ async fn a_test_that_subscribed_and_fired_nothing_is_told_so() {
     ask(&emulator, "POST", "outcome", &failed).await;
     let cause = verdict(&emulator, "").await["causes"][0].clone();
     let sentence =
-        "Timed out in 5000ms; the test made no request with its key; no event was fired for its subscription";
+        "no event was fired for the test's subscription: Timed out in 5000ms; the test made no request with its key";
     assert_eq!((&cause["sentence"], &cause["remedy"]), (&json!(sentence), &json!(remedy)), "{cause}");
     fire(&emulator, &json!({ "key": "sk_test_a", "type": "workflow.completed" })).await;
     ask(&emulator, "POST", "outcome", &failed).await;
@@ -394,7 +393,7 @@ async fn a_test_that_ended_before_its_receiver_answered_is_told_so() {
     let (connection, _) = receiver.accept().await.expect("the attempt");
     let failed = json!({ "key": "sk_test_a", "test": "hangs", "outcome": "failed", "message": "Timed out in 5000ms." });
     ask(&emulator, "POST", "outcome", &failed).await;
-    let remedy = "does the receiver's handler always send an answer?";
+    let remedy = "does the receiver's handler always send an answer, also when it throws?";
     let cause = verdict(&emulator, "").await["causes"][0].clone();
     assert_eq!(cause["remedy"], remedy);
     let sentence = cause["sentence"].as_str().expect("a sentence");

@@ -231,7 +231,11 @@ async fn firing_refuses_what_means_nothing() {
             404,
             "there is one for `sk_test_local` (workspace ws_",
         ),
-        (json!({ "type": "order.paid" }), 404, "none of the 1 subscriptions"),
+        (
+            json!({ "type": "order.paid" }),
+            404,
+            "is for reference.matched and workflow.completed alone: fire that, or subscribe for order.paid as well",
+        ),
         (json!({}), 422, "missing field `type`"),
     ] {
         refused(&emulator, "POST", "events", &payload, status, said).await;

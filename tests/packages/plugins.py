@@ -815,7 +815,7 @@ MISTAKES = [
     ("wrs.set(rate_limit={1, 2})", "an argument cannot be sent as JSON: Object of type set is not JSON serializable [PATCH profile?key="),
     ("wrs.scenario(['always-429'])", "write the names one by one: `scenario(\"rate-limit-burst\")`; found ['always-429']"),
     ("wrs.script_sink([500])", "write the statuses one by one, as numbers: `script_sink(500, 200)`; found [500]"),
-    ("wrs.wait_for_deliveries(timeout='1ms')", "0 of 1 deliveries matched within 0.001 s (timeout) [POST deliveries/wait: 408 request_timeout]\nE  no event of this key was sent; trigger one that a subscription of the key is for"),
+    ("wrs.wait_for_deliveries(timeout='1ms')", "0 of 1 deliveries matched within 0.001 s (timeout) [POST deliveries/wait: 408 request_timeout]\nE  no event was sent for this key"),
     ("refused(wrs); wrs.wait_for_requests(status=200, timeout='1ms')", "0 of 1 requests matched within 0.001 s (timeout) [POST requests/wait: 408 request_timeout]\nE  GET /v1/system/status  req_…: status: expected 200, found 422"),
     ("refused(wrs); wrs.no_request()", "expected none, but 1 request matches [POST requests/wait: 409 not_none]\nE  GET /v1/system/status  req_…"),
     ("refused(wrs); refused(wrs); wrs.no_request()", "expected none, but 2 requests match [POST requests/wait: 409 not_none]"),
@@ -830,7 +830,7 @@ JS_MISTAKES = [
     ("wrs.scriptSink([500])", "write the statuses one by one, as numbers: `scriptSink(500, 200)`; found [500]"),
     # Less than the 5 s of vitest, which would not say what was awaited.
     ("{ wrs.control = (_, path, { timeout }) => { delete wrs.control; throw Object.assign(new Error(`waits ${timeout}`), { stack: '' }); }; return wrs.noRequest(); }", "waits 4s"),
-    ('wrs.waitForDeliveries({ timeout: "1ms" })', "0 of 1 deliveries matched within 0.001 s (timeout) [POST deliveries/wait: 408 request_timeout]\n  no event of this key was sent; trigger one that a subscription of the key is for"),
+    ('wrs.waitForDeliveries({ timeout: "1ms" })', "0 of 1 deliveries matched within 0.001 s (timeout) [POST deliveries/wait: 408 request_timeout]\n  no event was sent for this key"),
     ("refused(wrs).then(() => refused(wrs)).then(() => wrs.noRequest())", "expected none, but 2 requests match [POST requests/wait: 409 not_none]"),
     ('refused(wrs).then(() => wrs.waitForRequests({ status: 200, timeout: "1ms" }))', "0 of 1 requests matched within 0.001 s (timeout) [POST requests/wait: 408 request_timeout]\n  GET /v1/system/status  req_…: status: expected 200, found 422"),
 ]
@@ -889,7 +889,7 @@ def red():
             result = run([binary, "exec", "--report", report, "--", *command], folder, **more)
             check(f"{runner}: {cause} is a red run with a report", result.returncode == 1 and report.exists(), result)
     for cause, expected in {
-        "hanging": ("undelivered", "does the receiver's handler always send an answer?", "Test timed out in 1500ms."),
+        "hanging": ("undelivered", "does the receiver's handler always send an answer, also when it throws?", "Test timed out in 1500ms."),
         "waiting": ("runner", "if the test waits for a webhook, fire the event: `wrs.trigger(\"workflow.completed\")`, or `POST events`", "Timed out in waitUntil!"),
     }.items():
         run([binary, "exec", "--report", "run.json", "--", modules / ".bin/vitest", "run", "--testTimeout=1500"], node, CAUSE=cause)
@@ -905,10 +905,12 @@ def red():
         causes = json.loads((folder / "run.json").read_text())["verification"]["causes"]
         told = [(one["kind"], one["remedy"], "rate_limit.requests" in one["sentence"]) for one in causes if one["tests"]]
         check(f"{runner}: a refused control call is why a test failed, and no missing request", told == [("control_call", "correct this call, or the steps of the test before it", True)], causes)
-    (python / "test_late.py").write_text("import sys\nimport pytest\n\n@pytest.fixture\ndef app():\n    yield\n    print('KeyError: 42', file=sys.stderr)\n\ndef test_late(wrs, app):\n    assert 'pending' == 'delivered'\n")
+    (python / "test_late.py").write_text("import sys\nimport pytest\n\n@pytest.fixture\ndef app():\n    yield\n    print('Traceback (most recent call last):\\n  File app.py\\nKeyError: 42', file=sys.stderr)\n\ndef test_late(wrs, app):\n    assert 'pending' == 'delivered'\n")
     run([binary, "exec", "--report", "run.json", "--", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_late.py"], python, PYTHONPATH=str(site))
-    [output] = [one["test"]["output"] for one in json.loads((python / "run.json").read_text())["keys"] if one.get("test")]
-    check("pytest: what an app logs after it answered is in the output of the test", "E       AssertionError: assert 'pending' == 'delivered'" in output and output.endswith("Captured stderr teardown\nKeyError: 42\n"), output)
+    [test] = [one["test"] for one in json.loads((python / "run.json").read_text())["keys"] if one.get("test")]
+    output, message = test["output"], test["message"]
+    check("pytest: what an app logs after it answered is in the output of the test", "E       AssertionError: assert 'pending' == 'delivered'" in output and output.endswith("\nKeyError: 42\n"), output)
+    check("pytest: an exception that was logged meanwhile is beside the message of the test", message == "AssertionError: assert 'pending' == 'delivered'; logged: KeyError: 42", message)
 
 
 def unpacked_wheel():

@@ -111,7 +111,7 @@ class ControlError(Exception):
         super().__init__("\n  ".join(map(one_line, [f"{self.reason} [{call}: {status} {self.code}]", *entries])))
 
 
-NO_DELIVERY = "no event of this key was sent; trigger one that a subscription of the key is for"
+NO_DELIVERY = "no event was sent for this key"
 NO_REQUEST = "no request carried this key; does your code read WRS_BASE_URL, and send `wrs.key`?"
 
 
@@ -283,7 +283,8 @@ class Emulator:
         try:
             return self.control("POST", "events?wait=20s", {"key": self.key, "type": event_type, **given})["deliveries"]
         except ControlError as error:
-            if error.code == "no_match":
+            # A key with subscriptions, for other events say, is told which.
+            if any(one.get("advice", {}).get("do") == "subscribe" for one in error.body.get("advice") or ()):
                 error.told = error.reason = (
                     f"no subscription of this test's key is for {event_type}: let the client under test subscribe first, "
                     'or subscribe for it with `wrs.post("subscriptions", url=wrs.sink_url)`'

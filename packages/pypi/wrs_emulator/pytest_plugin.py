@@ -144,7 +144,12 @@ def wrs(wrs_url, request):
 def failed(emulator, item, message, trace, error, report):
     """Reports to the emulator that a test failed, with the ends of its trace and of what was captured until this report."""
     captured = "".join(f"\n{name}\n{text}" for name, text in report.sections if name.startswith("Captured"))
-    emulator.ended(item.nodeid, message, trace[-2000:] + captured[-2000:] if captured else trace, error)
+    _, found, logged = captured.rpartition("Traceback (most recent call last):\n")
+    # The frames are indented, the exception is not.
+    thrown = next((line for line in logged.splitlines() if line.strip() and not line.startswith(" ")), "")
+    if found and thrown:
+        message = f"{message}; logged: {thrown}"
+    emulator.ended(item.nodeid, message, f"{trace[-2000:]}\n…{captured[-2000:]}" if captured else trace, error)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -517,7 +517,12 @@ mod tests {
             Advice::EnableSubscription { id: id() },
             Advice::ShowSecret { id: id() },
             Advice::Redeliver { id: id() },
-            Advice::Fire { event_type: "x".to_owned(), tamper: Some("signature".to_owned()), duplicate: Some(2) },
+            Advice::Fire {
+                event_type: "x".to_owned(),
+                tamper: Some("signature".to_owned()),
+                duplicate: Some(2),
+                key: None,
+            },
             Advice::explain("req_1"),
             Advice::ShowDelivery { id: id() },
             Advice::ListRequests { key: "sk_test_a".to_owned() },

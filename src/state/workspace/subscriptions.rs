@@ -102,6 +102,9 @@ pub struct SubscriptionRecord {
     pub disabled: bool,
     pub created_at: Timestamp,
     secret: Secret,
+    /// The emulator made the secret, and no other was set since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_generated_secret: bool,
     /// The secret before the last rotation, and when it stops signing.
     previous: Option<(Secret, Instant)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -246,6 +249,7 @@ impl Subscriptions {
                 record.disabled = false;
                 if let Some(secret) = supplied {
                     record.secret = secret;
+                    record.has_generated_secret = false;
                     (record.previous, record.last_rotation) = (None, None);
                 }
             });
@@ -254,6 +258,7 @@ impl Subscriptions {
             return Ok(Subscribed { body, id: record.id.clone(), created: false });
         }
         let id = sources.make_id(IdKind::Subscription, profile, now);
+        let is_supplied = supplied.is_some();
         let (secret, shown) = if let Some(secret) = supplied {
             (secret, echo)
         } else {
@@ -268,6 +273,7 @@ impl Subscriptions {
             description: request.description,
             disabled: false,
             created_at: now.wall,
+            has_generated_secret: !is_supplied,
             secret,
             previous: None,
             last_rotation: None,
@@ -328,6 +334,7 @@ impl Subscriptions {
         let serial = *self.serial_by_id.get(id)?;
         let changed = self.change(serial, |record| {
             let old = std::mem::replace(&mut record.secret, secret.clone());
+            record.has_generated_secret = false;
             record.previous = Some((old, now.instant.plus(grace)));
             record.last_rotation = Some(LastRotation { at: now.wall, by: by.map(str::to_owned) });
         });

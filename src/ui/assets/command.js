@@ -163,7 +163,7 @@ export function commandOfAdvice(advice, base) {
     case 'show_secret':
       return cliLine(['subscriptions', 'show', advice.id, '--secret'], base);
     case 'fire':
-      return cliLine(['trigger', advice.type, ...flag('--tamper', advice.tamper), ...flag('--duplicate', advice.duplicate)], base);
+      return cliLine(['trigger', advice.type, ...flag('--tamper', advice.tamper), ...flag('--duplicate', advice.duplicate), ...keyWords(advice.key ?? '')], base);
     case 'explain':
       return cliLine(['explain', advice.id], base);
     case 'show_delivery':
