@@ -246,6 +246,7 @@ pub const CODES: &[(&str, &str)] = &[
         "scenario/error-status",
         "an error reply has a status below 400, or a reply with such a status has an error's code or message, which clients would not see as an error",
     ),
+    ("scenario/hidden", "a file is not used, because a scenario that was given as text has its name"),
     ("scenario/missing-key", "a required key is missing"),
     (
         "scenario/missing-part",

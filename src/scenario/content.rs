@@ -190,9 +190,9 @@ impl ScenarioSet {
     /// Drops the scenarios whose files are gone and that no list names any more.
     pub(super) fn drop_deleted(&mut self, start: &Start) {
         let listed = self.listed(start);
-        let Self { held, files, .. } = self;
+        let Self { held, files, inline, .. } = self;
         held.retain(|name, held| {
-            let stays = *held != Stale::Deleted || listed.contains(name);
+            let stays = *held != Stale::Deleted || listed.contains(name) && !inline.contains_key(name);
             if !stays {
                 files.remove(name);
             }

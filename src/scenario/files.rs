@@ -158,7 +158,9 @@ impl ScenarioStore {
     pub fn reload_files(&self, texts: FileTexts, now: Instant) -> Reload {
         let changing = self.changing.lock();
         let before = self.load();
-        let listed = before.content.listed(&self.start.load());
+        let mut listed = before.content.listed(&self.start.load());
+        // A list that names one that was given as text means that.
+        listed.retain(|name| !before.content.inline.contains_key(name));
         let mut accepted = AcceptedFiles::new(&before, listed, texts);
         let generation = loop {
             let (files, held) = (accepted.files.clone(), accepted.held.clone());
@@ -194,7 +196,13 @@ impl ScenarioStore {
             let problem = Diagnostic::of_file("scenario/active-missing", message, hint).as_warning();
             Some(problem.in_file(content.files.get(name)?.file_name()))
         });
-        self.found.load().iter().cloned().chain(deleted).collect()
+        let hidden = content.files.iter().filter(|(name, _)| content.inline.contains_key(*name)).map(|(name, file)| {
+            let message =
+                format!("not used: the scenario `{name}` that was given as text has its name, and comes first");
+            let hint = format!("rename the file, or remove that one with DELETE /_emulator/scenarios/{name}");
+            Diagnostic::of_file("scenario/hidden", message, &hint).as_warning().in_file(file.file_name())
+        });
+        self.found.load().iter().cloned().chain(deleted).chain(hidden).collect()
     }
 
     /// True if every scenario is as its file is saved.

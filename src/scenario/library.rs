@@ -313,6 +313,15 @@ mod tests {
         library.put_inline(name, "title = 'inline'\n[profile]\n", NOW).expect("valid");
         assert_eq!(title(&library).as_deref(), Some("inline"));
         library.activate(None, &[name], NOW).expect("known");
+        let said = library.diagnostics().pop().map(|problem| problem.message).unwrap_or_default();
+        assert!(said.starts_with("not used: the scenario `rate-limit-burst` that was given as text"), "{said}");
+        library.reload_files(Vec::new(), NOW);
+        assert_eq!(
+            (title(&library).as_deref(), library.diagnostics()),
+            (Some("inline"), Vec::new()),
+            "no file was played"
+        );
+        library.reload_files(file("file"), NOW);
         library.remove_inline(name, NOW).expect("the file replaces it");
         library.activate(None, &[], NOW).expect("none");
         library.reload_files(Vec::new(), NOW);

@@ -10,11 +10,12 @@ use wrs_emulator::scenario::check_text;
 use crate::support::assert_in_step;
 
 /// Codes that no text alone can cause; tests of folders, presets and lists of scenarios cause them.
-const NOT_OF_A_TEXT: [&str; 5] = [
+const NOT_OF_A_TEXT: [&str; 6] = [
     "profile/syntax",
     "profile/unknown-preset",
     "scenario/active-missing",
     "scenario/bad-name",
+    "scenario/hidden",
     "scenario/unknown-scenario",
 ];
 
