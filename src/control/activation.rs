@@ -92,6 +92,7 @@ impl Text for Activated {
         let whose = for_key(self.key.as_deref());
         let active = match self.active.as_deref() {
             None => format!("the list of all keys is active{whose}"),
+            Some([]) if !self.own_lists.is_empty() => "no scenario is active for the keys that follow all".to_owned(),
             Some([]) => format!("no scenario is active{whose}"),
             Some(names) => format!("active{whose}: {}", joined(names)),
         };
