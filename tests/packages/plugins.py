@@ -352,7 +352,7 @@ def pytest():
     shown = run([binary, "exec", "--", *command], folder, **python).stdout
     refused = "the Bearer token does not have the prefix of an API key; it came while the test ran"
     check("pytest: a test whose client sent another key shows how that was refused", "\n  req_" in shown and refused in shown, shown)
-    check("pytest: a refused webhook is shown with the question to ask", "; only 2xx accepts an event\n  does your receiver use the secret of this subscription" in shown, shown)
+    check("pytest: a refused webhook is shown with the question to ask", "; only 2xx accepts an event\n  does your receiver use the secret that was generated for this subscription" in shown, shown)
 
     own = "cause: the test's own control call was refused: PATCH profile: 422 "
     check("pytest: a control call of the test itself that was refused is the cause", own in shown and "correct this call" in shown, shown)
