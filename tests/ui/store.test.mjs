@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { Live, eventParser } from "../../src/ui/assets/live.js";
 import { reasonOf, statusOf } from "../../src/ui/assets/text.js";
-import { MAX_ROWS, Store, attemptEntry, entriesOf, noticeEntry, requestEntry } from "../../src/ui/assets/store.js";
+import { MAX_ROWS, Store, attemptEntry, entriesOf, eventEntry, noticeEntry, requestEntry } from "../../src/ui/assets/store.js";
 
 const AT = Date.parse("2026-01-31T09:30:00.000Z");
 const at = (ms) => new Date(AT + ms).toISOString();
@@ -98,6 +98,17 @@ test("attempts get the key of their event's workspace", () => {
   live.refresh = () => {};
   live.take(eventParser()(text("a-1", "attempt", { ...attempt(2), delivery: "dlv_1", event: "evt_1", type: "t", subscription: "sub_1" })));
   assert.equal(store.entries.at(-1).key, "sk_test_a");
+});
+
+test("rows of a new key get it once the state has it", () => {
+  const store = new Store();
+  store.takeRun(run(), 0);
+  store.append([eventEntry({ ...event(1), workspace: "ws_new" }), attemptEntry({ ...attempt(2), delivery: "dlv_1", event: "evt_1", type: "t", subscription: "sub_1" })]);
+  const { epoch } = store;
+  assert.deepEqual(store.entries.map(({ key }) => key), [null, null]);
+  store.takeState(run({ keys: [], subscriptions: [{ key: "sk_test_new", workspace: "ws_new" }] }), 0);
+  assert.deepEqual(store.entries.map(({ key }) => key), ["sk_test_new", "sk_test_new"]);
+  assert.ok(store.epoch > epoch, "what was computed from the rows is computed again");
 });
 
 test("records of one instant keep their order", () => {

@@ -127,8 +127,8 @@ export class Activity {
       of.length = this.matching.length;
     }
     this.looked = store.entries.length;
-    // When the next attempt is changes with the state.
-    if (this.stateOf !== store.run) this.list.forget('delivery');
+    // When the next attempt is changes with the state, and a new key is learnt.
+    if (this.stateOf !== store.run) this.list.forget(['delivery', 'event']);
     this.stateOf = store.run;
     if (!this.paused && (this.list.isAtTop && !route.id || this.shown === 0)) this.shown = this.matching.length;
     // A record that was opened elsewhere is shown among the rows.

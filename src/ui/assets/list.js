@@ -80,10 +80,10 @@ export class VirtualList {
     this.draw();
   }
 
-  /** Makes the rows of a kind anew when they are drawn next. @param {EntryKind} kind */
-  forget(kind) {
+  /** Makes the rows of some kinds anew when they are drawn next. @param {EntryKind[]} kinds */
+  forget(kinds) {
     for (const [entry, node] of this.nodes) {
-      if (entry.kind !== kind) continue;
+      if (!kinds.includes(entry.kind)) continue;
       node.remove();
       this.nodes.delete(entry);
     }

@@ -156,6 +156,11 @@ export class Store {
     for (const { key, workspace } of [...(run.keys ?? []), ...(run.subscriptions ?? [])]) {
       if (workspace && key) this.keyOfWorkspace.set(workspace, key);
     }
+    // A new key is known after its first rows.
+    for (const one of this.entries) {
+      const key = one.key ? null : this.keyOfWorkspace.get(one.workspace ?? '');
+      if (key) [one.key, this.epoch] = [key, this.epoch + 1];
+    }
     this.changed();
   }
 
