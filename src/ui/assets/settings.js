@@ -133,14 +133,6 @@ function groupsOf(all) {
   return [...groups].filter(([, group]) => group.length);
 }
 
-/** Marks the section that is read: the last whose head is in the upper part of the view, or at the end the last of all. */
-function markSection() {
-  const main = document.getElementById('main');
-  const isEnd = main && main.scrollTop > (main.scrollHeight - main.clientHeight) * 0.99;
-  const read = [...document.querySelectorAll('.settings > h3')].findLastIndex((one) => isEnd || one.getBoundingClientRect().top < 200);
-  document.querySelectorAll('.sections button').forEach((one, i) => one.ariaCurrent = String(i === read));
-}
-
 /** @param {Page} page @returns {Nodes} */
 export function settingsView(page) {
   const { run } = page.store;
@@ -158,9 +150,6 @@ export function settingsView(page) {
   };
   const found = all.filter(isFound);
   const groups = groupsOf(found);
-  document.addEventListener('scroll', markSection, true);
-  // Once it is drawn.
-  queueMicrotask(markSection);
   const parts = (/** @type {SettingRow[]} */ group) => group.map((one) => guarded(() => settingPart(page, one, rows.get(one.setting)), one));
   const groupPart = (/** @type {string} */ title, /** @type {SettingRow[]} */ group) => {
     const isFolded = (/** @type {SettingRow} */ one) => title !== 'Changed' && !words.length && wordsOf(one.setting).isRare && one.setting !== id;
