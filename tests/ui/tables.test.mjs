@@ -63,6 +63,22 @@ test("a scenario's text has a line for each line, in colours, and marks what is 
   assert.doesNotMatch(drawn(scenariosView(never)).textContent, /last good version/);
 });
 
+test("the key that a scenario was played for leaves the field", () => {
+  const performed = [];
+  const one = Object.assign(page({ scenarios: [{ name: "a", title: "A", origin: "inline", state: "ok", progress: [], text: "" }] }), { perform: (action) => performed.push(action) });
+  one.ui.forms.play = { key: "sk_test_a" };
+  [...drawn(scenariosView(one)).querySelectorAll("button")].find(({ textContent }) => textContent.startsWith("Play")).onclick();
+  assert.equal(performed[0].body.key, "sk_test_a");
+  performed[0].after();
+  assert.equal(one.ui.forms.play.key, "");
+});
+
+test("the text beside an error is called the last good version", () => {
+  const problem = { severity: "error", code: "x", message: "wrong", file: "a.toml", line: 1, column: 1, hint: null };
+  const titles = (change) => [...drawn(scenariosView(page({ scenarios: [{ name: "a", origin: "a.toml", state: "ok", progress: [], text: "x = 1", ...change }] }, [], { id: "a" }))).querySelectorAll("section h3")].map((one) => one.textContent);
+  assert.deepEqual([titles({}), titles({ problem }), titles({ problem, text: null })], [["Text, a.toml"], ["Last good version, a.toml"], []]);
+});
+
 test("what stops scenarios names the key that it is for", () => {
   const long = `sk_test_${"a".repeat(40)}_end`;
   const keys = ["sk_test_a", "sk_test_b", long].map((key) => ({ key, scenarios: ["burst"] }));

@@ -200,6 +200,7 @@ class App {
     if (this.route.id.startsWith('req_')) this.load(this.route.id);
     const { ok, message } = results.get(action.id);
     const said = ok && action.done ? message : `${action.label}: ${message}`;
+    if (ok) action.after?.();
     // What its button stands beside may be gone by then.
     this[action.isSaid ? 'say' : 'announce'](said);
     return results.get(action.id);

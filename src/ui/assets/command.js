@@ -3,7 +3,7 @@
 import { commandOf, curl } from './shell.js';
 import { forKey, oneLine, settingText } from './text.js';
 
-/** @typedef {{id: string, label: string, method: string, path: string, body?: Record<string, unknown>, cli: string[], danger?: string, about?: string, text?: string, done?: string, isQuiet?: boolean, isSaid?: boolean}} Action */
+/** @typedef {{id: string, label: string, method: string, path: string, body?: Record<string, unknown>, cli: string[], danger?: string, about?: string, text?: string, done?: string, isQuiet?: boolean, isSaid?: boolean, after?: () => void}} Action */
 
 export const DEFAULT_ORIGIN = 'http://127.0.0.1:9770';
 

@@ -67,7 +67,7 @@ function playPart(page, name, look = '') {
   const key = page.route.key || values.key.trim();
   const others = page.store.activeScenarios(key).filter((one) => one !== name);
   return h('div.play', null,
-    actionButton(page, { ...activate([name], key, others.length ? 'Play instead for' : 'Play for'), id: `play ${name} ${key}`, isQuiet: page.store.activeScenarios(key).includes(name), about: `${key || 'all keys'}: ${name}`, done: `${name} plays for ${key || 'all keys'}${others.length ? `, instead of ${listedNames(others)}` : ''}.`, isSaid: true }, false, look),
+    actionButton(page, { ...activate([name], key, others.length ? 'Play instead for' : 'Play for'), id: `play ${name} ${key}`, isQuiet: page.store.activeScenarios(key).includes(name), about: `${key || 'all keys'}: ${name}`, done: `${name} plays for ${key || 'all keys'}${others.length ? `, instead of ${listedNames(others)}` : ''}.`, isSaid: true, after: () => { values.key = ''; } }, false, look),
     page.route.key ? foreign(shortKey(key, page.store.keys())) : h('input', { type: 'search', list: 'keys', 'aria-label': `Key that plays ${name}`, placeholder: 'all keys', controlled: values.key, oninput: taking(page, values, 'key'), autocomplete: 'off', spellcheck: 'false' }));
 }
 
@@ -103,7 +103,7 @@ function whole(page, one) {
       activeSomewhere(page, one.name) || one.progress?.length ? section('Progress', progress(page, one.name, 200)) : null,
       page.isDocument || one.origin === 'built-in' ? null : isOwn ? keptPart(page, one.name, one.text ?? '')
         : one.state === 'deleted' ? keptPart(page, one.name, one.text ?? '', ['The file ', foreign(one.origin, 'code'), ` was deleted; ${last}`]) : h('p.note', null, 'This is a file: edit ', foreign(one.origin, 'code'), ' and save it; it is loaded again at once.')),
-    section(`Text, ${one.origin}`, h('pre.source', { tabindex: 0, role: 'region', 'aria-label': 'Text of the scenario' }, sourceLines(one.text ?? '', []))));
+    one.text ? section(`${one.problem ? 'Last good version' : 'Text'}, ${one.origin}`, h('pre.source', { tabindex: 0, role: 'region', 'aria-label': 'Text of the scenario' }, sourceLines(one.text, []))) : null);
 }
 
 /** @param {string[]} names @returns {string} */

@@ -33,7 +33,7 @@ export async function menus(emulator) {
   const { data: [subscription] } = await emulator.control("GET", "subscriptions");
   for (const [width, height] of [[1440, 900], [390, 844]]) {
     const { page, verify } = await openTab(emulator.page, { width, height });
-    for (const place of [`requests/${request.id}`, `deliveries/${delivery.id}`, "keys/sk_test_local", `subscriptions/${subscription.id}`, "scenarios/rate-limit-burst", "time", "summary", "trigger"]) {
+    for (const place of [`requests/${request.id}`, `deliveries/${delivery.id}`, "keys/sk_test_local", `subscriptions/${subscription.id}`, "scenarios/rate-limit-burst", "time", "trigger"]) {
       await page.goto(`${emulator.page}#/${place}`);
       const menu = page.getByRole("button", { name: "Copy as…" });
       await menu.first().waitFor();
@@ -171,6 +171,8 @@ export async function scenarios(emulator) {
   await card.getByRole("combobox", { name: "Key that plays always-422" }).fill("sk_test_local");
   await card.getByRole("button", { name: /^Play/ }).click();
   await card.getByRole("button", { name: "Stop for sk_test_local" }).waitFor();
+  // It has been used there.
+  assert.equal(await card.getByRole("combobox", { name: "Key that plays always-422" }).inputValue(), "");
   assert.deepEqual((await emulator.control("GET", "run?limit=0")).keys.find((one) => one.key === "sk_test_local").scenarios, ["always-422"]);
   await card.getByRole("button", { name: "Stop for sk_test_local" }).click();
   await card.getByRole("button", { name: "Stop for sk_test_local" }).waitFor({ state: "detached" });
