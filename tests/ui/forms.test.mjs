@@ -92,6 +92,17 @@ test("keys whose own clocks stay are counted where the emulator's is moved", () 
   assert.equal(said(2), undefined);
 });
 
+test("a text that is no duration moves no clock, and the form says how it is written", () => {
+  const page = pageOf();
+  page.store.clockOf = () => ({ mode: "frozen", now: "2026-01-31T09:30:00.000Z" });
+  const form = (by) => {
+    page.ui.forms.time = { by, set: "" };
+    const root = drawn(timeView, page);
+    return [root.querySelector("form button").textContent, root.querySelector("form button").hasAttribute("disabled"), root.textContent.includes("Write it as 2h, 90m or 60s.")];
+  };
+  assert.deepEqual([form("2 hours"), form("2h")], [["Advance", true, true], ["Advance 2h", false, false]]);
+});
+
 test("what an action led to is said as the page shows it", () => {
   const row = { url: "https://a/", status: "exhausted", forgery: null };
   assert.equal(outcomeOf({ events: [{}], deliveries: [row] }), "1 fired: https://a/ exhausted");

@@ -19,7 +19,8 @@ export function timeView(page) {
   };
   const due = (run.due ?? []).filter((one) => !key || one.key === key);
   const nextMs = due[0]?.in_ms;
-  const by = () => advance(milliseconds(values.by) ? values.by : '60s', key);
+  const isDuration = Boolean(milliseconds(values.by));
+  const by = () => advance(isDuration ? values.by : '60s', key);
   const set = () => setClock(values.set || run.clock.now, key);
   const own = key ? 0 : (run.keys ?? []).filter((one) => one.clock).length;
   const toNext = nextMs == null ? null : advance(`${Math.max(1, Math.ceil(nextMs))}ms`, key);
@@ -37,7 +38,8 @@ export function timeView(page) {
           h('p.actions', null, state, h('span.quiet', null, [moved ? `${duration(Math.abs(moved))} ${moved > 0 ? 'ahead of' : 'behind'} real time` : clock.mode === 'real' ? 'real time' : '', clock.follows ? 'follows the emulator’s' : ''].filter(Boolean).join(', ')))),
         page.isDocument ? null : [
           h('div.card', null,
-            h('form.line', { onsubmit: submit(by), key: 'advance' }, h('label', null, 'Advance by, such as 60s, 5m or 72h', h('input', { type: 'text', controlled: values.by, oninput: taking(page, values, 'by'), pattern: '(\\d+(\\.\\d+)?(ms|s|m|h|d))+' })), actionButton(page, by(), true)),
+            h('form.line', { onsubmit: submit(by), key: 'advance' }, h('label', null, 'Advance by, such as 60s, 5m or 72h', h('input', { type: 'text', controlled: values.by, oninput: taking(page, values, 'by') })), isDuration ? actionButton(page, by(), true) : h('button.primary', { type: 'submit', disabled: true }, 'Advance')),
+            isDuration ? null : h('p.bad', { role: 'status' }, 'Write it as 2h, 90m or 60s.'),
             h('div.actions', null, step('1s', '+1 s'), step('1m', '+1 min'), step('1h', '+1 h'), toNext ? actionButton(page, { ...toNext, id: 'advance to next', label: 'To what is due next' }) : null),
             own ? h('p.quiet', null, `${count(own, 'key has a clock of its own and is', 'keys have clocks of their own and are')} not moved.`) : null,
             said && !said.busy && !said.ok ? h('p.bad', { role: 'alert' }, foreign(said.message)) : null),
