@@ -141,6 +141,13 @@ test("statuses are counted, the most frequent first, and only what failed is red
   assert.deepEqual([...root.querySelectorAll(".numbers .bad")].map((one) => one.textContent), ["2,001 failed", "1 failed"]);
 });
 
+test("an accepted forgery is not a failed delivery", () => {
+  const rows = [attempt("dlv_1", "k"), ...["dlv_2", "dlv_3"].map((id) => attempt(id, "k", { forged: true, outcome: { accepted: true, status: 200, body: "" } }))];
+  const said = (entries) => summary(of([]), entries).querySelector(".numbers li:last-child").textContent;
+  assert.match(said(rows), /1 failed and 2 forgeries accepted$/);
+  assert.match(said(rows.slice(2)), /· 1 forgery accepted$/);
+});
+
 test("an unfinished part names its test", () => {
   const unfinished = [{ scenario: "burst", rule: "two", workspace: "ws_b", message: "rule `two` applied 1 of 2 times" }];
   const run = of([], { keys: [{ key: "b", workspace: "ws_b", requests: 1, test: ended("plays_all", "passed") }], verification: { ...verification, unfinished } });
@@ -240,6 +247,11 @@ test("how far the clock was moved is among the facts of the environment", () => 
   assert.equal(shownClock(), "real, 40 s ahead");
   delete clock.ahead_ms;
   assert.equal(shownClock(), "real");
+  // A key has its own.
+  store.run.keys = [{ key: "sk_test_a", clock: { mode: "frozen", now: new Date(BEGIN + 7_200_000).toISOString(), ahead_ms: 7_200_000 } }];
+  assert.equal(shownClock(), "real, 1 key has a clock of its own");
+  store.run.key = "sk_test_a";
+  assert.equal(shownClock(), "frozen, 2 h 0 min ahead");
 });
 
 test("a setting that several keys have alike is one line", () => {

@@ -1,8 +1,8 @@
 // The summary of a run: its first sentence, the tests, a row for each cause that opens in place; then settings and environment.
 
-import { exampleLine, keyWords } from './command.js';
+import { exampleLine } from './command.js';
 import { breakable, foreign, guarded, h, icon, prose } from './element.js';
-import { adviceDone, commandLine, copyButton, copyMenu, emptyState, fold, forgottenNote, link, opening, pairs, pre, saveReport, scrolled, section, testButton } from './parts.js';
+import { adviceDone, commandLine, copyButton, emptyState, fold, forgottenNote, link, opening, pairs, pre, saveReport, scrolled, section, testButton } from './parts.js';
 import { readiness } from './review.js';
 import { commandOf } from './shell.js';
 import { NUMBERS, capital, count, dateTime, distance, duration, isRefused, listed, nameOfTest, oneLine, settingText, shortKey, timeOfDay } from './text.js';
@@ -68,7 +68,9 @@ function fourNumbers(page, run, entries) {
   const red = run.exec?.exit_status === 0 ? 0 : Math.max(run.verification.failed_tests ?? 0, tests.filter((one) => isFailed(run, one.test)).length);
   const refused = entries.filter((entry) => entry.kind === 'request' && (entry.status >= 400 || !entry.status));
   const deliveries = entries.filter((entry) => entry.kind === 'delivery' && !entry.superseded);
-  const lost = deliveries.filter((entry) => entry.failed).length;
+  const failed = deliveries.filter((entry) => entry.failed);
+  const accepted = failed.filter((entry) => entry.forged).length;
+  const lost = failed.length - accepted;
   const refusedForgeries = deliveries.filter((entry) => entry.forged && isRefused(entry)).length;
   const cell = (/** @type {number} */ number, /** @type {string} */ name, /** @type {string} */ many, /** @type {string} */ bad, /** @type {string} */ more, /** @type {To} */ to) =>
     h('li', null, h('a', { href: page.address(to) }, h('b', null, NUMBERS.format(number)), h('span', null, number === 1 ? name : many, bad ? [' · ', h('span.bad', null, bad)] : null, more ? ` · ${more}` : null)));
@@ -81,7 +83,7 @@ function fourNumbers(page, run, entries) {
       : cell(run.keys?.length ?? 0, 'key', 'keys', '', '', { view: 'keys', key: '' }),
     cell(run.verification.judged_requests, 'request', 'requests', '', '', { view: 'activity', filter: 'kind:request' }),
     cell(refused.length, 'refused', 'refused', '', byStatus.join(', '), { view: 'activity', filter: 'kind:request -2xx -3xx' }),
-    cell(run.verification.judged_deliveries, 'delivery', 'deliveries', lost ? `${NUMBERS.format(lost)} failed` : '', refusedForgeries ? `${NUMBERS.format(refusedForgeries)} forged, refused` : '', { view: 'deliveries', filter: lost ? 'is:failed' : '' }));
+    cell(run.verification.judged_deliveries, 'delivery', 'deliveries', listed([lost ? `${NUMBERS.format(lost)} failed` : '', accepted ? count(accepted, 'forgery accepted', 'forgeries accepted') : ''].filter(Boolean)), refusedForgeries ? `${NUMBERS.format(refusedForgeries)} forged, refused` : '', { view: 'deliveries', filter: failed.length ? 'is:failed' : '' }));
 }
 
 /** A command that works where it is read. @param {Page} page @param {string[]} words @returns {string} */
@@ -263,16 +265,19 @@ function readingsPart(exec) {
 
 /** @param {Page} page @param {RunDocument} run */
 function environment(page, run) {
-  const { emulator } = run;
+  const { emulator, key } = run;
+  const { store } = page;
+  const clock = store.clockOf(key ?? '') ?? run.clock;
+  const own = key ? 0 : (run.keys ?? []).filter((one) => one.clock).length;
   /** @type {[string, Child][]} */
   const facts = [
     ['Version', foreign(emulator.version)],
     ['Address', foreign(emulator.base_url ?? page.base)],
     ['Seed', foreign(emulator.seed ?? 'not fixed')],
     ['Started', dateTime(emulator.started_at)],
-    [page.isDocument ? 'Recorded' : 'Now', dateTime(run.recorded_at)],
-    ['Clock', [run.clock.mode, distance(page.store.movedBy(''))].filter(Boolean).join(', ')],
-    ['Scope', foreign(run.key ?? 'all keys')],
+    [page.isDocument ? 'Recorded' : 'Now', dateTime(clock.now)],
+    ['Clock', [clock.mode, distance(store.movedBy(key ?? '')), own ? count(own, 'key has a clock of its own', 'keys have clocks of their own') : ''].filter(Boolean).join(', ')],
+    ['Scope', foreign(key ?? 'all keys')],
   ];
   if (emulator.scenario_folders?.length) facts.push(['Scenario folder', foreign(emulator.scenario_folders.join(', '))]);
   return section('Environment', pairs(facts));
@@ -302,14 +307,13 @@ export function summaryView(page) {
   const said = isDocument || !failed.length ? sentence : problems;
   const isOfNoTest = isDocument && !run.keys?.some(({ test }) => isFailed(run, test));
   const isRed = run.exec?.exit_status || causes.some(({ standing }) => standing === 'failed');
-  const unused = run.verification.unused.filter(({ message }) => !causes.some((cause) => cause.sentence === message));
   const omitted = Object.entries(run.omitted ?? {}).filter(([, number]) => number > 0).map(([kind, number]) => `${number} ${kind.replace(/_/g, ' ')}`);
   const isEmpty = !page.store.entries.length && !isDocument;
   const command = run.exec?.command.length ? commandOf(run.exec.command.map(String)) : '';
   const drawing = isEmpty ? null : guarded(() => timeline(page, entries, (page.width || 1000) - 16), null);
   return [
     isDocument ? h('div', { key: 'head' }, h('h2', null, foreign(headOf(run))), h('p.actions.small.quiet', null, h('span', null, dateTime(run.recorded_at).replace(/\.\d+/, '')), command ? h('span.id', null, foreign(command, 'code'), copyButton(page, command, 'the command')) : null))
-      : h('div.title', { key: 'head' }, h('h2', null, 'Summary'), h('button', { onclick: () => saveReport(page) }, key ? `Save the report of ${shortKey(key, [])}` : 'Save the report'), copyMenu(page, 'summary', [['Save the report: CLI', page.cli(['run', 'save', 'report.html', ...keyWords(key)])], ['Verdict: CLI', page.cli(['verdict', ...keyWords(key)])]])),
+      : h('div.title', { key: 'head' }, h('h2', null, 'Summary'), h('button', { onclick: () => saveReport(page) }, key ? `Save the report of ${shortKey(key, [])}` : 'Save the report')),
     h(`p.verdict.${tone}`, null, said.split(/(?<=^\w+)(?=: )/).map(prose)),
     isOfNoTest ? failedPart : null,
     hasTests ? guarded(() => testsPart(page, run, causes), run.keys) : null,
@@ -329,7 +333,6 @@ export function summaryView(page) {
         isRed ? null : outputPart(run)),
       h('div', null,
         section('Review', h('p.sentence', null, findings ? readiness(findings) : null, ' ', link(page, { view: 'review' }, 'The review'))),
-        unused.length ? section('Not tested yet', h('ul', null, unused.map((one) => h('li', null, foreign(one.message))))) : null,
         changed(page, run),
         environment(page, run))),
   ];
