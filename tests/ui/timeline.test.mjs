@@ -6,9 +6,9 @@ import { test } from "node:test";
 import "./dom.mjs";
 
 const { Activity, grouped } = await import("../../src/ui/assets/activity.js");
-const { found } = await import("../../src/ui/assets/frame.js");
+const { found, frame } = await import("../../src/ui/assets/frame.js");
 const { choicesOf } = await import("../../src/ui/assets/settings.js");
-const { Store, requestEntry } = await import("../../src/ui/assets/store.js");
+const { Store, eventEntry, requestEntry } = await import("../../src/ui/assets/store.js");
 const { banded, lanesOf, timeline } = await import("../../src/ui/assets/timeline.js");
 
 const BEGIN = Date.parse("2026-01-31T09:30:00Z");
@@ -59,6 +59,24 @@ test("a moved clock is a break that names it, and the quota a line", () => {
   assert.equal(timeline(page([]), [], 1000).textContent, "Nothing happened.");
 });
 
+test("of marks at one place the worst is on top, and keys that share a lane have no line of their quota", () => {
+  const quota = { quota: { limit: 10, remaining: 9 } };
+  const entries = [500, 429, 200, 422].map((status, i) => request("sk_test_a", i, { status, reason: status === 200 ? "answered" : "invalid", ...quota }));
+  const classes = (drawing) => [...drawing.querySelectorAll("svg.lanes .mark")].map((mark) => mark.getAttribute("class").split(" ")[1]);
+  assert.deepEqual(classes(timeline(page([]), [...entries.slice(0, 3), request("sk_test_a", 5000)], 1000)), ["ok", "ok", "warn", "bad"]);
+  const folded = page([]);
+  folded.ui = { folded: true };
+  assert.ok(timeline(folded, entries, 1000).querySelector("svg.lanes .quota"));
+  assert.equal(timeline(folded, [...entries, request("sk_test_b", 9, quota)], 1000).querySelector("svg.lanes .quota"), null);
+});
+
+test("an accepted forgery is not called failed", () => {
+  const accepted = (change) => Object.assign(request("sk_test_a", 0), { kind: "delivery", failed: true, ...change });
+  const legend = (change) => timeline(Object.assign(page([]), { ui: {} }), [accepted(change), request("sk_test_a", 1000)], 1000).querySelector(".legend").textContent;
+  assert.match(legend({ forged: true }), /answered forgery accepted/);
+  assert.match(legend({ forged: false }), /answered failed/);
+});
+
 test("it folds to one lane of 54 pixels, on a phone at first; lanes have the names of tests", () => {
   const entries = [request("sk_test_a", 0), request("sk_test_b", 10)];
   const one = page(entries, { run: { keys: [{ key: "sk_test_a", test: { test: "tests/test_a.py::test_burst[5]", outcome: "failed" } }] } });
@@ -92,6 +110,28 @@ test("a record that was opened elsewhere is among the rows, others that are new 
   Object.assign(one, { hidden: "req_10", route: { ...one.route, id: "req_10" } });
   activity.update("");
   assert.equal(activity.shown, 3);
+});
+
+test("the row of a new key's first event names the key once it is known", () => {
+  const one = page([], { phase: "live" });
+  const activity = new Activity(one);
+  one.store.append([eventEntry({ id: "evt_1", type: "t", created_at: new Date(BEGIN).toISOString(), workspace: "ws_new", deliveries: [] })]);
+  const who = () => {
+    activity.update("");
+    return activity.list.root.querySelector(".who").textContent;
+  };
+  assert.equal(who(), "");
+  one.store.takeState({ keys: [{ key: "sk_test_new", workspace: "ws_new" }, { key: "sk_live_x" }] }, 0);
+  assert.equal(who(), "sk_test_new");
+});
+
+test("the header of one key's report names the key", () => {
+  globalThis.innerWidth = 1300;
+  const keyOf = (key) => {
+    const one = Object.assign(page([], { phase: "document", run: { key } }), { isDocument: true, ui: { forms: {} }, base: "http://127.0.0.1:9770/_emulator/" });
+    return frame(one, document.createElement("div"), null)[1].querySelector("#key").getAttribute("placeholder");
+  };
+  assert.deepEqual([keyOf("sk_test_a"), keyOf(null)], ["sk_test_a", "all keys"]);
 });
 
 test("deliveries are shown below their event, in the order of the list", () => {

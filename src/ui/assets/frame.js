@@ -160,7 +160,7 @@ function header(page) {
   return h('header', null,
     h('button.menu.plain.only', { 'aria-label': 'Menu', 'aria-expanded': String(page.ui.menu), 'aria-controls': 'rail', onclick: menu }, icon('menu')),
     h('div.brand', null, h('h1', null, 'wrs-emulator'), h('span.port', null, isDocument ? foreign(oneLine(run?.viewing ?? 'report', 80)) : port(page)), h(`span.phase.${colour}`, { title: phase }, h('span', null, phase))),
-    h('label.key', null, h('span', null, 'key '), h('input', { id: 'key', type: 'search', list: 'keys', 'aria-label': 'key', placeholder: 'all keys', autocomplete: 'off', spellcheck: 'false', controlled: forms.key ?? shown, oninput: typed, onchange: chosen }),
+    h('label.key', null, h('span', null, 'key '), h('input', { id: 'key', type: 'search', list: 'keys', 'aria-label': 'key', placeholder: run?.key ?? 'all keys', autocomplete: 'off', spellcheck: 'false', controlled: forms.key ?? shown, oninput: typed, onchange: chosen }),
       h('datalist', { id: 'keys' }, known.map((key) => h('option', { value: key })))),
     state('scenario', names.length ? oneLine(names.join(', '), 80) : 'none', 'scenarios', !route.key && run?.keys?.some((one) => String(one.scenarios) !== String(names)) ? ', some keys have others' : ''),
     state('clock', clockText(page), 'time'),

@@ -107,7 +107,7 @@ function markName(entry) {
 /** @param {Page} page @param {Placed} mark @param {number} y @param {number} r @returns {Node} */
 function dot(page, { entry, x }, y, r) {
   const [, colour] = statusOf(entry);
-  const props = { class: `mark ${colour}`, onclick: () => page.go({ view: entry.kind === 'delivery' ? 'deliveries' : 'activity', id: entry.id }) };
+  const props = { class: `mark ${colour}${entry.forged ? ' forged' : ''}`, onclick: () => page.go({ view: entry.kind === 'delivery' ? 'deliveries' : 'activity', id: entry.id }) };
   // Refused or failed is another shape, too.
   const size = r + 0.5;
   const shape = entry.kind === 'event' ? s('path', { ...props, d: `M${x.toFixed(1)} ${y - r - 1}l${r} ${r * 2}h-${r * 2}z` })
@@ -141,16 +141,19 @@ function bandPart(buckets, y, height, left, width) {
   return s('g', {}, bars, hasRoom ? s('text', { x: isRight ? end + 4 : start - 4, y: y - 2, 'text-anchor': isRight ? 'start' : 'end' }, text) : null);
 }
 
-/** The remaining quota as steps under its limit. @param {Placed[]} marks @param {number} top @param {number} height */
+/** The remaining quota of one key as steps under its limit. @param {Placed[]} marks @param {number} top @param {number} height */
 function quotaLine(marks, top, height) {
   const known = marks.filter(({ entry }) => entry.quota);
-  if (known.length < 2) return null;
+  if (known.length < 2 || known.some(({ entry }) => entry.key !== known[0].entry.key)) return null;
   const points = known.map(({ entry, x }) => {
     const { remaining, limit } = /** @type {NonNullable<Entry['quota']>} */ (entry.quota);
     return `${x.toFixed(1)} ${(top + height * (1 - (limit ? remaining / limit : 0))).toFixed(1)}`;
   });
   return s('path', { class: 'quota', d: `M${points[0]}${points.slice(1).map((point) => `H${point.split(' ')[0]}V${point.split(' ')[1]}`).join('')}` });
 }
+
+/** @param {Placed} a @param {Placed} b */
+const byColour = (a, b) => BAND_COLOURS.indexOf(statusOf(a.entry)[1]) - BAND_COLOURS.indexOf(statusOf(b.entry)[1]);
 
 /** Everything of one lane. @param {Page} page @param {Placed[]} marks @param {number} top @param {number} height @param {number} left where the lanes begin @param {number} width */
 function lanePart(page, marks, top, height, left, width) {
@@ -169,15 +172,16 @@ function lanePart(page, marks, top, height, left, width) {
   return [
     quotaLine(requests, top + 3, (isSplit ? height * 0.5 : height) - 6),
     bands.map((band) => bandPart(band, foot, Math.max(8, foot - top - 4), left, width)),
-    single.map((mark) => dot(page, mark, upper, r)),
+    // The worst is on top.
+    single.sort(byColour).map((mark) => dot(page, mark, upper, r)),
     // Beside its first delivery, which is of the same time.
-    lines, others.map((mark) => dot(page, mark.entry.kind === 'event' ? { ...mark, x: Math.max(r, mark.x - 2 * r) } : mark, lower, r)),
+    lines, others.sort(byColour).map((mark) => dot(page, mark.entry.kind === 'event' ? { ...mark, x: Math.max(r, mark.x - 2 * r) } : mark, lower, r)),
   ].flat(2);
 }
 
 /** The legend: the colour, name and shape of each mark, and whether it is drawn. */
 const LEGEND = /** @type {const} */ ([
-  ['ok', 'answered', 'M6 2a4 4 0 1 0 .01 0z', '.ok'], ['warn', 'refused', 'M2 2h8v8h-8z', 'rect.warn'], ['bad', 'failed', 'M6 1l5 5l-5 5l-5-5z', '.bad'], ['info', 'by a scenario', 'M6 2a4 4 0 1 0 .01 0z', 'circle.info, rect.info'], ['info', 'event', 'M6 2l4 8h-8z', 'path.info'],
+  ['ok', 'answered', 'M6 2a4 4 0 1 0 .01 0z', '.ok'], ['warn', 'refused', 'M2 2h8v8h-8z', 'rect.warn'], ['bad', 'failed', 'M6 1l5 5l-5 5l-5-5z', '.bad:not(.forged)'], ['bad', 'forgery accepted', 'M6 1l5 5l-5 5l-5-5z', '.bad.forged'], ['info', 'by a scenario', 'M6 2a4 4 0 1 0 .01 0z', 'circle.info, rect.info'], ['info', 'event', 'M6 2l4 8h-8z', 'path.info'],
   ['arc', 'its attempts', 'M0 6h12', '.arc'], ['quota', 'quota left', 'M0 3h5v3h7', '.quota'],
 ]);
 
@@ -257,7 +261,7 @@ export function timeline(page, entries, wide = page.width || 1000) {
     h('button.plain.only', { 'aria-expanded': String(!isFolded), 'aria-label': isFolded ? 'Unfold the timeline' : 'Fold the timeline', onclick: fold }, icon(isFolded ? 'down' : 'rise')),
     isFolded ? null : h('figcaption.legend', null,
       LEGEND.filter(([, , , drawn]) => svg.querySelector(drawn)).map(([colour, name, shape]) => h('span', null, s('svg', { viewBox: '0 0 12 12', 'aria-hidden': 'true' }, s('path', { class: colour, d: shape })), ` ${name}`)),
-      h('span', null, foreign(`${isBroken}${svg.querySelector('g g g rect') ? 'Bars: many requests. ' : ''}Drag to filter.`))));
+      h('span', null, foreign(`${isBroken}Drag to filter.`))));
 }
 
 /** Handlers by which a drag over the drawing filters by time. @param {Page} page @param {number} width @param {(x: number) => number} timeAt */
