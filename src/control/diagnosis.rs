@@ -178,7 +178,7 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// A receiver that was sent a forged delivery has passed or failed a test.
-    fn judged_receiver(&self) -> Option<Hint> {
+    pub(super) fn judged_receiver(&self) -> Option<Hint> {
         Some(Hint::from(match self.delivery.forgery()? {
             Forgery::Accepted => {
                 format!(

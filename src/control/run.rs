@@ -46,7 +46,7 @@ use crate::settings::LedgerRow;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::journal::record::{DeliveryWhole, Event, LogLine, QuotaState, RequestWhole, Time, WorkspaceId, time};
 use crate::state::journal::{Entry, Notice, RequestRecord};
-use crate::state::workspace::{AttemptRecord, EventRecord, Workspace};
+use crate::state::workspace::{AttemptRecord, EventRecord, Forgery, Workspace};
 
 /// The format of the document, by which a file is recognised.
 pub(crate) const RUN_FORMAT: &str = "wrs-emulator-run";
@@ -414,9 +414,13 @@ impl Records {
             places: delivery.attempts.iter().map(place_of).collect(),
             record: deliveries::whole(delivery, registry, redactor),
             summary: story::delivery_summary(delivery, redactor),
-            advice: (delivery.status != DeliveryStatus::Delivered && !story::is_on_purpose(delivery))
-                .then(|| Diagnosis::new(control, delivery, redactor).first_advice())
-                .flatten(),
+            advice: match Diagnosis::new(control, delivery, redactor) {
+                diagnosis if delivery.forgery() == Some(Forgery::Accepted) => diagnosis.judged_receiver(),
+                diagnosis if delivery.status != DeliveryStatus::Delivered && !story::is_on_purpose(delivery) => {
+                    diagnosis.first_advice()
+                }
+                _ => None,
+            },
         });
         let events = newest(&history.events, most, |(number, event)| RunRecord {
             places: vec![place(number)],
@@ -424,7 +428,7 @@ impl Records {
             summary: story::event_summary(event),
             advice: None,
         });
-        let notices = newest(&history.notices, most, |notice| stream::to_line(notice));
+        let notices = newest(&history.notices, most, |notice| stream::to_line(notice, redactor));
         let omitted = Omitted {
             requests: history.requests.len() - requests.len(),
             // Deliveries may have been evicted since they were listed.

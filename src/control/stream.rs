@@ -247,10 +247,11 @@ fn kinds(text: Option<&str>) -> Result<Vec<&'static str>, ControlError> {
     text.split(',').map(str::trim).map(kind).collect()
 }
 
-pub(super) fn to_line(notice: &journal::Notice) -> LogLine {
+pub(super) fn to_line(notice: &journal::Notice, redactor: Redactor<'_>) -> LogLine {
     LogLine {
         kind: notice.kind.name().to_owned(),
         at: time(notice.at),
+        key: notice.workspace.as_ref().map(|key| redactor.key(key).into_owned()),
         message: notice.message.clone(),
         warning: notice.warning,
     }
@@ -341,7 +342,7 @@ impl StreamViewer {
                 workspace: self.engine.registry.find(&record.event.workspace).map(|found| found.id().into()),
             }),
             Entry::Cleared => Ok(Value::Null),
-            Entry::Notice(notice) => serde_json::to_value(to_line(notice)),
+            Entry::Notice(notice) => serde_json::to_value(to_line(notice, redactor)),
         };
         let mut view = shown.expect("texts and numbers always serialise");
         redactor.value(&mut view);

@@ -250,7 +250,10 @@ fn scenarios_of_one_key_outlive_those_of_all_and_can_end() {
         "sk_test_a has its own list: always-429; `wrs-emulator scenarios follow --key sk_test_a --url {}` ends that",
         served.url
     );
-    assert!(off.starts_with("no scenario is active for the keys that follow all\n") && off.lines().nth(1) == Some(&keeps), "{off}");
+    assert!(
+        off.starts_with("no scenario is active for the keys that follow all\n") && off.lines().nth(1) == Some(&keeps),
+        "{off}"
+    );
     let is_active = |listed: &str| listed.lines().any(|line| line.starts_with("*  always-429 "));
     assert!(!is_active(&served.said(&["scenarios", "list"])));
     assert!(is_active(&served.said(&["scenarios", "list", "--key", "sk_test_a"])));

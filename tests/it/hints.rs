@@ -92,6 +92,8 @@ fn every_record_of_a_file_can_be_explained() {
     // The newest record of a key.
     from(&["--key", "sk_test_local"]).exits(0).prints(&["dlv_", "workflow.completed evt_"]);
     let delivery: Value = serde_json::from_slice(&from(&["--key", "sk_test_local", "--json"]).stdout).expect("JSON");
+    let advice = delivery["advice"][0]["text"].as_str().expect("a sentence");
+    assert!(advice.starts_with("the receiver accepted a delivery that it must refuse: "), "{advice}");
     let event = delivery["delivery"]["event"].as_str().expect("an id").to_owned();
     from(&[&event]).exits(0).prints(&["it went to 1 of 1 subscription", "delivery dlv_"]);
     from(&["req_none"]).exits(1).says(&["has no record `req_none`"]);

@@ -123,6 +123,7 @@ async fn a_failed_test_is_a_warning() {
     let ended = list(&document, "notices").iter().filter(|notice| notice["kind"] == "test_ended");
     let ended: Vec<_> = ended.map(|notice| (notice["message"].as_str(), notice["warning"].as_bool())).collect();
     assert_eq!(ended, [(Some("test t failed"), Some(true)), (Some("test t passed"), Some(false))]);
+    assert!(list(&document, "notices").iter().all(|notice| notice["key"] == "sk_test_a"), "{document}");
 }
 
 #[tokio::test]

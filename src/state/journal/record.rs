@@ -366,6 +366,9 @@ pub(crate) struct LogLine {
     #[schemars(extend("enum" = ["reset", "snapshot_loaded", "test_ended", "other"]))]
     pub(crate) kind: String,
     pub(crate) at: Time,
+    /// The key that it is about, if it is about one; a test key whole, any other masked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<String>,
     pub(crate) message: String,
     pub(crate) warning: bool,
 }

@@ -61,7 +61,7 @@ export function attemptEntry(attempt) {
 /** A line of the log as a row. @param {Notice} notice @param {string} id @returns {Entry} */
 export function noticeEntry(notice, id) {
   const text = oneLine(notice.message, MAX_TEXT);
-  return entry('notice', id, notice.at, { text, failed: notice.warning, mark: notice.warning ? 'warning' : 'notice' });
+  return entry('notice', id, notice.at, { text, key: notice.key ?? null, failed: notice.warning, mark: notice.warning ? 'warning' : 'notice' });
 }
 
 /** The row of a record, whatever form that has. @template T @param {string} what @param {T} record @param {(record: T) => Entry} make @returns {Entry} */
