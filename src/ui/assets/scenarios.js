@@ -28,7 +28,7 @@ export function progress(page, name, most = MAX_KEYS) {
   if (!met.length) return activeSomewhere(page, name) ? h('p.quiet', null, 'None of its rules has applied yet.') : null;
   const cell = (/** @type {string} */ what, /** @type {number} */ done, /** @type {number | null} */ of) => h('td', null, of === null ? count(done, 'time') : [meter(`${what}: ${done} of ${of}`, done, of, 'info'), h('span', null, `${done} of ${of}`)]);
   const heads = ['Key', ...met[0].rules.map(({ rule }) => rule), ...met[0].emissions.map(({ emission }) => emission), ...(met.some((one) => one.step) ? ['Step'] : [])];
-  const rest = [met.length > most ? `${met.length - most} more keys met it` : '', all.length > met.length ? `no rule has applied yet for ${listedNames(all.filter((one) => !met.includes(one)).map(({ key }) => key ?? 'no key'))}` : ''].filter(Boolean);
+  const rest = [met.length > most ? `${met.length - most} more keys met it` : '', all.length > met.length ? `no rule has applied yet for ${listedNames(all.filter((one) => !met.includes(one)).map(({ key }) => key ?? 'requests without a key'))}` : ''].filter(Boolean);
   return h('div', null,
     scrolled(`Progress of ${name}`, h('table.grid.progress', null,
       h('thead', null, h('tr', null, heads.map((head) => h('th', { scope: 'col', title: head }, foreign(oneLine(head, 40)))))),
@@ -205,7 +205,7 @@ function editor(page, one, from) {
     h('div.halves', null, h('div', null, h('label', null, 'Text', h('div.paper', null,
       h('pre.source', { 'aria-hidden': 'true' }, sourceLines(form.text, form.problems)),
       h('textarea', { controlled: form.text, oninput: change('text'), spellcheck: 'false', autocapitalize: 'off' }))), h('div.actions', null, h('button.primary', { type: 'submit', disabled }, `Save and play${forKey(key, ' for all keys')}`), h('button', { disabled, onclick: () => save(false) }, 'Save'), link(page, { id: (one ?? from)?.name ?? '', filter: '' }, 'Cancel'))),
-      h('div', null, h('p', { role: 'status', class: isWrong ? 'bad' : 'quiet' }, form.said || 'Checked as you type. Saved, it is in memory; the scenario’s page makes it a file.'),
+      h('div', null, h('p', { role: 'status', class: isWrong ? 'bad' : 'quiet' }, form.said || 'Checked as you type. Saved in memory; its page has it as a file.'),
       form.problems.map((/** @type {DiagnosticRow} */ problem) => guarded(() => diagnostic(problem), problem)),
       h('p', null, h('a', { href: 'docs/scenario-language.md', target: '_blank' }, 'The language of scenarios')))));
 }

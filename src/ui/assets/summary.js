@@ -117,7 +117,7 @@ function causeFacts(page, cause, isOfTest) {
   if (records.length) facts.push([isDelivery ? 'Delivery' : 'Request', h('span', null, see(records[0], records[0]), last ? ` at ${timeOfDay(entries[0].at)}` : null, isSpan ? [', the last at ', see(last.id, timeOfDay(last.at))] : null)]);
   return [pairs(facts),
     records.length && cause.kind !== 'finding' ? commandLine(page, commandFor(page, ['explain', records[0]]), 'the command') : null,
-    ...outputs.map((test) => h('details', { open: outputs.length < 2 }, h('summary', null, 'Output of ', foreign(test.test)), pre(`Output of ${test.test}`, test.output ?? '')))];
+    ...outputs.map((test) => h('details', null, h('summary', null, 'Output of ', foreign(test.test)), pre(`Output of ${test.test}`, test.output ?? '')))];
 }
 
 /** The sentence of a cause, its subject in bold. @param {Cause} cause */
