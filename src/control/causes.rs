@@ -270,7 +270,13 @@ fn unfired(run: &TestRun, said: &str) -> Option<Cause> {
         let subscription = state.subscriptions.iter().find(|it| !it.disabled).filter(|_| run.fired_nothing())?;
         subscription.events.first()?.clone()
     };
-    let sentence = format!("no event was fired for the test's subscription: {said}");
+    let fact = "no event was fired for the test's subscription";
+    // It is why a wait for one ended, and perhaps not why anything else failed.
+    let sentence = if run.test.refused.as_ref().is_some_and(is_wait) {
+        format!("{fact}: {said}")
+    } else {
+        format!("{said}; {fact}")
+    };
     let plain = Cause::plain(CauseKind::Runner, run.test.test.clone(), sentence);
     let remedy =
         format!("if the test waits for a webhook, fire the event: `wrs.trigger(\"{event_type}\")`, or `POST events`");

@@ -364,7 +364,7 @@ async fn a_test_that_subscribed_and_fired_nothing_is_told_so() {
     let failed = json!({ "key": "sk_test_a", "test": "waits", "outcome": "failed", "message": "Timed out in 5000ms." });
     ask(&emulator, "POST", "outcome", &failed).await;
     let cause = verdict(&emulator, "").await["causes"][0].clone();
-    let sentence = "no event was fired for the test's subscription: Timed out in 5000ms";
+    let sentence = "Timed out in 5000ms; no event was fired for the test's subscription";
     assert_eq!(cause["sentence"], sentence, "the client subscribed by the API");
     let remedy =
         "if the test waits for a webhook, fire the event: `wrs.trigger(\"workflow.completed\")`, or `POST events`";
@@ -375,7 +375,14 @@ async fn a_test_that_subscribed_and_fired_nothing_is_told_so() {
     ask(&emulator, "POST", "outcome", &failed).await;
     let cause = verdict(&emulator, "").await["causes"][0].clone();
     let sentence =
-        "no event was fired for the test's subscription: Timed out in 5000ms; the test made no request with its key";
+        "Timed out in 5000ms; the test made no request with its key; no event was fired for the test's subscription";
+    assert_eq!((&cause["sentence"], &cause["remedy"]), (&json!(sentence), &json!(remedy)), "{cause}");
+    let call = json!({ "call": "POST deliveries/wait", "status": 408, "code": "request_timeout", "message": "0 of 1 deliveries matched" });
+    let mut waited = failed.clone();
+    (waited["message"], waited["refused"]) = (json!("ControlError: 0 of 1 deliveries matched"), call);
+    ask(&emulator, "POST", "outcome", &waited).await;
+    let cause = verdict(&emulator, "").await["causes"][0].clone();
+    let sentence = "no event was fired for the test's subscription: 0 of 1 deliveries matched";
     assert_eq!((&cause["sentence"], &cause["remedy"]), (&json!(sentence), &json!(remedy)), "{cause}");
     fire(&emulator, &json!({ "key": "sk_test_a", "type": "workflow.completed" })).await;
     ask(&emulator, "POST", "outcome", &failed).await;
