@@ -42,7 +42,7 @@ use crate::util::wording::counted;
 const KILL: u8 = 9;
 /// A shorter wait is not worth a note.
 const NOTED_AFTER: Duration = Duration::from_secs(1);
-/// By default, what is due within this time is awaited: after a command that failed, only what is under way.
+/// The default of `--settle`: for planned events and retries, or after a failed command for attempts under way.
 const SETTLE: Duration = Duration::from_secs(5);
 const SETTLE_FAILED: Duration = Duration::from_millis(500);
 /// Within this time several signals are one: `timeout` sends its signal to a process and to the group of the process.
@@ -265,7 +265,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
 }
 
 impl ExecArgs {
-    /// How long to wait for what is due, once the command has ended with this status.
+    /// How long to wait for planned events and retries after the command exited with this status.
     pub(super) fn settle(&self, ended: Option<u8>) -> Duration {
         self.settle.unwrap_or(if ended == Some(0) { SETTLE } else { SETTLE_FAILED })
     }

@@ -40,7 +40,7 @@ pub(super) fn saved(file: &Path, matches: &ArgMatches) -> Result<ExitCode, Failu
         let is_of = |cause: &&Cause| {
             key.is_none_or(|key| cause.keys.iter().chain(cause.tests.iter().map(|test| &test.key)).any(|of| of == key))
         };
-        // Without an id, what has to be explained is why the run failed, or else what it warns of.
+        // Without an id, explain why the run failed, or else its first warning.
         let has_failed = run.exec.as_ref().is_none_or(ExecFacts::has_failed);
         let is_told = |cause: &&Cause| has_failed || cause.standing == Standing::Warning;
         cause = run.verification.causes.iter().filter(is_told).find(is_of);

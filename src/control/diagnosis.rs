@@ -221,7 +221,7 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
-    /// True if the emulator made the secret, which a receiver with a secret of its own does not know.
+    /// True if the emulator generated the secret. A receiver that has its own does not know it.
     fn has_generated_secret(&self, attempt: &AttemptRecord) -> bool {
         let workspace = self.control.engine.registry.find(&self.delivery.event.workspace);
         workspace.is_some_and(|workspace| {

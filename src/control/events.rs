@@ -335,6 +335,8 @@ fn partly_fired(full: NoRoom, fired: usize, count: usize) -> ControlError {
     ControlError::invalid(format!("{full}; {fired} of {count} events were fired")).coded("too_many_pending")
 }
 
+/// Maximum number of types that the refusal of an event names.
+const MAX_TYPES: usize = 5;
 /// Maximum number of disabled subscriptions that the refusal of an event names.
 const MAX_ENABLED: usize = 3;
 
@@ -367,15 +369,10 @@ fn no_match(
             let listen = Advice::Listen { url: "localhost:3000/hooks".to_owned(), key };
             (message, of_other.into_iter().chain([subscribe, listen]).collect())
         }
-        (all, 0) => {
-            let events: BTreeSet<String> =
-                workspace.lock().subscriptions.iter().flat_map(|record| record.events.clone()).collect();
-            let for_others = events.into_iter().collect::<Vec<_>>().join(" and ");
-            let which =
-                if all == 1 { "the subscription".to_owned() } else { format!("each of the {all} subscriptions") };
-            let message = format!(
-                "{which} of {whose} is for {for_others} alone: fire that, or subscribe for {event_type} as well"
-            );
+        (_, 0) => {
+            let for_others = types_instead(workspace, skipped);
+            let message =
+                format!("{for_others} of {whose}: fire one of these types, or subscribe for {event_type} as well");
             (message, Vec::new())
         }
         (all, gone) => (
@@ -392,6 +389,27 @@ fn no_match(
     };
     let why = event.filter(|_| !skipped.is_empty()).map(|event| Advice::explain(&*event.id));
     ControlError::not_found(message).coded("no_match").advising(why.into_iter().chain(advice).collect())
+}
+
+/// The subscriptions that were skipped because of the event's type, and the types that they are for.
+fn types_instead(workspace: &Workspace, skipped: &[SkippedSubscription]) -> String {
+    let others: Vec<_> = skipped
+        .iter()
+        .filter(|skipped| skipped.reason == SkipReason::TypeNotSubscribed)
+        .map(|it| &it.subscription)
+        .collect();
+    let state = workspace.lock();
+    let records = others.iter().filter_map(|id| state.subscriptions.get(id));
+    let types: BTreeSet<&str> = records.flat_map(|record| record.events.iter().map(String::as_str)).collect();
+    let mut named = types.iter().take(MAX_TYPES).copied().collect::<Vec<_>>().join(" and ");
+    if let Some(more @ 1..) = types.len().checked_sub(MAX_TYPES) {
+        named.push_str(&format!(" and {more} more"));
+    }
+    let go = if types.len() == 1 { "goes" } else { "go" };
+    match others.as_slice() {
+        [one] => format!("only {named} {go} to the subscription {one}"),
+        all => format!("only {named} {go} to the {} subscriptions", all.len()),
+    }
 }
 
 /// Other keys that would have received the event: the caller may have named the wrong one.

@@ -60,8 +60,8 @@ pub(crate) mod api {
     pub(crate) use crate::control::command::{CallCommand, CommandGroup, Sent};
     pub(crate) use crate::control::{
         activation::*, cause::*, clock::*, deliveries::*, events::*, exec_facts::*, explain::*, fields::*, findings::*,
-        grid::*, judged::*, profile::*, report::*, requests::*, run::*, scenarios::*, sign::*, snapshot::*, stream::*,
-        subscriptions::*, system::*, verdict::*,
+        grid::*, judged::*, problems::*, profile::*, report::*, requests::*, run::*, scenarios::*, sign::*,
+        snapshot::*, stream::*, subscriptions::*, system::*, verdict::*,
     };
     pub(crate) use crate::state::journal::record::*;
 }

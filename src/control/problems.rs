@@ -1,4 +1,4 @@
-//! The problems of a kind in a verdict: the first are shown, and all are counted.
+//! The problems in a verdict. Of each kind the first are shown, and all are counted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,26 @@ use super::render::bytes_of;
 pub(crate) const MAX_SHOWN: usize = 1_000;
 /// Once the entries of a kind have so many bytes of JSON, no further one is shown.
 pub(super) const MAX_SHOWN_BYTES: usize = 1024 * 1024;
+
+/// How many problems there are of each kind.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct ProblemCounts {
+    pub(crate) unmatched: usize,
+    pub(crate) undelivered: usize,
+    pub(crate) forged: usize,
+    pub(crate) unfinished: usize,
+    pub(crate) unused: usize,
+}
+
+/// A kind of problem that had nothing to judge.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Unused {
+    #[schemars(extend("enum" = ["unmatched", "undelivered", "forged", "unfinished"]))]
+    pub(crate) kind: String,
+    pub(crate) message: String,
+}
 
 /// A request or delivery with a problem.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]

@@ -21,7 +21,7 @@ use super::fields::{DurationInput, KeyFilter};
 use super::findings::Findings;
 use super::grid::{Coverage, GridRow, MetStatuses};
 use super::judged::{JudgedKey, judged_keys};
-use super::problems::{CountedProblems, MAX_SHOWN, ProblemWith};
+use super::problems::{CountedProblems, MAX_SHOWN, ProblemCounts, ProblemWith, Unused};
 use super::render::{Text, cell};
 use super::test_runs::TestRuns;
 use super::unfinished::{Unfinished, configs, unfinished};
@@ -104,26 +104,6 @@ pub(crate) struct Verdict {
     pub(crate) forgotten_entries: u64,
     /// Finished deliveries that were evicted.
     pub(crate) forgotten_deliveries: u64,
-}
-
-/// How many problems there are of each kind.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
-#[schemars(inline, deny_unknown_fields)]
-pub(crate) struct ProblemCounts {
-    pub(crate) unmatched: usize,
-    pub(crate) undelivered: usize,
-    pub(crate) forged: usize,
-    pub(crate) unfinished: usize,
-    pub(crate) unused: usize,
-}
-
-/// A kind of problem that had nothing to judge.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[schemars(inline, deny_unknown_fields)]
-pub(crate) struct Unused {
-    #[schemars(extend("enum" = ["unmatched", "undelivered", "forged", "unfinished"]))]
-    pub(crate) kind: String,
-    pub(crate) message: String,
 }
 
 impl Verdict {

@@ -8,8 +8,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wrs_emulator::Emulator;
 
 use crate::support::{
-    Certificates, KEY, MachineTime, Received, Receiver, builder, control, fire, refused, start, start_with, started,
-    subscribe_sink, subscribe_url, view, with_receiver,
+    Certificates, KEY, MachineTime, Received, Receiver, ask, builder, control, fire, refused, start, start_with,
+    started, subscribe_sink, subscribe_url, view, with_receiver,
 };
 
 /// The crate `standardwebhooks` compares with the machine's clock, so these tests sign with real time.
@@ -234,12 +234,32 @@ async fn firing_refuses_what_means_nothing() {
         (
             json!({ "type": "order.paid" }),
             404,
-            "is for reference.matched and workflow.completed alone: fire that, or subscribe for order.paid as well",
+            "only reference.matched and workflow.completed go to the subscription sub_",
         ),
         (json!({}), 422, "missing field `type`"),
     ] {
         refused(&emulator, "POST", "events", &payload, status, said).await;
     }
+}
+
+#[tokio::test]
+async fn an_event_that_no_subscription_is_for_names_the_types_that_are_subscribed() {
+    let emulator = start_with(&["events.extra=[\"order.paid\"]"]).await;
+    let mut ids = Vec::new();
+    for (path, event) in [("a", "workflow.completed"), ("b", "reference.matched")] {
+        let body =
+            json!({ "key": "sk_test_a", "url": format!("https://app.sink.localhost/{path}"), "events": [event] });
+        ids.push(ask(&emulator, "POST", "subscriptions", &body).await["subscription"]["id"].clone());
+    }
+    let (all, one) = (
+        "only reference.matched and workflow.completed go to the 2 subscriptions of key `sk_test_a`".to_owned(),
+        format!("only workflow.completed goes to the subscription {} of key", ids[0].as_str().expect("an id")),
+    );
+    let fired = json!({ "key": "sk_test_a", "type": "order.paid" });
+    refused(&emulator, "POST", "events", &fired, 404, &all).await;
+    // The other one is for it, and was not meant.
+    let fired = json!({ "key": "sk_test_a", "type": "reference.matched", "subscription": ids[0] });
+    refused(&emulator, "POST", "events", &fired, 404, &one).await;
 }
 
 /// `openssl req -x509` makes the certificate of an authority; it is trusted for its own names, and while it is valid.

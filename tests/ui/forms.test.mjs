@@ -87,7 +87,7 @@ test("keys whose own clocks stay are counted where the emulator's is moved", () 
     page.store.run.keys = KEYS.map((key, i) => ({ key, clock: i < own ? { mode: "real", now: "2026-01-31T09:30:00.000Z" } : null }));
     return /\d+ keys? .*not moved/.exec(drawn(timeView, page).querySelector(".card").textContent)?.[0];
   };
-  assert.deepEqual([0, 1, 2].map(said), [undefined, "1 key has a clock of its own and is not moved", "2 keys have clocks of their own and are not moved"]);
+  assert.deepEqual([0, 1, 2].map(said), [undefined, "1 key has its own clock and is not moved", "2 keys have their own clocks and are not moved"]);
   page.route.key = "sk_test_a";
   assert.equal(said(2), undefined);
 });
@@ -107,7 +107,7 @@ test("what an action led to is said as the page shows it", () => {
   const row = { url: "https://a/", status: "exhausted", forgery: null };
   assert.equal(outcomeOf({ events: [{}], deliveries: [row] }), "1 fired: https://a/ exhausted");
   assert.equal(outcomeOf({ events: [{}], deliveries: [{ ...row, forgery: "refused", last: { status: 401 } }] }), "1 fired: https://a/ forgery refused with 401");
-  assert.equal(outcomeOf({ active: [], own_lists: [{ key: "sk_test_a", active: ["burst"] }] }), "Off for all keys except those with a list of their own: sk_test_a.");
+  assert.equal(outcomeOf({ active: [], own_lists: [{ key: "sk_test_a", active: ["burst"] }] }), "Off for all keys except those with their own list: sk_test_a.");
   assert.equal(outcomeOf({ active: [], own_lists: [] }), "Done.");
 });
 

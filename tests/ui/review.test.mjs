@@ -249,7 +249,7 @@ test("how far the clock was moved is among the facts of the environment", () => 
   assert.equal(shownClock(), "real");
   // A key has its own.
   store.run.keys = [{ key: "sk_test_a", clock: { mode: "frozen", now: new Date(BEGIN + 7_200_000).toISOString(), ahead_ms: 7_200_000 } }];
-  assert.equal(shownClock(), "real, 1 key has a clock of its own");
+  assert.equal(shownClock(), "real, 1 key has its own clock");
   store.run.key = "sk_test_a";
   assert.equal(shownClock(), "frozen, 2 h 0 min ahead");
 });

@@ -102,7 +102,7 @@ pub struct SubscriptionRecord {
     pub disabled: bool,
     pub created_at: Timestamp,
     secret: Secret,
-    /// The emulator made the secret, and no other was set since.
+    /// True if the emulator generated the secret.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_generated_secret: bool,
     /// The secret before the last rotation, and when it stops signing.

@@ -243,7 +243,7 @@ export function outcomeOf(data, done = 'Done.') {
   }
   if (data?.secret) return `The secret, shown once: ${data.secret}`;
   if (data?.changes) return [...data.changes, ...data.unchanged].join('; ') || 'Nothing changed.';
-  if (data?.own_lists?.length) return `${data.active.join(', ') || 'Off'} for all keys except those with a list of their own: ${oneLine(data.own_lists.map((/** @type {any} */ one) => one.key).join(', '))}.`;
+  if (data?.own_lists?.length) return `${data.active.join(', ') || 'Off'} for all keys except those with their own list: ${oneLine(data.own_lists.map((/** @type {any} */ one) => one.key).join(', '))}.`;
   if (data?.now) return `The clock is at ${data.now}.`;
   if (data?.events) return `${data.events.length} fired: ${(data.deliveries ?? []).map((/** @type {any} */ one) => `${one.url} ${one.forgery ? `forgery ${one.forgery} with ${one.last?.status}` : one.status}`).join(', ') || 'no outcome yet'}`;
   return done;

@@ -4,7 +4,7 @@ import { actionOf, cliLine, commandOfAdvice, curlLine, optionOfAdvice } from './
 import { breakable, foreign, h, icon, prose, s } from './element.js';
 import { bytesText, capital, count, duration, messageOf, oneLine, prettyBody, statusOf } from './text.js';
 
-/** A heading with what is below it. @param {string} title @param {...(Child | Child[])} children */
+/** A heading and its content. @param {string} title @param {...(Child | Child[])} children */
 export function section(title, ...children) {
   return h('section', null, h('h3', null, title), ...children);
 }
@@ -234,7 +234,7 @@ export function keyOf(page, values) {
   return page.route.key || (known.length > 1 ? known.find((key) => key === values.key) ?? '' : known[0] ?? 'sk_test_local');
 }
 
-/** What takes what is typed. @param {Page} page @param {Record<string, any>} values @param {string} name */
+/** An input handler that stores the typed text. @param {Page} page @param {Record<string, any>} values @param {string} name */
 export const taking = (page, values, name) => (/** @type {Typed} */ event) => {
   values[name] = event.target.value;
   page.redraw();

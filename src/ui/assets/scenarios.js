@@ -229,7 +229,7 @@ export function scenariosView(page) {
   return [
     h('div.title', { key: 'title' }, h('h2', null, 'Scenarios'), page.store.activeScenarios(key).length ? actionButton(page, activate([], key, `Turn all off${forKey(key)}`)) : null, page.isDocument ? null : h('button.primary', { onclick: () => page.go({ id: '', filter: 'new' }) }, 'New scenario')),
     left,
-    id ? h('p.empty', null, 'There is no scenario ', foreign(id), '. If its file was deleted, it plays no more.') : null,
+    id ? h('p.empty', null, 'There is no scenario ', foreign(id), '. If its file was deleted, it no longer plays.') : null,
     all.length ? h('div.groups', null, groups.filter(([, group]) => group.length).map(([name, group]) => h('section', { key: name }, h('h3', null, name),
       h(name === 'Playing' ? 'div.tiles.wide' : 'div.tiles', null, group.map((one) => guarded(() => scenarioCard(page, one), one)))))) : h('p.empty', null, 'No scenarios.'),
   ];

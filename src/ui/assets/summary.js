@@ -60,7 +60,7 @@ function shownBy({ store }, cause, key) {
   return Object.assign({}, cause, { tests: cause.tests.filter(isOwn), keys: [key], records: entries.map(({ id }) => id), count: entries.length, entries });
 }
 
-/** The four numbers, each with the filter that shows what it counts. @param {Page} page @param {RunDocument} run @param {Entry[]} entries */
+/** The four counts, each with a link to the rows that it counts. @param {Page} page @param {RunDocument} run @param {Entry[]} entries */
 function fourNumbers(page, run, entries) {
   const tests = (run.keys ?? []).filter((one) => one.test);
   // Not every key may be in the document.
@@ -93,7 +93,7 @@ function commandFor(page, words) {
   return commandOf(['wrs-emulator', ...words, '--from', /\.(html?|json)$/.test(file) ? file : 'report.html']);
 }
 
-/** What is known of a cause, and what to do. @param {Page} page @param {Cause} cause @param {boolean} [isOfTest] whether it stands under the name of its test @returns {Nodes} */
+/** The facts of a cause and its remedy. @param {Page} page @param {Cause} cause @param {boolean} [isOfTest] whether it stands under the name of its test @returns {Nodes} */
 function causeFacts(page, cause, isOfTest) {
   const { sentence, outcome, remedy, also, tests, records, entries, findings } = cause;
   const { run } = page.store;
@@ -276,7 +276,7 @@ function environment(page, run) {
     ['Seed', foreign(emulator.seed ?? 'not fixed')],
     ['Started', dateTime(emulator.started_at)],
     [page.isDocument ? 'Recorded' : 'Now', dateTime(clock.now)],
-    ['Clock', [clock.mode, distance(store.movedBy(key ?? '')), own ? count(own, 'key has a clock of its own', 'keys have clocks of their own') : ''].filter(Boolean).join(', ')],
+    ['Clock', [clock.mode, distance(store.movedBy(key ?? '')), own ? count(own, 'key has its own clock', 'keys have their own clocks') : ''].filter(Boolean).join(', ')],
     ['Scope', foreign(key ?? 'all keys')],
   ];
   if (emulator.scenario_folders?.length) facts.push(['Scenario folder', foreign(emulator.scenario_folders.join(', '))]);

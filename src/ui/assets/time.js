@@ -41,7 +41,7 @@ export function timeView(page) {
             h('form.line', { onsubmit: submit(by), key: 'advance' }, h('label', null, 'Advance by, such as 60s, 5m or 72h', h('input', { type: 'text', controlled: values.by, oninput: taking(page, values, 'by') })), isDuration ? actionButton(page, by(), true) : h('button.primary', { type: 'submit', disabled: true }, 'Advance')),
             isDuration ? null : h('p.bad', { role: 'status' }, 'Write it as 2h, 90m or 60s.'),
             h('div.actions', null, step('1s', '+1 s'), step('1m', '+1 min'), step('1h', '+1 h'), toNext ? actionButton(page, { ...toNext, id: 'advance to next', label: 'To what is due next' }) : null),
-            own ? h('p.quiet', null, `${count(own, 'key has a clock of its own and is', 'keys have clocks of their own and are')} not moved.`) : null,
+            own ? h('p.quiet', null, `${count(own, 'key has its own clock and is', 'keys have their own clocks and are')} not moved.`) : null,
             said && !said.busy && !said.ok ? h('p.bad', { role: 'alert' }, foreign(said.message)) : null),
           h('div', null, h('p.label', null, 'How it runs'), h('div.actions', null, modes.map((mode) => actionButton(page, mode)), key ? actionButton(page, clockMode('follow', key)) : null, moved ? actionButton(page, { ...setClock('now', key), id: 'real time', label: 'Back to real time' }) : null)),
           fold('Set it to a time', false, h('form.line', { onsubmit: submit(set), key: 'set' }, h('label', null, 'Set to', h('input', { type: 'text', controlled: values.set, oninput: taking(page, values, 'set'), placeholder: run.clock.now })), actionButton(page, set(), true, '')))]),

@@ -888,14 +888,14 @@ export async function ownLists() {
   // A request that a rule skipped did match.
   await card.getByText("None of its rules has applied yet.").waitFor();
   await main.getByRole("button", { name: "Turn all off" }).click();
-  const left = main.getByText("Off for all keys except those with a list of their own: sk_test_a, sk_test_b.");
+  const left = main.getByText("Off for all keys except those with their own list: sk_test_a, sk_test_b.");
   await left.first().waitFor();
   await main.getByRole("button", { name: "Let these follow" }).click();
   await until(page, () => !document.querySelector("main").textContent.includes("except those"));
   await main.getByRole("heading", { name: "Playing" }).waitFor({ state: "detached" });
   assert.deepEqual((await emulator.control("GET", "scenarios")).active_by_key, []);
   await page.goto(`${emulator.page}#/scenarios/nothing`);
-  await main.getByText("There is no scenario nothing. If its file was deleted, it plays no more.").waitFor();
+  await main.getByText("There is no scenario nothing. If its file was deleted, it no longer plays.").waitFor();
   await verify();
   await emulator.stop();
 }
