@@ -143,7 +143,7 @@ def wrs(wrs_url, request):
 
 def failed(emulator, item, message, trace, error, report):
     """Reports to the emulator that a test failed, with the ends of its trace and of what was captured until this report."""
-    captured = "".join(f"\n{name}\n{text}" for name, text in report.sections if name.startswith("Captured"))
+    captured = "".join(f"\n{name}\n{text[-65536:]}" for name, text in report.sections if name.startswith("Captured"))
     _, found, logged = captured.rpartition("Traceback (most recent call last):\n")
     # The frames are indented, the exception is not.
     thrown = next((line for line in logged.splitlines() if line.strip() and not line.startswith(" ")), "")
